@@ -290,7 +290,7 @@ class Inventory:
         offer.update(self._slices, changed, self.meter)
         return offer
 
-    def _forget_slot(self, key: SlotKey) -> None:
+    def _forget_slot(self, key: SlotKey) -> int:
         touched = 0
         for pool in self._pools.values():
             for view in pool.views.values():
@@ -305,6 +305,7 @@ class Inventory:
             pools.candidates.pop(key, None)
         self._offers.pop(key, None)
         self.meter.spent += _FORGET_WORK * touched
+        return touched
 
     def node_pools(self, node: NodeView, features: Features) -> NodePools:
         """The pools of a node in the order they are tried.

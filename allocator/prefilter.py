@@ -17,7 +17,7 @@ from allocator.features import Features
 from allocator.inventory import Inventory
 from allocator.model import Claim
 from allocator.node_match import NodeSelectorError
-from allocator.offers import FAILURES_MAX, Offer
+from allocator.offers import Offer
 from allocator.requests import Plan, RequestPlan
 
 _QUESTIONS_MAX: Final = 64
@@ -71,7 +71,7 @@ def _candidate_nodes(plan: Plan, inventory: Inventory) -> frozenset[str] | None:
     if pairs > _PAIRS_MAX:
         return None
     offers = [inventory.offer(slot) for slot in plan.slots]
-    if any(offer.shared_doubtful or offer.failures > FAILURES_MAX for offer in offers):
+    if any(offer.shared_doubtful or not offer.is_complete for offer in offers):
         return None
     if all(any(offers[slot.index].shared >= slot.count for slot in request.slots) for request in plan.requests):
         return None

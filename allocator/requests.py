@@ -179,6 +179,14 @@ class SlotMeaning(NamedTuple):
     features: Features
 
 
+class Draft:
+    """What a plan that is not finished has made, which nobody else may use; counted among the users."""
+
+    def __init__(self) -> None:
+        self.matchers: Final[dict[Matcher, None]] = {}
+        self.records: Final[dict[SlotRecord, None]] = {}
+
+
 class Planner:
     """Makes plans; remembers compiled selectors by what they say, and slot keys by what they mean."""
 
@@ -190,6 +198,7 @@ class Planner:
         self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
         self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
         self._serial = count()
+        self._draft = Draft()
 
     def discount_masks(self, keys: Iterable[SlotKey]) -> None:
         """Masks that were kept with a pool for these slots are gone."""
@@ -208,23 +217,43 @@ class Planner:
         for _, record in self._by_key.values():
             record.discount_candidates(all_of_them=True)
 
+    def is_used(self, key: SlotKey) -> bool:
+        """Whether a plan or a draft has such slots."""
+        return self._by_key[key][1].users > 0
+
+    def entries_of(self, key: SlotKey) -> int:
+        """What is kept for such slots, with their part of the answers that slots share."""
+        (matcher, *_), record = self._by_key[key]
+        return record.entries + matcher.size // matcher.users
+
     def forget_slots(self, key: SlotKey) -> None:
         """Slots with this key are gone, and their matcher if it has no others."""
         meaning, record = self._by_key.pop(key)
         record.discount_all()
         del self._records[meaning]
-        matcher = meaning.matcher
+        self._let_go(meaning.matcher)
+
+    def _let_go(self, matcher: Matcher) -> None:
         matcher.users -= 1
         if not matcher.users and self._matchers.get(matcher.meaning) is matcher:
             del self._matchers[matcher.meaning]
             self.total.entries -= matcher.size
 
-    def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
-        """The plan for claims with these specs, in this order.
+    def discard(self, draft: Draft) -> list[SlotKey]:
+        """The plan is finished, or nobody wants it any more. Returns the slots that no plan has."""
+        for matcher in draft.matchers:
+            self._let_go(matcher)
+        for record in draft.records:
+            record.users -= 1
+        return [record.key for record in draft.records if not record.users]
+
+    def plan(self, specs: Sequence[ClaimSpec], features: Features, draft: Draft) -> Plan:
+        """The plan for claims with these specs, in this order; `draft` is that of an earlier attempt, or a new one.
 
         Raises:
             PausedError: compiling their selectors takes longer than is allowed now.
         """
+        self._draft = draft
         claims: list[ClaimPlan] = []
         slots = requests = 0
         for index, spec in enumerate(specs):
@@ -245,6 +274,9 @@ class Planner:
                 device_class.selectors, details.selectors, features, meter=self._meter, total=self.total, meaning=key
             )
             self._matchers[key] = matcher
+        if matcher not in self._draft.matchers:
+            self._draft.matchers[matcher] = None
+            matcher.users += 1
         if not matcher.is_ready:
             matcher.prepare()
         return matcher
@@ -257,6 +289,9 @@ class Planner:
             record = self._records[meaning] = SlotRecord(next(self._serial), self.total)
             self._by_key[record.key] = meaning, record
             matcher.users += 1
+        if record not in self._draft.records:
+            self._draft.records[record] = None
+            record.users += 1
         return record
 
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from allocator.features import Features
 from allocator.meter import Meter, PausedError
 from allocator.model import Attribute, Device, DeviceCapacity, DeviceSelector
-from allocator.slot_records import Total
+from allocator.slot_records import ENTRY_WORDS, Total
 from cel import (
     ANSWER_WORK_MAX,
     CompileError,
@@ -95,6 +95,8 @@ class _Compiled:
         # What is not generated may take anything, until it is known better.
         is_cheap = isinstance(selector, CompileError) or selector.is_generated
         self.expected = 0 if is_cheap else ANSWER_WORK_MAX
+        self.entries = 0
+        """What its patterns keep; counted after each evaluation."""
 
 
 class Matcher:
@@ -135,8 +137,8 @@ class Matcher:
 
     @property
     def size(self) -> int:
-        """Answers that are remembered."""
-        return len(self._answers)
+        """Entries: answers, and what patterns remember."""
+        return len(self._answers) + sum(one.entries for one in self._compiled)
 
     def prepare(self) -> None:
         """Compile the selectors, those that are not compiled yet.
@@ -204,7 +206,9 @@ class Matcher:
                 problem = _view(device, self._features).problem
             else:
                 read = attributes, capacity
-            key = (driver, device.allow_multiple_allocations, problem, *attributes, *capacity)
+            # Equal amounts are not one value to `isInteger`, and what a share may take no expression sees.
+            amounts_read = [one and one.value.representation for one in capacity]
+            key = (driver, device.allow_multiple_allocations, problem, *attributes, *amounts_read)
         try:
             return self._answers[key]
         except KeyError:
@@ -252,6 +256,9 @@ class Matcher:
             meter.spent += work
             meter.is_fresh = False
             one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
+            kept = one.selector.kept // ENTRY_WORDS
+            self._total.entries += kept - one.entries
+            one.entries = kept
             if answer is False:
                 return Mismatch(one.is_class, one.number)
             if answer is not True:

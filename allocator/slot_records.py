@@ -20,6 +20,8 @@ SlotKey: TypeAlias = int
 
 ENTRIES_MAX: Final = 500_000
 """About 150 MB."""
+ENTRY_WORDS: Final = 40
+"""An entry, in words of 8 bytes."""
 
 
 class Total:
@@ -34,7 +36,7 @@ class SlotRecord:
 
     Attributes:
         key: Names them.
-        users: Plans that have such a slot.
+        users: Plans that have such a slot, unfinished ones included.
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
 
@@ -68,6 +70,10 @@ class SlotRecord:
         self.candidates -= gone
         self._total.entries -= gone
 
+    @property
+    def entries(self) -> int:
+        return self.masks + self.candidates + self.slices
+
     def discount_all(self) -> None:
-        self._total.entries -= self.masks + self.candidates + self.slices
+        self._total.entries -= self.entries
         self.masks = self.candidates = self.slices = 0

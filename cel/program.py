@@ -53,6 +53,16 @@ class Selector:
         return self._reads
 
     @property
+    def kept(self) -> int:
+        """What its patterns remember of the texts they met, in words of 8 bytes."""
+        patterns = self._checked.patterns
+        if not patterns:
+            return 0
+        from cel.library.regex import remembered_words  # noqa: PLC0415 - loaded where there is one
+
+        return remembered_words(patterns)
+
+    @property
     def checked(self) -> Checked:
         """The expression with its types."""
         return self._checked

@@ -115,6 +115,11 @@ class Quantity:
             format_ = "DecimalSI"
         return cls(-nano if is_negative else nano, _NANO, True, format_)
 
+    @property
+    def representation(self) -> tuple[int, int, bool, Format]:
+        """Equal for quantities that nothing tells apart; equal amounts can differ in it (rule 3)."""
+        return self._unscaled, self._scale, self._is_big, self.format
+
     @classmethod
     def from_int(cls, value: int, format: Format = "DecimalSI") -> Quantity:
         """The integer `value`, as Go's `resource.NewQuantity`."""

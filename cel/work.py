@@ -1,7 +1,7 @@
 """The work of answering and of compiling, counted, for callers that must bound it for many selectors without a clock.
 
-The unit is that of effort (`values.spend`), about 40 ns. Counts follow from the expression and the values it meets,
-never from what is remembered, so equal questions count equally on any machine.
+The unit is that of effort (`values.spend`), about 40 ns. Counts follow from the expression and the values it has
+met, on any machine alike. What a selector remembers of its patterns is not done again and not counted again.
 
 Weights, measured on CPython 3.11: an answer of generated code takes `ANSWER_WORK`, its code and the functions it calls;
 one of the exact evaluator its effort, and `CHARACTER_WORK` for each character of the expression, since much that costs
@@ -19,7 +19,7 @@ import cel.evaluator.walker  # noqa: F401 - who counts does not want to pay for 
 from cel.checker.checker import PART_LENGTH
 from cel.errors import EvaluationError
 from cel.library.device import DeviceView
-from cel.library.values import EFFORT, EFFORT_LIMIT, WORK, begin
+from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, WORK, begin
 from cel.program import Selector
 
 ANSWER_WORK: Final = 15
@@ -43,7 +43,7 @@ def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | Eva
     # The exact evaluator begins anew, so the effort then is its own, and counted already.
     if exact:
         return answer, ANSWER_WORK + selector.generated_work + exact + CHARACTER_WORK * len(selector.expression)
-    return answer, ANSWER_WORK + selector.generated_work + EFFORT[0]
+    return answer, ANSWER_WORK + selector.generated_work + EFFORT[0] - REMEMBERED[0]
 
 
 def stage_work(expression: str) -> int:

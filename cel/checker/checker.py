@@ -82,6 +82,7 @@ class Checked:
         (`validators.instantiation_problem` finds out).
     suspects: nodes that `validators` has to look at: lists and maps that might mix types, calls of functions
         whose literal arguments are checked.
+    patterns: constant patterns that were compiled, by what they say; kept by `regex.compiled`.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class Checked:
         "has_constants",
         "macro_calls",
         "output_type",
+        "patterns",
         "references",
         "source",
         "suspects",
@@ -116,6 +118,7 @@ class Checked:
         self.output_type: Final = types[expr.id]
         self.has_constants: Final = has_constants
         self.suspects: Final = suspects
+        self.patterns: Final[dict[str, Any]] = parsed.patterns if isinstance(parsed, Checked) else {}
 
     def part(self, node: Expr) -> Checked:
         """A node below as an expression of its own."""

@@ -19,8 +19,8 @@ Rules of this module
      str, Semver or list, and nothing else (see `device`).
   4. Folds over lists that are not literals, and texts that grow, are generated only when their estimate is far
      below the limit: generated code counts no cost, and only the effort of the functions it calls (`values.spend`).
-     A fold with such calls gives up after a quarter of the limit. `AFFORDABLE` is so low that everything else
-     the exact evaluator would count fits into the other three quarters.
+     A fold with such calls, and what searches by patterns, gives up after a quarter of the limit. `AFFORDABLE` and
+     `NODES_MAX` are so low that all else that the exact evaluator would count fits into the other three quarters.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -45,7 +45,6 @@ from cel.evaluator.codegen_parts import (
     Code,
     Scope,
     Unsupported,
-    bind_pattern,
     element_kind,
     kind_of,
     quantifier,
@@ -95,10 +94,10 @@ class Generator:
         self.types: Final = checked.types
         self.constants: Final[dict[str, Any]] = {}
         self.used: Final[set[str]] = set()
-        self.lazy: Final[dict[str, Any]] = {}
         self.temporaries = 0
         self.emitted = 0
         self.is_costly = False
+        self.has_searches = False
         self.loops_cost = 0
         """The estimated cost of an evaluation, where there are loops."""
         self.calls = 0
@@ -109,7 +108,7 @@ class Generator:
 
     def source(self, condition: str) -> str:
         touch = "" if self.reads_device else "        d._driver\n"
-        if self.is_costly and self.calls:
+        if self.has_searches or (self.is_costly and self.calls):
             touch += f"        {self.use('BEGIN')}()\n"
             condition = f"{self.use('END')}({condition})"
         return (
@@ -126,8 +125,6 @@ class Generator:
         code = compile(self.source(condition), "<cel selector>", "exec", dont_inherit=True)
         exec(code, namespace)  # noqa: S102 - see rule 2
         function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
-        for name, pattern in self.lazy.items():
-            bind_pattern(function, name, pattern)
         matches: Callable[[Any], bool] = function
         return matches
 
@@ -536,26 +533,26 @@ class Generator:
         return self.pattern_test(code, pattern.value)
 
     def pattern_test(self, code: Code, pattern: str) -> Code:
-        from cel.library.regex import RegexError, compile_regex  # noqa: PLC0415 - many selectors have no pattern
+        from cel.library.regex import RegexError, compiled  # noqa: PLC0415 - many selectors have no pattern
 
         self.calls += 1
         try:
-            regex = compile_regex(pattern)
+            regex = compiled(self.checked.patterns, pattern)
         except RegexError:
             raise Unsupported from None
         members = regex.members()
         if members is not None:
+            test = f"in {self.constant(members)}"
             if code.kind == "string":
-                return Code(f"({code.text} in {self.constant(members)})", "bool")
+                return Code(f"({code.text} {test})", "bool")
             name = self.temporary()
             other = f"{name}.__class__ is not {self.use('STR')} and {self.use('R')}()"
-            return Code(f"(({name} := {code.text}) in {self.constant(members)} or {other})", "bool")
-        if regex.is_bounded:
-            name = self.constant(None)
-            self.lazy[name] = regex
-            return Code(f"({name}({code.text}) is not None)", "bool")
-        name = self.temporary()
+            return Code(f"(({name} := {code.text}) {test} or {other})", "bool")
+        self.has_searches = True
         search = self.constant(regex.search)
+        if code.kind == "string":
+            return Code(f"{search}({code.text})", "bool")
+        name = self.temporary()
         cls = self.use("STR")
         return Code(
             f"(({name} := {code.text}).__class__ is {cls} and {search}({name}) "

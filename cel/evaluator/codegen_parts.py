@@ -32,6 +32,7 @@ from cel.library.values import (
     MISSING,
     NONE,
     Optional,
+    begin,
     contains,
     equal,
     not_equal,
@@ -133,6 +134,7 @@ _RESERVED: Final = EFFORT_LIMIT // 4 * 3
 
 def _begin() -> None:
     """Let the called functions spend a quarter of the limit."""
+    begin()
     EFFORT[0] = _RESERVED
 
 
@@ -192,21 +194,3 @@ def quantifier(node: Comprehension) -> tuple[str, Expr] | None:
     ):
         return step.function, step.args[1]
     return None
-
-
-def bind_pattern(function: Any, name: str, regex: Any) -> None:
-    """Compile the pattern at the first search: that takes about as long as compiling the rest of the selector."""
-    code = function.__code__
-    position = code.co_varnames.index(name) - 1
-
-    def replace(search: Any) -> None:
-        defaults = [*function.__defaults__]
-        defaults[position] = search
-        function.__defaults__ = tuple(defaults)
-
-    def first_search(text: Any) -> Any:
-        search = regex.python().search
-        replace(search)
-        return search(text)
-
-    replace(first_search)

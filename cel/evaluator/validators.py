@@ -105,19 +105,19 @@ def _literal_argument(node: Call, checked: Checked) -> Iterator[Issue]:
     if node.function == "matches":
         # Of the function form cel-go looks at the first argument too, though that is the text.
         assert isinstance(argument.value, str)
-        is_valid = _regex_problem(argument.value) is None
+        is_valid = _regex_problem(argument.value, checked) is None
     else:
         is_valid = not isinstance(_evaluate(node, checked), EvaluationError)
     if not is_valid:
         yield Issue(argument.offset, f"invalid {node.function} argument")
 
 
-def _regex_problem(pattern: str) -> str | None:
-    from cel.library.regex import compile_regex  # noqa: PLC0415 - for expressions with literal patterns only
+def _regex_problem(pattern: str, checked: Checked) -> str | None:
+    from cel.library.regex import compiled  # noqa: PLC0415 - for expressions with literal patterns only
     from cel.library.regex_syntax import RegexError  # noqa: PLC0415
 
     try:
-        compile_regex(pattern)
+        compiled(checked.patterns, pattern)
     except RegexError as error:
         return str(error)
     return None
@@ -261,7 +261,7 @@ class _Folder:
         elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
             pattern = self.constant(operands[1])
             if isinstance(pattern, str):
-                return _regex_problem(pattern)
+                return _regex_problem(pattern, self.checked)
         elif node.function in (operators.INDEX, operators.OPTIONAL_INDEX):
             return self.qualifier(node.args[1])
         return None

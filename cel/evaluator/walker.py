@@ -72,6 +72,7 @@ from cel.library.values import (
     LIMIT_EXCEEDED,
     MISSING,
     NONE,
+    REMEMBERED,
     WORK,
     AbortedError,
     Map,
@@ -118,7 +119,9 @@ _BRANCHING: Final = frozenset(
 )
 """Calls whose first operand is not simply the value the rest starts from."""
 _MATCHING: Final = frozenset(("matches", "find", "findAll"))
-_NOT_IN_RUNS: Final = operators.CHAIN | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
+_NOT_IN_RUNS: Final = (
+    operators.CHAIN | _MATCHING | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
+)
 _IN_PLACE: Final = frozenset(
     (
         *(operators.ADD, operators.SUBTRACT, operators.MULTIPLY, operators.DIVIDE, operators.MODULO),
@@ -160,7 +163,7 @@ class Plan:
         return frame.cost
 
     def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
-        EFFORT[0] = 0
+        begin()
         frame = Frame(variables, self._planner.cells)
         try:
             value = self._run(frame)
@@ -177,7 +180,7 @@ class Plan:
     def _end(frame: Frame) -> None:
         """Spend the cost that no loop has spent, and end an evaluation that took too much."""
         effort = EFFORT[0] = EFFORT[0] + COST_EFFORT * (frame.cost - frame.spent)
-        WORK[0] += effort
+        WORK[0] += effort - REMEMBERED[0]
         if effort > EFFORT_LIMIT:
             raise EvaluationError(LIMIT_EXCEEDED)
 
@@ -224,6 +227,7 @@ class Planner:
         self.types: Final = checked.types
         self.references: Final = checked.references
         self.environment: Final = checked.environment
+        self.patterns: Final = checked.patterns
         self.implementations: Final = implementations(checked.environment.minor)
         self.cells = 0
         self.continued: Final[set[int]] = set()
@@ -501,16 +505,19 @@ class Planner:
 
         pattern = operands[1].value
         is_search = node.function == "matches"
+        patterns = self.patterns
 
         def checked_call(subject: Any, *arguments: Any) -> Any:
             if subject.__class__ is not str or any(limit.__class__ is not int for limit in arguments[1:]):
                 no_such_overload()
-            from cel.library.regex import RegexError, compile_regex  # noqa: PLC0415 - not before a text is to be searched
+            regex = patterns.get(pattern)
+            if regex is None:
+                from cel.library.regex import RegexError, compiled  # noqa: PLC0415 - not before a text is to be searched
 
-            try:
-                regex = compile_regex(pattern)
-            except RegexError:
-                return call(subject, *arguments)
+                try:
+                    regex = compiled(patterns, pattern)
+                except RegexError:
+                    return call(subject, *arguments)
             return regex.search(subject) if is_search else call(subject, regex, *arguments[1:])
 
         return checked_call

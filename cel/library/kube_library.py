@@ -100,8 +100,12 @@ def _as_int64(number: int) -> int:
 
 
 def _lazy(module: str, name: str) -> Implementation:
+    known: list[Implementation] = []
+
     def call(*arguments: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments)
+        if not known:
+            known.append(getattr(import_module(module), name))
+        return known[0](*arguments)
 
     return call
 

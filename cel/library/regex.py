@@ -1,29 +1,29 @@
 """RE2 regular expressions, matched in bounded time whatever pattern and text.
 
-`compile_regex` reads what Go's regexp/syntax reads and refuses what it refuses, with its texts. Matching
-is done in one of two ways:
+`Regex` reads what Go's regexp/syntax reads and refuses what it refuses, with its texts. An automaton that is made as
+texts need it does the matching, one step for each character, whatever the pattern.
 
-- by Python's `re`, for patterns whose backtracking is bounded by their shape (`_is_tame`), on texts
-  short enough for that bound;
-- by a lazily built automaton for all others: one step per character, whatever the pattern.
+Rules of this module
+  1. Making a state takes 100 times as long as passing one. Each is charged as what it is (`spend`), and a search never
+     pays less for what is remembered: an evaluation that meets a state first is charged for making it, as if nothing
+     had been remembered before. Of that, what was not done is noted in `REMEMBERED`.
+  2. The patterns of one expression share a `_Memory`. When it holds too much it is emptied, between two evaluations:
+     within one nothing is forgotten, so nothing is charged twice.
 
 Differs on purpose from Go: a pattern that would need more than `PROGRAM_MAX` instructions is "expression
-too large" (Go: 3.3 million), groups nest 200 deep (Go: 1000), and a search for positions in a long text
-ends like the cost limit after `STEPS_MAX` steps. Scripts other than those in `unicode_classes` are unknown.
+too large" (Go: 3.3 million), groups nest 200 deep (Go: 1000). Scripts other than those in `unicode_classes` are
+unknown.
 
 Source: Go's regexp/syntax (parse.go, perl_groups.go) and regexp (leftmost-first matching), 1.26.
 """
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import Any, Final
 
 from cel.errors import EvaluationError
 from cel.library.regex_syntax import (
     ASSERT,
-    CHARS,
     CONCAT,
     EMPTY,
     REPEAT,
@@ -32,66 +32,103 @@ from cel.library.regex_syntax import (
     RegexError,
     parse_regex,
 )
-from cel.library.values import LIMIT_EXCEEDED, AbortedError, spend
+from cel.library.values import EVALUATION, LIMIT_EXCEEDED, REMEMBERED, AbortedError, spend
 
-__all__ = ["Regex", "RegexError", "compile_regex", "find", "find_all"]
+__all__ = ["Regex", "RegexError", "compiled", "find", "find_all", "remembered_words"]
 
 PROGRAM_MAX: Final = 3500
-STEPS_MAX: Final = 1_000_000
-_SEEDS_MAX: Final = 100_000
+WORDS_MAX: Final = 100_000
+"""What the automata of an expression may hold when an evaluation begins, in words of 8 bytes."""
 _SHORT_TEXT: Final = 256
 _MEMBERS_MAX: Final = 64
+
+# Efforts, measured: see `spend`.
+_SEARCH: Final = 20
+_CHARACTER: Final = 3
+_ATTEMPT: Final = 12
+"""Of looking for a match that begins at one place."""
+_INSTRUCTION: Final = 25
+"""Of making an automaton, for each instruction of its program."""
+_STEP: Final = 60
+_AGAIN: Final = 3
+"""What is left of it where it was made before; less than any of it."""
+_VISIT: Final = 6
+"""For each instruction that a step of the automaton looks at; for each place it leads to."""
+
+# Words of 8 bytes that objects take, about.
+_INSTRUCTION_WORDS: Final = 12
+_STATE_WORDS: Final = 50
+_STEP_WORDS: Final = 25
 
 _CHAR, _SPLIT, _CHECK, _MATCH = range(4)
 
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-_PYTHON_ASSERTION: Final = {
-    "begin_text": r"\A",
-    "end_text": r"\Z",
-    "begin_line": r"(?:\A|(?<=\n))",
-    "end_line": r"(?=\n|\Z)",
-    "word_boundary": r"\b",
-}
+
+
+class _Memory:
+    """The automata of an expression's patterns: those for short texts, those for any, and the words they hold."""
+
+    __slots__ = ("evaluation", "short", "whole", "words")
+
+    def __init__(self) -> None:
+        self.evaluation = 0
+        self.short: Final[dict[str, _Automaton]] = {}
+        self.whole: Final[dict[str, _Automaton]] = {}
+        self.words: Final = [0]
+
+    def begin(self) -> None:
+        """Something is about to be searched."""
+        if self.evaluation != EVALUATION[0]:
+            self.evaluation = EVALUATION[0]
+            if self.words[0] > WORDS_MAX:
+                self.short.clear()
+                self.whole.clear()
+                self.words[0] = 0
 
 
 class Regex:
     """A compiled pattern."""
 
-    __slots__ = ("_automaton", "_python", "_short_automaton", "_tree", "is_bounded", "is_tame", "pattern")
+    __slots__ = ("_is_anchored", "_tree", "memory", "pattern")
 
-    def __init__(self, pattern: str) -> None:
-        """Read the pattern.
+    def __init__(self, pattern: str, memory: _Memory | None = None) -> None:
+        """Read the pattern; `memory` is that of the expression it belongs to.
 
         Raises:
             RegexError: with Go's text.
         """
         self.pattern: Final = pattern
+        self.memory: Final = memory or _Memory()
         self._tree: Final = parse_regex(pattern)
         if _length(self._tree) > PROGRAM_MAX:
             raise RegexError("expression too large", pattern)
-        degree = _degree(self._tree)
-        self.is_tame: Final = degree is not None
-        self.is_bounded: Final = degree is not None and degree <= 1
-        self._python: re.Pattern[str] | None = None
-        self._automaton: _Automaton | None = None
-        self._short_automaton: _Automaton | None = None
-
-    def effort(self, text: str) -> int:
-        """The effort of a search, the same whatever states the automaton remembers."""
-        if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
-            return 5 + len(text) * (1 if self.is_bounded else 16) // 32
-        return 20 + len(text) * (4 + len(self.pattern) // 8)
+        self._is_anchored: Final = _is_anchored(self._tree)
 
     def search(self, text: str) -> bool:
         """Whether the pattern matches anywhere in `text`."""
-        spend(self.effort(text))
-        if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
-            return self.python().search(text) is not None
-        if len(text) > _SHORT_TEXT:
-            return self.automaton().search(text)
-        if self._short_automaton is None:
-            self._short_automaton = _Automaton(_for_short_texts(self._tree))
-        return self._short_automaton.search(text)
+        spend(_SEARCH + _CHARACTER * len(text))
+        return self.automaton(len(text) <= _SHORT_TEXT).search(text)
+
+    def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
+        """Leftmost-first match at or after `start`: its begin and end."""
+        spend(_SEARCH)
+        if start == 0 and not self.search(text):
+            return None
+        return self.automaton().find(text, start)
+
+    def automaton(self, is_short: bool = False) -> _Automaton:
+        """The automaton of the pattern, for texts of any length or for short ones, to be used in this evaluation."""
+        memory = self.memory
+        if memory.evaluation != EVALUATION[0]:
+            memory.begin()
+        automata = memory.short if is_short else memory.whole
+        automaton = automata.get(self.pattern)
+        if automaton is None:
+            tree = _for_short_texts(self._tree) if is_short else self._tree
+            automaton = automata[self.pattern] = _Automaton(tree, self._is_anchored, memory.words)
+        elif automaton.evaluation != memory.evaluation:
+            automaton.begin(memory.evaluation)
+        return automaton
 
     def members(self) -> frozenset[str] | None:
         """The texts the pattern matches if they are few and it says how they begin and end, as `^(A|H)100$`."""
@@ -103,48 +140,34 @@ class Regex:
             return None
         return _texts(Node(CONCAT, parts[1:-1]))
 
-    def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Leftmost-first match at or after `start`: its begin and end."""
-        spend(45 + len(text) // 64)
-        if self.is_bounded or (self.is_tame and len(text) <= _SHORT_TEXT):
-            found = self.python().search(text, start)
-            return None if found is None else found.span()
-        if start == 0 and not self.search(text):
-            return None
-        return self.automaton().find(text, start)
 
-    def python(self) -> re.Pattern[str]:
-        """The pattern for Python's engine; only for tame ones."""
-        if self._python is None:
-            self._python = re.compile(_to_python(self._tree), re.ASCII)
-        return self._python
-
-    def automaton(self) -> _Automaton:
-        """The automaton of the pattern; works for every pattern."""
-        if self._automaton is None:
-            self._automaton = _Automaton(self._tree)
-        return self._automaton
-
-
-@lru_cache(maxsize=256)
-def compile_regex(pattern: str) -> Regex:
-    """`Regex(pattern)`, remembered.
+def compiled(patterns: dict[str, Regex], pattern: str) -> Regex:
+    """A constant pattern of an expression that has these: read once, whoever asks.
 
     Raises:
         RegexError: with Go's text.
     """
-    return Regex(pattern)
+    regex = patterns.get(pattern)
+    if regex is None:
+        memory = next(iter(patterns.values())).memory if patterns else None
+        regex = patterns[pattern] = Regex(pattern, memory)
+    return regex
+
+
+def remembered_words(patterns: dict[str, Regex]) -> int:
+    """What is kept for an expression's patterns, in words of 8 bytes."""
+    return next(iter(patterns.values())).memory.words[0] if patterns else 0
 
 
 def regex_at_run_time(pattern: str) -> Regex:
-    """`compile_regex` for a pattern computed by an evaluation. Every call is counted, since a loop can compute many.
+    """A pattern computed by an evaluation. A loop can compute many, so nothing of them is remembered.
 
     Raises:
         RegexError: with Go's text.
         AbortedError: after too many in one evaluation.
     """
     spend(2_500 + 110 * len(pattern))
-    return compile_regex(pattern)
+    return Regex(pattern)
 
 
 def find(text: str, pattern: str | Regex) -> str:
@@ -217,9 +240,6 @@ def _texts(node: Node) -> frozenset[str] | None:
     return texts if len(texts) <= _MEMBERS_MAX else None
 
 
-# --- what Python's engine may be trusted with
-
-
 def _length(node: Node) -> int:
     """Instructions the automaton needs, at least."""
     match node.kind:
@@ -232,114 +252,11 @@ def _length(node: Node) -> int:
             return 1
 
 
-def _degree(node: Node) -> int | None:
-    """The exponent of the text's length in the worst case of a backtracking search, or None: not known.
-
-    One for the place to start unless the pattern is anchored, one for each unbounded repetition; choices
-    multiply and are limited to a small factor.
-    """
-    cost = _backtracking(node)
-    if cost is None:
-        return None
-    repetitions, factor, length = cost
-    degree = repetitions + (0 if _is_anchored(node) else 1)
-    if factor > (64 if degree <= 1 else 4) or degree > 2 or length > 100:
-        return None
-    return degree
-
-
 def _is_anchored(node: Node) -> bool:
+    """Whether a match can begin at the begin of the text alone."""
     if node.kind == CONCAT:
         return bool(node.parts) and _is_anchored(node.parts[0])
     return node.kind == ASSERT and node.assertion == "begin_text"
-
-
-def _backtracking(node: Node) -> tuple[int, int, int] | None:
-    """(unbounded repetitions, ways to match the rest, characters) of a part, or None for "do not trust"."""
-    match node.kind:
-        case "empty":
-            return 0, 1, 1
-        case "assert":
-            # Python finds no \\B in the empty text.
-            return None if node.assertion == "no_word_boundary" else (0, 1, 1)
-        case "chars":
-            return None if node.chars is None or node.chars.to_python() is None else (0, 1, 1)
-        case "concat":
-            return _combined(node.parts)
-        case "alternate":
-            return _alternatives(node.parts)
-        case _:
-            return _repetition(node)
-
-
-def _combined(parts: tuple[Node, ...]) -> tuple[int, int, int] | None:
-    repetitions, factor, length = 0, 1, 0
-    for part in parts:
-        cost = _backtracking(part)
-        if cost is None:
-            return None
-        repetitions += cost[0]
-        factor *= cost[1]
-        length += cost[2]
-    return repetitions, factor, length
-
-
-def _alternatives(parts: tuple[Node, ...]) -> tuple[int, int, int] | None:
-    costs = [_backtracking(part) for part in parts]
-    known = [cost for cost in costs if cost is not None]
-    if len(known) < len(costs):
-        return None
-    firsts = [_first_chars(part) for part in parts]
-    total = sum(len(chars) for chars in firsts if chars is not None)
-    union = frozenset[str]().union(*(chars for chars in firsts if chars is not None))
-    is_decided = None not in firsts and len(union) == total
-    factor = max(cost[1] for cost in known) if is_decided else sum(cost[1] for cost in known)
-    return max(cost[0] for cost in known), factor, sum(cost[2] for cost in known)
-
-
-def _repetition(node: Node) -> tuple[int, int, int] | None:
-    inner = node.parts[0]
-    if inner.kind == CHARS:
-        if _backtracking(inner) is None:
-            return None
-        if node.largest < 0:
-            return 1, 1, node.smallest + 1
-        return 0, node.largest - node.smallest + 1, node.largest
-    if (node.smallest, node.largest) == (0, 1):
-        cost = _backtracking(inner)
-        return None if cost is None else (cost[0], cost[1] + 1, cost[2])
-    return None
-
-
-def _first_chars(node: Node) -> frozenset[str] | None:
-    """The characters a match of the part can begin with, if they are few and it cannot be empty."""
-    if node.kind == CHARS and node.chars is not None:
-        return node.chars.members(limit=64)
-    if node.kind == CONCAT and node.parts:
-        return _first_chars(node.parts[0])
-    if node.kind == REPEAT and node.smallest > 0:
-        return _first_chars(node.parts[0])
-    return None
-
-
-def _to_python(node: Node) -> str:
-    match node.kind:
-        case "empty":
-            return ""
-        case "assert":
-            return _PYTHON_ASSERTION[node.assertion]
-        case "chars":
-            text = node.chars.to_python() if node.chars is not None else None
-            assert text is not None
-            return text
-        case "concat":
-            return "".join(map(_to_python, node.parts))
-        case "alternate":
-            return f"(?:{'|'.join(map(_to_python, node.parts))})"
-        case _:
-            upper = "" if node.largest < 0 else str(node.largest)
-            lazy = "?" if node.is_lazy else ""
-            return f"(?:{_to_python(node.parts[0])}){{{node.smallest},{upper}}}{lazy}"
 
 
 def _for_short_texts(node: Node) -> Node:
@@ -482,11 +399,27 @@ def _context(character: str) -> int:
     return _AFTER_WORD if character in _WORD else _AFTER_OTHER
 
 
+class _Step:
+    """Where a state goes with a character.
+
+    following: the next state, or None when there is no way on.
+    is_match: whether a match ends before the character.
+    effort: of making it; `evaluation` is the last one that was charged for that.
+    """
+
+    __slots__ = ("effort", "evaluation", "following", "is_match")
+
+    def __init__(self, following: _State | None, is_match: bool, effort: int, evaluation: int) -> None:
+        self.following: Final = following
+        self.is_match: Final = is_match
+        self.effort: Final = effort
+        self.evaluation = evaluation
+
+
 class _State:
     """The places where the automaton can be, in order of preference, and the kind of character before them.
 
-    `steps` maps the next character (or None at the end) to (next state or None when there is no way on,
-    whether a match ends before that character).
+    `steps` by the next character, None at the end.
     """
 
     __slots__ = ("context", "seeds", "steps")
@@ -494,99 +427,122 @@ class _State:
     def __init__(self, seeds: _Seeds, context: int) -> None:
         self.seeds: Final = seeds
         self.context: Final = context
-        self.steps: dict[str | None, tuple[_State | None, bool]] = {}
+        self.steps: Final[dict[str | None, _Step]] = {}
 
 
 class _Automaton:
-    """A pattern's automaton; states are made when a text needs them and forgotten when they get too large."""
+    """A pattern's automaton; states and steps are made when a text needs them."""
 
-    __slots__ = ("_program", "_seeds_count", "_states")
+    __slots__ = ("_first", "_is_anchored", "_program", "_states", "_words", "evaluation")
 
-    def __init__(self, tree: Node) -> None:
+    def __init__(self, tree: Node, is_anchored: bool, words: list[int]) -> None:
+        """`words` counts what it takes."""
         self._program: Final = _Program(tree)
-        self._states: dict[tuple[_Seeds, int, bool], _State] = {}
-        self._seeds_count = 0
+        self._is_anchored: Final = is_anchored
+        self._states: Final[dict[tuple[_Seeds, int, bool], _State]] = {}
+        self._words: Final = words
+        self.evaluation = EVALUATION[0]
+        spend(_INSTRUCTION * len(self._program.kinds))
+        words[0] += _INSTRUCTION_WORDS * len(self._program.kinds)
+        self._first: Final = self.state((self._program.start,), _BEGIN, not is_anchored)
+
+    def begin(self, evaluation: int) -> None:
+        """It is used in another evaluation than before."""
+        self.evaluation = evaluation
+        _spend_remembered(_INSTRUCTION * len(self._program.kinds))
 
     def state(self, seeds: _Seeds, context: int, restarts: bool) -> _State:
         key = (seeds, context, restarts)
         found = self._states.get(key)
         if found is None:
-            self._seeds_count += len(seeds)
-            if self._seeds_count > _SEEDS_MAX:
-                self._states.clear()
-                self._seeds_count = len(seeds)
+            self._words[0] += _STATE_WORDS + len(seeds)
             found = self._states[key] = _State(seeds, context)
         return found
 
     def search(self, text: str) -> bool:
         """Whether there is a match anywhere: one pass, a new attempt joining at every character."""
-        state: _State | None = self.state((self._program.start,), _BEGIN, restarts=True)
-        for character in text:
-            assert state is not None
+        restarts, evaluation = not self._is_anchored, self.evaluation
+        state = self._first
+        is_match = False
+        again = effort = 0
+        for character in (*text, None):
             step = state.steps.get(character)
             if step is None:
-                step = self.step(state, character, restarts=True)
-            state, is_match = step
-            if is_match:
-                return True
-        assert state is not None
-        step = state.steps.get(None) or self.step(state, None, restarts=True)
-        return step[1]
+                step = self.step(state, character, restarts)
+            elif step.evaluation != evaluation:
+                step.evaluation = evaluation
+                effort += step.effort
+                again += 1
+            if step.following is None or step.is_match:
+                is_match = step.is_match
+                break
+            state = step.following
+        if again:
+            _spend_remembered(effort, again)
+        return is_match
 
     def find(self, text: str, start: int) -> tuple[int, int] | None:
         """The leftmost match from `start` on, the preferred one among those that begin there."""
-        budget = STEPS_MAX
-        for begin in range(start, len(text) + 1):
+        evaluation = self.evaluation
+        for begin in range(start, 1 if self._is_anchored else len(text) + 1):
             context = _context(text[begin - 1]) if begin else _BEGIN
-            state: _State | None = self.state((self._program.start,), context, restarts=False)
+            state: _State | None = self.state((self._program.start,), context, False)
             end = -1
             position = begin
             while state is not None:
                 character = text[position] if position < len(text) else None
                 step = state.steps.get(character)
                 if step is None:
-                    budget -= len(state.seeds)
-                    step = self.step(state, character, restarts=False)
-                state, is_match = step
-                if is_match:
+                    step = self.step(state, character, False)
+                elif step.evaluation != evaluation:
+                    step.evaluation = evaluation
+                    _spend_remembered(step.effort)
+                if step.is_match:
                     end = position
+                state = step.following
                 position += 1
-            budget -= position - begin
-            spend(4 + 3 * (position - begin))
+            spend(_ATTEMPT + _CHARACTER * (position - begin))
             if end >= 0:
                 return begin, end
-            if budget < 0:
-                raise AbortedError(LIMIT_EXCEEDED)
         return None
 
-    def step(self, state: _State, character: str | None, *, restarts: bool) -> tuple[_State | None, bool]:
+    def step(self, state: _State, character: str | None, restarts: bool) -> _Step:
         """Work out and remember where a state goes with the next character."""
-        tests, is_match = self.closure(state, character)
+        tests, is_match, visited = self.closure(state, character)
         following: _State | None = None
-        if character is not None:
+        weight = 0
+        if character is not None and not (is_match and restarts):
             program = self._program
             first, arguments = program.first, program.arguments
-            accepts = [chars.contains(character) for chars in program.sets]
+            accepts = {}
+            for index in {arguments[place] for place in tests}:
+                chars = program.sets[index]
+                weight += chars.weight
+                accepts[index] = chars.contains(character)
             seeds = dict.fromkeys([first[place] for place in tests if accepts[arguments[place]]])
             if restarts:
                 seeds[program.start] = None
             if seeds:
                 following = self.state(tuple(seeds), _context(character), restarts)
-        step = (following, is_match)
-        state.steps[character] = step
+        self._words[0] += _STEP_WORDS
+        effort = _STEP + _VISIT * visited + weight
+        step = state.steps[character] = _Step(following, is_match, effort, self.evaluation)
+        spend(effort)
         return step
 
-    def closure(self, state: _State, character: str | None) -> tuple[list[int], bool]:
-        """The character tests reachable without reading, in order, up to a match; and whether one is there."""
+    def closure(self, state: _State, character: str | None) -> tuple[list[int], bool, int]:
+        """The character tests reachable without reading, in order, up to a match; whether one is there; the effort."""
         program = self._program
         kinds, first, second, arguments = program.kinds, program.first, program.second, program.arguments
         tests: list[int] = []
         seen = bytearray(len(kinds))
         pending = [*reversed(state.seeds)]
+        visited = len(kinds) // 256
         while pending:
             place = pending.pop()
             while not seen[place]:
                 seen[place] = 1
+                visited += 1
                 kind = kinds[place]
                 if kind == _SPLIT:
                     pending.append(second[place])
@@ -594,11 +550,17 @@ class _Automaton:
                     tests.append(place)
                     break
                 elif kind == _MATCH:
-                    return tests, True
+                    return tests, True, visited
                 elif not _holds(arguments[place], state.context, character):
                     break
                 place = first[place]
-        return tests, False
+        return tests, False, visited
+
+
+def _spend_remembered(effort: int, count: int = 1) -> None:
+    """That of things, so many, which are met for the first time in an evaluation and were made before it."""
+    REMEMBERED[0] += effort - _AGAIN * count
+    spend(effort)
 
 
 def _holds(assertion: str, before: int, after: str | None) -> bool:

@@ -87,9 +87,16 @@ WORK: Final = [0]
 """Effort of all exact evaluations there were (one entry); see `work`."""
 
 
+REMEMBERED: Final = [0]
+"""The part of `EFFORT` that was counted and not done, since what it is for was remembered (one entry)."""
+EVALUATION: Final = [0]
+"""The number of this evaluation (one entry)."""
+
+
 def begin() -> None:
     """Begin an evaluation."""
-    EFFORT[0] = 0
+    EFFORT[0] = REMEMBERED[0] = 0
+    EVALUATION[0] += 1
 
 
 class Optional:

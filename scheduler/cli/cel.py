@@ -148,6 +148,17 @@ class SelectorVerdict:
         return "\n".join(lines)
 
 
+def _is_valid(expression: str, environment: Environment) -> bool:
+    from cel.errors import CompileError
+    from cel.program import check_expression
+
+    try:
+        check_expression(expression, environment)
+    except CompileError:
+        return False
+    return True
+
+
 def check_expression_text(expression: str, environment: Environment) -> SelectorVerdict:
     """The verdict on one selector, as an API server or a scheduler would have it."""
     from cel.cost.estimate import LIMIT, estimate
@@ -172,11 +183,9 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
         return verdict
     verdict.output_type = str(checked.output_type)
     verdict.cost = estimate(checked).max
-    # What compiles may be compared so.
     mistakes = [
         (one.code, one.offset, one.message, one.fix)
-        for one in find_mistakes(expression, _no_domain)
-        if one.code != "compared-by-operator"
+        for one in find_mistakes(expression, _no_domain, is_valid=lambda part: _is_valid(part, environment))
     ]
     for code, offset, message, advice in sorted((*find_traps(checked), *mistakes), key=lambda one: one[1]):
         line, column, _ = locate(expression, offset)

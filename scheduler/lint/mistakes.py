@@ -8,7 +8,7 @@ Rules of this module
   1. Only what can mean nothing else is rewritten; the domain of an attribute comes from the caller, never from here.
   2. Everything is found in the parsed expression, never by searching its text.
 
-Not here: whether an expression compiles, and traps of those that do (`cel`, `selectors`).
+Not here: whether an expression compiles (who calls knows that), and traps of those that do (`cel`, `selectors`).
 """
 
 from __future__ import annotations
@@ -92,10 +92,18 @@ class Mistake:
     compiles: bool = False
 
 
-def find_mistakes(expression: str, domain_of: DomainOf, names: Names | None = None) -> list[Mistake]:
-    """The mistakes in an expression, by place; none in one that does not parse."""
+def find_mistakes(
+    expression: str,
+    domain_of: DomainOf,
+    names: Names | None = None,
+    is_valid: Callable[[str], bool] = lambda text: False,
+) -> list[Mistake]:
+    """The mistakes in an expression, by place; none in one that does not parse.
+
+    `is_valid` says whether some release takes an expression, or a part of one.
+    """
     try:
-        finder = _Finder(expression, domain_of, names or _Unknown())
+        finder = _Finder(expression, domain_of, names or _Unknown(), is_valid)
         finder.visit(finder.root, None)
     except (CompileError, RecursionError):
         return []
@@ -194,8 +202,9 @@ class _Ref:
 
 
 class _Finder:
-    def __init__(self, expression: str, domain_of: DomainOf, names: Names) -> None:
+    def __init__(self, expression: str, domain_of: DomainOf, names: Names, is_valid: Callable[[str], bool]) -> None:
         self.names = names
+        self.is_valid = is_valid
         self.source = expression
         parsed = parse(expression)
         self.root = parsed.expr
@@ -323,10 +332,14 @@ class _Finder:
         return None if meant is None else f'semver("{meant}")'
 
     def by_method(self, node: Call, ref: _Ref, which: str, other: str, function: str) -> bool:
-        """`ref op other` becomes `ref.compareTo(other) op 0`."""
+        """`ref op other` becomes `ref.compareTo(other) op 0`; not what is valid and asks for what can be."""
+        extent = self.extent(node)
+        # A part with variables of a macro means something only where it stands.
+        is_valid = not ref.accessor and (self.is_valid(self.source[slice(*extent)]) or self.is_valid(self.source))
+        if is_valid and ref.which == which:
+            return False
         domain, name, problem = self.resolve(ref, which)
         meant = f"{_written(which, domain or '<domain>', name)}.compareTo({other}) {_sign(function)} 0"
-        extent = self.extent(node)
         noun = "quantities" if which == "capacity" else "versions"
         said = f".{ref.accessor}() does not exist: " if ref.accessor else ""
         if which == "capacity" and ref.which == "attributes":
@@ -337,7 +350,9 @@ class _Finder:
                 self.accessor_place(ref),
                 f"{said}{noun} are compared by compareTo{problem}",
                 meant + (" (where the driver publishes it as a version)" if which == "attributes" else ""),
-                () if domain is None or extent is None else (Edit(*extent, meant),),
+                () if domain is None else (Edit(*extent, meant),),
+                is_mild=is_valid,
+                compiles=is_valid,
             )
         )
         return True

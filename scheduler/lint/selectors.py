@@ -6,6 +6,7 @@ Not here: the mistakes themselves (`mistakes`), the API's limits on lists (`sche
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -107,7 +108,13 @@ class _Expression:
 
     def mistakes(self) -> str | None:
         """Report mistakes; the expression as it was meant, None when that is not certain."""
-        found = find_mistakes(self.expression, self.context.domain_finder(self.drivers), self.context)
+        domain_of = self.context.domain_finder(self.drivers)
+        found = find_mistakes(self.expression, domain_of, self.context, self.is_valid)
+        if any(not mistake.compiles for mistake in found) and self.is_valid(self.expression):
+            # The checker knows better: what an API server takes is no error, whatever it does.
+            found = [
+                mistake if mistake.compiles else replace(mistake, compiles=True, is_mild=True) for mistake in found
+            ]
         found = [self.with_driver(mistake) for mistake in found]
         meant = rewrite(self.expression, found)
         one_line = " ".join(meant.split())
@@ -122,6 +129,14 @@ class _Expression:
                 converted=f"the expression is now: {one_line}" if mistake.edits else "",
             )
         return meant if all(mistake.edits or mistake.compiles for mistake in found) else None
+
+    def is_valid(self, expression: str) -> bool:
+        """Whether an API server of this release, or of the newest one with all features, takes an expression."""
+        newest = environments.get(f"1.{environments.NEWEST_MINOR}", kind="new", list_type_attributes=True)
+        for environment in (environments.get(self.context.settings.kubernetes, kind="new"), newest):
+            with suppress(CompileError):
+                return estimate(_check(expression, environment)).max <= LIMIT
+        return False
 
     def with_driver(self, mistake: Mistake) -> Mistake:
         """Name the drivers there are, for an extended resource's name used as one."""

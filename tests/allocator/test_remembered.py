@@ -13,6 +13,7 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
+    PausedError,
     Question,
     allocate,
     candidate_nodes,
@@ -135,3 +136,80 @@ def test_masks_survive_a_class_that_changes() -> None:
     ask_everywhere(inventory, spec(1))
     assert inventory.plans.entries == entries
     assert inventory.meter.spent - before < 50_000
+
+
+def asking_for(number: int) -> ClaimSpec:
+    """Four requests with a selector each, long enough to be compiled in several parts."""
+    selectors = [" && ".join(f"{A}.uuid != 'x{number}-{index}-{term}'" for term in range(30)) for index in range(4)]
+    requests = [request(f"r{index}", cel=selector) for index, selector in enumerate(selectors)]
+    return decode_claim_spec(claim(*requests)["spec"])
+
+
+def users(inventory: Inventory) -> int:
+    planner = inventory._planner
+    return len(planner._matchers) + len(planner._records) + len(inventory.plans._drafts)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_nothing_is_kept_of_claims_that_go_while_their_selectors_are_compiled(others: int) -> None:
+    """Whenever that is: after each number of turns, until the plan is finished."""
+    inventory = world()
+    if others:  # of which some use the same selectors, and stay
+        ask_everywhere(inventory, asking_for(0))
+    before, entries = users(inventory), inventory.plans.entries
+    turns, is_finished = 0, False
+    while not is_finished:
+        turns += 1
+        asked = asking_for(0 if others else turns)
+        wanted = [asked, spec(turns)]
+        for _ in range(turns):
+            inventory.meter.allow(1)
+            try:
+                inventory.plan(wanted, FEATURES)
+                is_finished = True
+            except PausedError:
+                assert inventory.plans._drafts
+        if not is_finished:
+            inventory.plans.retire(wanted[-1])
+            while inventory.plans._unused:
+                inventory.plans._forget_some()
+            assert users(inventory) == before
+            assert inventory.plans.entries == entries
+    assert turns > 3
+
+
+def test_of_drafts_that_nobody_asks_for_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans_module, "_DRAFTS_MAX", 5)
+    inventory = world()
+    for number in range(40):
+        inventory.meter.allow(1)
+        with pytest.raises(PausedError):
+            inventory.plan([asking_for(number)], FEATURES)
+    assert len(inventory.plans._drafts) == len(inventory._planner._matchers) == 5
+
+
+def test_slots_of_claims_that_are_gone_are_forgotten_without_another_question() -> None:
+    inventory = world()
+    specs = [spec(number) for number in range(400)]
+    for one in specs:
+        ask_everywhere(inventory, one)
+    for one in specs:
+        inventory.plans.retire(one)
+    assert len(inventory._planner._records) <= plans_module._IDLE_MAX + plans_module._UNUSED_MAX + 1
+    assert inventory.plans.entries == kept(inventory)
+
+
+def test_a_slot_that_nobody_had_and_a_draft_has_again_is_not_forgotten() -> None:
+    inventory = world()
+    first = asking_for(1)
+    inventory.plan([first], FEATURES)
+    inventory.put_class(next(iter(inventory.classes.values())))
+    assert len(inventory.plans._unused) == 4
+    inventory.meter.allow(1)
+    with pytest.raises(PausedError):
+        inventory.plan([first, asking_for(2)], FEATURES)
+    while inventory.plans._unused:
+        inventory.plans._forget_some()
+    inventory.meter.allow_all()
+    plan = inventory.plan([first, asking_for(2)], FEATURES)
+    assert {slot.key for slot in plan.slots} == inventory._planner._by_key.keys()

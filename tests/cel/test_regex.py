@@ -1,12 +1,21 @@
 """Patterns: what is accepted, what is found, in how many steps; google-re2 is the reference where it is installed."""
 
 import random
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cel.library.regex import Regex, RegexError, _Automaton, compile_regex, find_all
+from benchmarks import hostile_patterns
+from cel.library import regex as module
+from cel.library.regex import Regex, RegexError, compiled, find_all, remembered_words
+from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, AbortedError, begin
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,7 @@ def test_refuses_what_re2_refuses_in_go_words(pattern: str, error: str) -> None:
 )
 def test_finds_leftmost_first_matches(pattern: str, text: str, found: list[str]) -> None:
     assert find_all(text, pattern) == found
-    assert compile_regex(pattern).search(text) is bool(found)
+    assert Regex(pattern).search(text) is bool(found)
 
 
 @pytest.mark.parametrize(("limit", "found"), [(-1, ["1", "2", "3"]), (2, ["1", "2"]), (0, [])])
@@ -84,7 +93,7 @@ def test_find_all_stops_at_the_limit(limit: int, found: list[str]) -> None:
     assert find_all("1 2 3", r"\d", limit) == found
 
 
-# --- the two engines and the set of texts agree with each other and with RE2
+# --- the automata and the set of texts agree with each other, with Python's engine and with RE2
 
 _ATOMS = (
     "a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\w", r"\W", "x", "(a)", "(?:b)", "^", "$", r"\b", r"\B", "é", r"\n",
@@ -112,7 +121,7 @@ def _patterns(draw: st.DrawFn, depth: int = 3) -> str:
 @given(_patterns(), st.lists(_TEXTS, min_size=1, max_size=4))
 def test_engines_agree(pattern: str, texts: list[str]) -> None:
     regex = Regex(pattern)
-    automaton = _Automaton(regex._tree)
+    automaton = regex.automaton()
     members = regex.members()
     for text in texts:
         span = automaton.find(text, 0)
@@ -147,13 +156,107 @@ def test_agrees_with_re2(pattern: str, damage: str, place: int, text: str) -> No
             assert found[0] == match.span()[0]
 
 
-def test_automata_forget_states_before_they_grow_large() -> None:
+_PLAIN = ("a", "b", "[ab]", "[^a]", ".", "x", "(a)", "a?", "b*", "(?:b|x)", "^", "$", r"[a-c]+?", r"\b")
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(_PLAIN), max_size=5), st.lists(st.text("abx\n", max_size=8), min_size=1, max_size=3))
+def test_finds_what_an_engine_that_backtracks_finds(parts: list[str], texts: list[str]) -> None:
+    pattern = "".join(parts)
+    theirs = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    ours = Regex(pattern)
+    for text in texts:
+        found = theirs.search(text)
+        assert ours.search(text) is (found is not None)
+        assert ours.find(text) == (None if found is None else found.span())
+
+
+# --- effort
+
+
+def lines_run(function: Callable[[], object]) -> int:
+    """How many lines of the module ran, which is work that no count of calls sees."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def searched(regex: Regex, texts: list[str], *, finds: bool) -> bool:
+    """Whether all could be searched within the limit."""
+    try:
+        for text in texts:
+            find_all(text, regex) if finds else regex.search(text)
+    except AbortedError:
+        return False
+    return True
+
+
+def _note(answers: list[bool], regex: Regex, texts: list[str], finds: bool) -> None:
+    answers.append(searched(regex, texts, finds=finds))
+
+
+LINES_FOR_EFFORT = 3
+"""A unit is about 40 ns; a line of a loop over characters takes 12 to 40."""
+BEYOND = 300_000
+"""Effort of the largest program and of a step in it, which are counted when they are made."""
+_SEEDS = st.integers(0, 10**6).map(lambda seed: hostile_patterns.generated(random.Random(seed)))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@given(_SEEDS, st.lists(st.text("abcA\n", max_size=120), min_size=1, max_size=3), st.booleans())
+@example("a*(a{24}b|a{24}c|a{23}d|a{23}e)", ["a" * 256] * 2, False)
+@example("(a|b|ab){0,300}c", ["abbabaab" * 32], False)
+@example("a{1000}b", ["a" * 1500], False)
+@example("(a{1,30}){1,30}b", ["a" * 64], True)
+@example("(?i)" + "[a-zA-Z]?" * 100 + "9", ["AbC" * 20], True)
+def test_effort_is_what_is_done_whatever_is_remembered(pattern: str, texts: list[str], finds: bool) -> None:
+    try:
+        regex = Regex(pattern)
+    except RegexError:
+        return
+    spent = set()
+    for _ in range(3):
+        begin()
+        answers: list[bool] = []
+        lines = lines_run(partial(_note, answers, regex, texts, finds))
+        assert lines <= 100 + LINES_FOR_EFFORT * (EFFORT[0] - REMEMBERED[0])
+        assert EFFORT[0] - REMEMBERED[0] <= EFFORT_LIMIT + BEYOND
+        spent.add((answers[0], EFFORT[0] if answers[0] else None))
+    assert len(spent) == 1
+
+
+def test_automata_are_forgotten_between_evaluations_before_they_grow_large() -> None:
     rnd = random.Random(1)
-    regex = Regex("(a|b|ab|ba|aab){0,60}(c|d)x")
-    automaton = regex.automaton()
+    patterns: dict[str, Regex] = {}
+    most = 0
     for _ in range(200):
-        regex.automaton().search("".join(rnd.choice("abcd") for _ in range(200)))
-    assert automaton._seeds_count <= 110_000
+        begin()
+        for pattern in ("(a|b|ab|ba|aab)*(c|d)x", "[ab]*a[ab]{30}c"):
+            searched(compiled(patterns, pattern), ["".join(rnd.choices("ab", k=60))], finds=False)
+        most = max(most, remembered_words(patterns))
+    assert module.WORDS_MAX / 2 < most < 2 * module.WORDS_MAX
+
+
+def test_texts_of_ever_new_characters_are_forgotten_too() -> None:
+    patterns: dict[str, Regex] = {}
+    regex = compiled(patterns, "(.x)*y")
+    for start in range(0, 60_000, 60):
+        begin()
+        regex.search("".join(map(chr, range(start + 256, start + 316))))
+        assert remembered_words(patterns) < module.WORDS_MAX + 10_000
 
 
 def test_a_pattern_too_large_is_refused() -> None:

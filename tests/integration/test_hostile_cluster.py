@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cel
+from benchmarks import hostile_patterns
 from benchmarks.contenders import ContenderError
 from benchmarks.fleet import DRIVER
 from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table, told
@@ -45,6 +46,12 @@ def test_with_longer_loops_it_ends_with_an_error() -> None:
         selector.matches(cel.device_view(DRIVER, {"uuid": "x2"}, {}, allow_multiple_allocations=False))
 
 
+def test_patterns_that_are_long_to_match_are_ones_that_compile() -> None:
+    environment = environments.get("1.36")
+    texts = [hostile_patterns.FAMILIES[f"patterns: {name}"] for name in hostile_patterns.WITH_TEXTS]
+    assert all(cel.compile_selector(text, environment).reads is not None for text in texts)
+
+
 def test_the_loads_are_those_of_the_table() -> None:
     assert list(LOADS) == [
         "nothing",
@@ -52,6 +59,7 @@ def test_the_loads_are_those_of_the_table() -> None:
         "selector-500",
         "selector-5000",
         "selectors-24x8x9",
+        "patterns",
         "backtracking",
         "drivers",
         "webhook-down",

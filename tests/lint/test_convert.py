@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.lint import Converted, Settings, Source, convert, join_files, lint
+from scheduler.lint import Converted, Settings, Severity, Source, convert, join_files, lint
 from tests.lint.test_rows import CLASS, CLASSIC_CLAIM, CONFIG, PLAIN, SLICE
-from tests.lint.texts import claim, pod, selecting
+from tests.lint.texts import claim, find, pod, selecting
 
 DRIVER = "gpu.example.com"
 
@@ -244,6 +244,10 @@ CAP = 'device.capacity["gpu.example.com"].'
             'device.attributes["a"].string() == device.attributes["b"].string()',
             f"{REF}a == {REF}b",
         ),
+        (
+            f'{CAP}memory == quantity("64Gi") && device.attributes["a"].string() == "x"',
+            f'{CAP}memory == quantity("64Gi") && {REF}a == "x"',
+        ),
     ],
 )
 def test_an_expression_says_what_was_meant(expression: str, want: str) -> None:
@@ -251,6 +255,33 @@ def test_an_expression_says_what_was_meant(expression: str, want: str) -> None:
 
     assert not [refusal.message for refusal in converted.refusals]
     assert expression_of(converted) == want
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f'{CAP}memory == quantity("64Gi")',  # the page of Kubernetes' documentation on DRA
+        f'quantity("64Gi") == {CAP}memory && device.driver != "x"',
+        f'["1Gi", "2Gi"].exists(m, {CAP}memory == quantity(m))',
+        f'cel.bind(m, quantity("1Gi"), {CAP}memory == m)',
+        f'!({CAP}memory == quantity("64Gi"))',
+        f'{REF}version == semver("1.2.3")',
+        f'device.capacity["{DRIVER}"] == device.capacity["{DRIVER}"]',
+        f'device.attributes["model"] == device.attributes["{DRIVER}"]',
+    ],
+)
+def test_what_is_valid_is_no_error_and_stays_as_it_is(expression: str) -> None:
+    converted = run(selecting(expression))
+
+    assert expression_of(converted) == expression
+    assert not [str(found) for found in find(selecting(expression)) if found.severity is Severity.ERROR or found.served]
+
+
+def test_a_quantity_that_an_attribute_cannot_be_is_valid_and_never_equal() -> None:
+    (finding,) = find(selecting(f'{REF}memory == quantity("64Gi")'))
+
+    assert (finding.code, finding.severity, finding.served) == ("compared-by-operator", Severity.WARNING, "")
+    assert "quantities are capacities, not attributes" in finding.message
 
 
 def test_an_expression_that_needs_a_feature_gate_says_so() -> None:

@@ -10,7 +10,11 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from scheduler.lint import Finding, Settings, Source, convert, lint
+import cel
+from cel.checker import environments
+from cel.cost.estimate import LIMIT, estimate
+from cel.program import check_expression
+from scheduler.lint import Finding, Settings, Severity, Source, convert, lint
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.emit import yaml_text
 from scheduler.lint.mistakes import find_mistakes
@@ -18,6 +22,7 @@ from scheduler.lint.published import read_published
 from tests.lint.test_against import cluster, deployment, template
 from tests.lint.test_convert import CASES, PARAMETERS, WITH_PARAMETERS
 from tests.lint.test_rows import rows
+from tests.lint.texts import find, selecting
 
 TEXTS = sorted({row.values[0] for row in [*rows(), *CASES]} | {PARAMETERS, WITH_PARAMETERS, template(), deployment(2)})
 PUBLISHED = cluster({"a": 2, "b": 1})
@@ -171,6 +176,38 @@ def test_any_text_is_answered(text: str) -> None:
 def test_any_expression_is_answered(pieces: list[str]) -> None:
     for mistake in find_mistakes(" ".join(pieces), lambda which, name: "gpu.example.com"):
         assert mistake.message
+
+
+ENVIRONMENT = environments.get("1.37", kind="new", list_type_attributes=True)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(
+        ('device.attributes["a"]', 'device.capacity["a"]', "device.attributes", 'device.capacity["a.b/c"]')
+    ),
+    st.sampled_from(("", ".x", '["x"]', '["x-y"]', ".x.y", ".?x", ".x.compareTo")),
+    st.sampled_from(("==", "!=", "<", "in", ">=")),
+    st.sampled_from(
+        ('quantity("1")', 'semver("1.0.0")', '"7.0"', "1", "true", '["a"]', 'device.capacity["a"].x',
+         'device.attributes["b"]', 'device.attributes["b"].y', "{}", "optional.of(1)")
+    ),
+    st.booleans(),
+    st.sampled_from(("{}", "!({})", "[1].exists(i, {})", "device.driver == 'd' && {}")),
+)  # fmt: skip
+def test_lint_refuses_nothing_that_the_checker_takes(
+    start: str, more: str, operator: str, other: str, is_turned: bool, around: str
+) -> None:
+    sides = [start + more, other]
+    expression = around.format(f" {operator} ".join(sides[::-1] if is_turned else sides))
+    try:
+        cel.compile_selector(expression, ENVIRONMENT)
+        is_valid = estimate(check_expression(expression, ENVIRONMENT)).max <= LIMIT
+    except cel.CompileError:
+        is_valid = False
+    found = find(selecting(expression, before=""), kubernetes="1.37")
+    refused = [str(one) for one in found if one.severity is Severity.ERROR or one.served]
+    assert bool(refused) is not is_valid
 
 
 @pytest.mark.parametrize(
