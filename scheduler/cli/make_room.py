@@ -158,9 +158,12 @@ def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
 
 def free_profile(profile: str, given: Iterable[Given]) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs a device whose attribute `profile` is this."""
+    from scheduler.offline.cluster import OfflineCluster
+
     by_profile: dict[str, set[tuple[str, str]]] = {}
+    cluster = OfflineCluster(0)
     for one in given:
-        if one.obj.get("kind") == "ResourceSlice":
+        if one.obj.get("kind") == "ResourceSlice" and cluster.is_well_shaped(one.obj):
             for driver, attribute, value in _profiles(one.obj.get("spec") or {}):
                 by_profile.setdefault(value, set()).add((driver, attribute))
     if profile not in by_profile:
@@ -191,7 +194,7 @@ def _profiles(spec: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     """Driver, attribute and value of each device's profile."""
     for device in spec.get("devices") or ():
         for name, value in (device.get("attributes") or {}).items():
-            if name.rpartition("/")[2] == "profile" and "string" in value:
+            if name.rpartition("/")[2] == "profile" and value and "string" in value:
                 yield str(spec.get("driver")), name, str(value["string"])
 
 

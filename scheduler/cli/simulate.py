@@ -9,6 +9,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -176,10 +177,11 @@ def _profile(placement: str, budget_steps: int, *, preempts: bool) -> Callable[[
 
     def of_name(name: str) -> Profile:
         entry = {"name": "DynamicResources", "args": args.model_dump(by_alias=True, exclude_unset=True)}
-        written: dict[str, Any] = {"schedulerName": name, "pluginConfig": [entry]}
+        written: dict[str, Any] = {"pluginConfig": [entry]}
         if not preempts:
             written["plugins"] = {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}
-        return ProfileConfig.model_validate(written).profile()
+        # Pods may name any scheduler, one whose name no configuration could have among them.
+        return replace(ProfileConfig.model_validate(written).profile(), scheduler_name=name)
 
     return of_name
 

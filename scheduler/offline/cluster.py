@@ -171,6 +171,11 @@ class OfflineCluster:
             return f"{_name_of(obj)}: {error.message}"
         return ""
 
+    def is_well_shaped(self, obj: Obj) -> bool:
+        """Whether an object is of a kind that is served, and all values have their types; any may be missing."""
+        kind = self.api.registry.by_kind(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+        return kind is not None and not self.misshapen(obj)
+
     # -- loading -----------------------------------------------------------------------------------
 
     def load(self, objects: Iterable[Given]) -> Loaded:
