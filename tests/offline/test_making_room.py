@@ -246,15 +246,6 @@ def test_more_moves_than_allowed_are_no_plan(tmp_path: Path) -> None:
     assert len(plan(tmp_path, world, big(4), "--moves-max", "2")["moves"]) == 2
 
 
-def test_commands_say_what_to_do_in_order(tmp_path: Path) -> None:
-    world = [*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1)]
-    result = run(tmp_path, world, big(4))
-    lines = [line for line in result.output.splitlines() if line.startswith("kubectl")]
-    assert [line.split()[1] for line in lines] == ["cordon", "create", "wait", "uncordon", "apply"]
-    assert "/api/v1/namespaces/default/pods/a/eviction" in lines[1]
-    assert result.output.startswith("default/big fits on node-1 after 1 move: ")
-
-
 def test_free_asks_for_devices_without_a_pod(tmp_path: Path) -> None:
     world = [*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1)]
     assert moved(plan(tmp_path, world, (), "--free", f"4 {CLASS} on one node")) == [("a", "node-1", "node-2")]
