@@ -159,7 +159,7 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
             dump = json.loads(await told("kubectl", "get", DUMPED, "-A", "-o", "json"))
             found = plan(tmp_path, dump["items"], big(4))
             assert [move["controller"].split("/")[0] for move in found["moves"]] == ["ReplicaSet"]
-            (tmp_path / "asked.json").write_text("\n---\n".join(map(json.dumps, big(4))))
+            (tmp_path / "asked.json").write_text("\n".join(map(json.dumps, big(4))))
             (tmp_path / "plan.sh").write_text("\n".join(found["commands"]))
             await told("bash", str(tmp_path / "plan.sh"))
             pods = json.loads(await told("kubectl", "get", "pods", "-o", "json"))["items"]
