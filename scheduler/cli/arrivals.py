@@ -16,7 +16,7 @@ import click
 import orjson
 
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.manifests import open_manifests, read_text
+from scheduler.cli.manifests import Document, open_manifests, read_text
 from scheduler.lint.documents import ManifestError
 from scheduler.offline.cluster import Given, OfflineCluster, name_of
 from scheduler.offline.simulation import Arrival
@@ -101,7 +101,8 @@ def _copies(written: str) -> Iterator[Given]:
     if counted is None:
         yield from (Given(str(document.place()), document.obj) for document in documents)
         return
-    many, once = [], []
+    many: list[Document] = []
+    once: list[Document] = []
     for one in documents:
         is_copied = one.obj.get("kind") in _COPIED and cluster.is_well_shaped(one.obj)
         (many if is_copied else once).append(one)

@@ -1,5 +1,6 @@
-"""`dra-scheduler simulate --what-node`: how many nodes of each shape the pods that wait need, which of them would run
-where, and which would wait all the same; as text or a document.
+"""`dra-scheduler simulate --what-node`: how many nodes of each shape the pods that wait need, as text or a document.
+
+Which of them would run where is named, and which would wait all the same.
 
 Not here: counting (`scheduler.offline.node_shapes`).
 """

@@ -89,6 +89,7 @@ class Simulated:
         allocated: Of each device class, at the end.
         end_s: When nothing was left to happen.
         over_time: The moments that were asked for, the first and the last among them.
+        notes: What is worth knowing about the question.
     """
 
     pods: list[Played]
@@ -96,6 +97,7 @@ class Simulated:
     end_s: Fraction
     problems: list[str]
     over_time: list[Sample] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def placed(self) -> int:

@@ -252,6 +252,16 @@ def test_the_table_names_each_pod_and_why_others_wait(world: str, tmp_path: Path
     assert result.exit_code == 1
 
 
+def test_a_scheduler_that_has_placed_nobody_is_noted(world: str, tmp_path: Path) -> None:
+    asked = written(tmp_path / "pod.json", pod(name="job", schedulerName="dra-schedular"), pod(name="other"))
+    result = run("-f", world, "-f", asked)
+    text = (
+        "note: no pod that has a node names the scheduler dra-schedular: answered as if it ran, and were dra-scheduler"
+    )
+    assert f"{text}; did you mean dra-scheduler?" in result.stderr
+    assert (result.exit_code, result.stderr.count("note:")) == (0, 1)
+
+
 def test_csv_has_a_row_a_pod(world: str, tmp_path: Path) -> None:
     file = written(tmp_path / "pod.json", pod("template:gpu", name="job"))
     rows = list(csv.DictReader(run("-f", world, "--add", file, "-o", "csv").stdout.splitlines()))
