@@ -201,6 +201,7 @@ class Move(_Part):
     target: str = Field(alias="to")
     devices: tuple[GivenDevice, ...] = Field(description="What it has.")
     given: tuple[GivenDevice, ...] = Field(description="What it would get.")
+    controller: str = Field(description="KIND/NAME of who makes it again.")
     named_claims: tuple[str, ...] = Field(alias="namedClaims")
 
 
@@ -226,7 +227,8 @@ class RoomAnswer(_Part):
     questions: int
     nodes: int
     cannot_move: dict[str, int] = Field(alias="cannotMove", description="Why pods stay, and how many.")
-    commands: tuple[str, ...]
+    warnings: tuple[str, ...] = Field(description="What to know before pods are evicted.")
+    commands: tuple[str, ...] = Field(description="The lines of a script for bash that carries the plan out.")
     reason: str | None = None
 
 

@@ -16,9 +16,9 @@ import click
 import orjson
 
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.manifests import open_manifests, read_text
+from scheduler.cli.manifests import Document, open_manifests, read_text
 from scheduler.lint.documents import ManifestError
-from scheduler.offline.cluster import Given
+from scheduler.offline.cluster import Given, OfflineCluster, name_of
 from scheduler.offline.simulation import Arrival
 
 _COPIES: Final = re.compile(r"(\d+)x(.+)")
@@ -94,23 +94,30 @@ def _copies(written: str) -> Iterator[Given]:
     if not 1 <= count <= _COPIES_MAX:
         raise click.UsageError(f"--add {written}: the number of copies must be from 1 to {_COPIES_MAX}")
     documents = open_manifests([path])
+    cluster = OfflineCluster(0)
+    for document in documents:
+        if wrong := cluster.misshapen(document.obj):
+            raise WrongInputError(f"--add {path}: {document.place()}: {wrong}")
     if counted is None:
         yield from (Given(str(document.place()), document.obj) for document in documents)
         return
-    copied = {(one.obj.get("kind"), _name(one.obj)) for one in documents if one.obj.get("kind") in _COPIED}
-    for document in documents:
-        if document.obj.get("kind") not in _COPIED:
-            yield Given(str(document.place()), document.obj)
+    many: list[Document] = []
+    once: list[Document] = []
+    for one in documents:
+        is_copied = one.obj.get("kind") in _COPIED and cluster.is_well_shaped(one.obj)
+        (many if is_copied else once).append(one)
+    copied = {(one.obj.get("kind"), name_of(one.obj)) for one in many}
+    yield from (Given(str(document.place()), document.obj) for document in once)
     for number in range(1, count + 1):
-        for document in documents:
-            if document.obj.get("kind") in _COPIED:
-                yield Given(str(document.place()), _numbered(document.obj, number, copied))
+        for document in many:
+            yield Given(str(document.place()), _numbered(document.obj, number, copied))
 
 
 def _numbered(obj: Mapping[str, Any], number: int, copied: set[tuple[Any, str]]) -> dict[str, Any]:
     """A copy with `-NUMBER` after its name, and after the names of claims that are copied with it."""
     new = copy.deepcopy(dict(obj))
-    new["metadata"] = {**new.get("metadata", {}), "name": f"{_name(obj)}-{number}"}
+    if name_of(obj):  # the API server names those with generateName
+        new["metadata"] = {**new["metadata"], "name": f"{name_of(obj)}-{number}"}
     spec = new.get("spec") if new.get("kind") == "Pod" else None
     if isinstance(spec, dict):
         for entry in spec.get("resourceClaims") or ():
@@ -123,16 +130,16 @@ def _numbered(obj: Mapping[str, Any], number: int, copied: set[tuple[Any, str]])
     return new
 
 
-def _name(obj: Mapping[str, Any]) -> str:
-    return str((obj.get("metadata") or {}).get("name", ""))
-
-
 def take_away(given: Sequence[Given], removed: Sequence[str]) -> list[Given]:
     """The objects without those of `--remove`: `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 
-    With a node go its slices and the pods on it; those that a controller would make again wait for another node.
+    With a node go its slices and the pods on it; those that a controller would make again wait for another node. What
+    is no object of a kind that plays a role is left for loading, which says what is wrong with it.
     """
-    left = list(given)
+    cluster = OfflineCluster(0)
+    left = [one for one in given if cluster.is_well_shaped(one.obj)] if removed else []
+    known = {id(one) for one in left}
+    others = [one for one in given if id(one) not in known]
     for one in removed:
         kind, _, name = one.partition("/")
         namespace, _, name = name.rpartition("/")
@@ -144,18 +151,18 @@ def take_away(given: Sequence[Given], removed: Sequence[str]) -> list[Given]:
         for item in found:
             if item.obj["kind"] == "Node":
                 left = _without_node(left, name)
-    return left
+    return [*left, *others]
 
 
 def _is_named(obj: Mapping[str, Any], kind: str, namespace: str, name: str) -> bool:
     own = str((obj.get("metadata") or {}).get("namespace") or "default")
     kinds = (str(obj.get("kind", "")).lower(), f"{obj.get('kind', '')}s".lower())
-    return kind.lower() in kinds and _name(obj) == name and (not namespace or namespace == own)
+    return kind.lower() in kinds and name_of(obj) == name and (not namespace or namespace == own)
 
 
 def _without_node(given: Sequence[Given], node: str) -> list[Given]:
     gone = {
-        str(item.obj["metadata"].get("uid"))
+        str((item.obj.get("metadata") or {}).get("uid"))
         for item in given
         if item.obj.get("kind") == "Pod" and (item.obj.get("spec") or {}).get("nodeName") == node
     }
@@ -167,7 +174,7 @@ def _without_node(given: Sequence[Given], node: str) -> list[Given]:
             case "ResourceSlice" if spec.get("nodeName") == node:
                 continue
             case "Pod" if spec.get("nodeName") == node:
-                if not any(one.get("controller") for one in obj["metadata"].get("ownerReferences") or ()):
+                if not any(one.get("controller") for one in (obj.get("metadata") or {}).get("ownerReferences") or ()):
                     continue
                 spec = {key: value for key, value in spec.items() if key != "nodeName"}
                 statuses = (obj.get("status") or {}).get("resourceClaimStatuses")

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,9 @@ from scheduler.cli.pod_devices import OURS
 from scheduler.cli.tables import print_document
 
 if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
     from scheduler.cli.demo_objects import DemoObjects
-    from scheduler.embedded import EmbeddedCluster
 
 _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
@@ -83,78 +85,97 @@ def demo(
     """
     from scheduler.cli.demo_objects import DemoError, DemoObjects
 
+    signals: list[int] = []
     try:
         objects = DemoObjects.read(cluster_files, extra, nodes=nodes, is_empty=empty)
-        settled = uvloop.run(_demo(objects, feature_gates, output=output, serve=serve))
+        settled = uvloop.run(_ended_by_signals(_demo(objects, feature_gates, output=output, serve=serve), signals))
     except DemoError as error:
         raise WrongInputError(str(error)) from error
+    except asyncio.CancelledError:
+        # All is put in order. A cluster that serves is ended like this; else something was left undone.
+        sys.exit(0 if serve and signals == [signal.SIGTERM] else 128 + signals[0])
     if not settled:
         raise click.ClickException(f"some pods had no verdict after {_SETTLE_TIMEOUT_S:.0f} s")
 
 
+async def _ended_by_signals(work: Coroutine[Any, Any, bool], signals: list[int]) -> bool:
+    """Do it; SIGTERM, and SIGHUP of a terminal that is closed, cancel it, so that it takes away what it has made."""
+    task = asyncio.ensure_future(work)
+
+    def end(number: int) -> None:
+        signals.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
+    return await task
+
+
 async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output: str, serve: bool) -> bool:
+    import aiohttp
+
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, LeaderElection
     from scheduler.embedded import EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
-    token = secrets.token_urlsafe(32)
-    async with EmbeddedCluster(token=token) as cluster:
+    async with EmbeddedCluster(token=secrets.token_urlsafe(32)) as cluster:
         _say(f"embedded cluster: {objects.description}")
         for problem in await objects.build(cluster):
             _say(problem)
         election = LeaderElection(leader_elect=False)
         config = Config(health_port=None, leader_election=election, feature_gates=feature_gates)
-        async with SchedulerApp(Connection(url=cluster.url, token=token), config) as app:
+        connector = aiohttp.TCPConnector(ssl=cluster.tls)
+        async with (
+            SchedulerApp(Connection.from_kubeconfig(cluster.kubeconfig_path), config) as app,
+            aiohttp.ClientSession(cluster.url, headers=cluster.headers, connector=connector) as session,
+        ):
             await app.synced()
             reported: set[str] = set()
             if objects.infrastructure:
                 # Pods that are there already have what they need before others come.
-                await _settle(cluster, reported, expected=objects.pods_before)
+                await _settle(session, reported, expected=objects.pods_before)
             _say(f"scheduler is running; applying {objects.counted}")
             for problem in await objects.apply(cluster):
                 _say(problem)
-            settled = await _settle(cluster, reported, expected=objects.pods_before + objects.pods_expected)
-            rows = await _rows(cluster)
+            settled = await _settle(session, reported, expected=objects.pods_before + objects.pods_expected)
+            rows = await _rows(session)
             kubeconfig = cluster.kubeconfig_path if serve else None
-            # Before the answer is printed: whoever has read it may say "stop".
-            stopped = _stopped_by_sigterm() if serve else None
             if output == "table":
                 print_rows(rows)
             else:
                 more = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
                 print_document({"pods": rows, **more}, output)
-            if kubeconfig is not None and stopped is not None:
-                await _serve(kubeconfig, stopped, is_printed=output != "table")
+            if kubeconfig is not None:
+                await _serve(kubeconfig, is_printed=output != "table")
     return settled
 
 
-async def _list(cluster: EmbeddedCluster, path: str) -> list[dict[str, Any]]:
-    import aiohttp
-
-    async with aiohttp.ClientSession(headers=cluster.headers) as session, session.get(cluster.url + path) as response:
+async def _list(session: ClientSession, path: str) -> list[dict[str, Any]]:
+    async with session.get(path) as response:
         response.raise_for_status()
         items: list[dict[str, Any]] = (await response.json())["items"]
         return items
 
 
-async def _shown_pods(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
+async def _shown_pods(session: ClientSession) -> list[dict[str, Any]]:
     from scheduler.cli.pod_devices import is_shown
 
-    return [pod for pod in await _list(cluster, "/api/v1/pods") if is_shown(pod)]
+    return [pod for pod in await _list(session, "/api/v1/pods") if is_shown(pod)]
 
 
-async def _is_growing(cluster: EmbeddedCluster, pods: Sequence[dict[str, Any]]) -> bool:
+async def _is_growing(session: ClientSession, pods: Sequence[dict[str, Any]]) -> bool:
     """Whether a set will make more pods: a StatefulSet all of whose pods have a node, a DaemonSet not looked at yet."""
     nodes: dict[str, list[bool]] = {}
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
             nodes.setdefault(owner["uid"], []).append(bool(pod["spec"].get("nodeName")))
-    for one in await _list(cluster, "/apis/apps/v1/statefulsets"):
+    for one in await _list(session, "/apis/apps/v1/statefulsets"):
         known = nodes.get(one["metadata"]["uid"], [])
         if len(known) < one["spec"]["replicas"] and all(known):
             return True
-    for one in await _list(cluster, "/apis/apps/v1/daemonsets"):
+    for one in await _list(session, "/apis/apps/v1/daemonsets"):
         status = one.get("status") or {}
         if "observedGeneration" not in status:
             return True
@@ -163,58 +184,58 @@ async def _is_growing(cluster: EmbeddedCluster, pods: Sequence[dict[str, Any]]) 
     return False
 
 
-async def _notes(cluster: EmbeddedCluster, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+async def _notes(session: ClientSession, pods: Iterable[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
     """What the events say of pods that are not bound, by uid: reason and note, oldest first."""
     waiting = {pod["metadata"]["uid"] for pod in pods if not pod["spec"].get("nodeName")}
     notes: dict[str, list[tuple[str, str]]] = {}
     if waiting:
-        for event in await _list(cluster, "/api/v1/events"):
+        for event in await _list(session, "/api/v1/events"):
             uid = event.get("involvedObject", {}).get("uid")
             if uid in waiting:
                 notes.setdefault(uid, []).append((event.get("reason", ""), event.get("message", "")))
     return notes
 
 
-async def _rows(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
+async def _rows(session: ClientSession) -> list[dict[str, Any]]:
     from scheduler.cli.pod_devices import pod_rows, preempted_rows
 
-    pods = await _shown_pods(cluster)
-    claims = await _list(cluster, "/apis/resource.k8s.io/v1/resourceclaims")
-    rows = pod_rows(pods, claims, notes_by_uid=await _notes(cluster, pods))
-    return rows + preempted_rows(await _list(cluster, "/api/v1/events"), pods)
+    pods = await _shown_pods(session)
+    claims = await _list(session, "/apis/resource.k8s.io/v1/resourceclaims")
+    rows = pod_rows(pods, claims, notes_by_uid=await _notes(session, pods))
+    return rows + preempted_rows(await _list(session, "/api/v1/events"), pods)
 
 
-async def _report_preempted(cluster: EmbeddedCluster, reported: set[str]) -> None:
+async def _report_preempted(session: ClientSession, reported: set[str]) -> None:
     from scheduler.cli.pod_devices import preempted_rows
 
-    for row in preempted_rows(await _list(cluster, "/api/v1/events"), ()):
+    for row in preempted_rows(await _list(session, "/api/v1/events"), ()):
         what = f"{row['namespace']}/{row['name']}: {row['reason']}"
         if what not in reported:
             reported.add(what)
             _say(f"  {what}")
 
 
-async def _settle(cluster: EmbeddedCluster, reported: set[str], *, expected: int) -> bool:
+async def _settle(session: ClientSession, reported: set[str], *, expected: int) -> bool:
     """Wait until every expected pod has its verdict; says so as pods are bound. False when nothing happens any more."""
     from scheduler.cli.pod_devices import verdict_of
 
     loop = asyncio.get_running_loop()
     last_change_s, state, quiet = loop.time(), None, 0
     while loop.time() - last_change_s < _SETTLE_TIMEOUT_S:
-        pods = await _shown_pods(cluster)
-        notes = await _notes(cluster, pods)
+        pods = await _shown_pods(session)
+        notes = await _notes(session, pods)
         verdicts = {pod["metadata"]["uid"]: verdict_of(pod, notes.get(pod["metadata"]["uid"], ())) for pod in pods}
         for pod in pods:
             uid = pod["metadata"]["uid"]
             if verdicts[uid] and uid not in reported:
                 reported.add(uid)
                 _say(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}: {verdicts[uid]}")
-        await _report_preempted(cluster, reported)
+        await _report_preempted(session, reported)
         now = {(pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in pods}
         if now != state:
             last_change_s, state, quiet = loop.time(), now, 0
         ours = sum(pod["spec"].get("schedulerName") == OURS for pod in pods)
-        if ours >= expected and all(verdicts.values()) and not await _is_growing(cluster, pods):
+        if ours >= expected and all(verdicts.values()) and not await _is_growing(session, pods):
             # A pod that does not fit may do so a moment later: its class or its claim is on the way.
             quiet += 1
             if quiet > _QUIET_POLLS or (pods and all(pod["spec"].get("nodeName") for pod in pods)):
@@ -223,17 +244,12 @@ async def _settle(cluster: EmbeddedCluster, reported: set[str], *, expected: int
     return False
 
 
-def _stopped_by_sigterm() -> asyncio.Event:
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    return stopped
-
-
-async def _serve(kubeconfig: Path, stopped: asyncio.Event, *, is_printed: bool) -> None:
+async def _serve(kubeconfig: Path, *, is_printed: bool) -> None:
+    """Until it is cancelled."""
     _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
     if not is_printed:
         click.echo(str(kubeconfig))
-    await stopped.wait()
+    await asyncio.Event().wait()
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:

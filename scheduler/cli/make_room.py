@@ -18,6 +18,7 @@ import click
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import device_text, print_document, print_table
+from scheduler.cli.terminal import caution
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -158,9 +159,12 @@ def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
 
 def free_profile(profile: str, given: Iterable[Given]) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs a device whose attribute `profile` is this."""
+    from scheduler.offline.cluster import OfflineCluster
+
     by_profile: dict[str, set[tuple[str, str]]] = {}
+    cluster = OfflineCluster(0)
     for one in given:
-        if one.obj.get("kind") == "ResourceSlice":
+        if one.obj.get("kind") == "ResourceSlice" and cluster.is_well_shaped(one.obj):
             for driver, attribute, value in _profiles(one.obj.get("spec") or {}):
                 by_profile.setdefault(value, set()).add((driver, attribute))
     if profile not in by_profile:
@@ -191,7 +195,7 @@ def _profiles(spec: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     """Driver, attribute and value of each device's profile."""
     for device in spec.get("devices") or ():
         for name, value in (device.get("attributes") or {}).items():
-            if name.rpartition("/")[2] == "profile" and "string" in value:
+            if name.rpartition("/")[2] == "profile" and value and "string" in value:
                 yield str(spec.get("driver")), name, str(value["string"])
 
 
@@ -239,6 +243,8 @@ def print_room(room: Room, output: str, file: str | None) -> None:
         click.echo(
             f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go: the plan takes {used}, {rest}"
         )
+    for text in warnings_of(room):
+        click.echo(caution(f"warning: {text}"))
     for line in commands(room, file):
         click.echo(line)
     if not room.moves:
@@ -272,27 +278,101 @@ def _devices(move: Move) -> str:
     return f"{_given(move.devices)} -> {_given(move.given)}" if move.devices or move.given else "<none>"
 
 
+def warnings_of(room: Room) -> list[str]:
+    """What a person should know before pods are evicted."""
+    return [
+        f"{move.namespace}/{move.name} is a pod of Job {move.controller[1]}: what it has done so far is lost, and "
+        "the Job may count it as a failure (spec.backoffLimit)"
+        for move in room.moves
+        if move.controller[0] == "Job"
+    ]
+
+
+_HEAD: Final = r"""#!/usr/bin/env bash
+# For bash. Nothing was done yet. It stops at the first step that fails, and opens the node again in any case.
+set -euo pipefail
+
+# owner_of NAMESPACE POD NODE: the uid of the controller that makes the pod again.
+owner_of() {
+  local found
+  found=$(kubectl get pod -n "$1" "$2" -o \
+    'jsonpath={.spec.nodeName} {.metadata.ownerReferences[?(@.controller==true)].uid}') || return 1
+  if [ "${found% *}" != "$3" ] || [ -z "${found#* }" ]; then
+    echo "pod $1/$2 is not on $3 any more, or has no controller: the cluster has changed, ask again" >&2
+    return 1
+  fi
+  echo "${found#* }"
+}
+
+# placed NAMESPACE UID: how many pods of this controller have a node.
+placed() {
+  local owners
+  owners=$(kubectl get pods -n "$1" -o \
+    'jsonpath={range .items[?(@.spec.nodeName)]}{.metadata.ownerReferences[?(@.controller==true)].uid}{"\n"}{end}') \
+    || return 1
+  grep -cxF -- "$2" <<< "$owners" || true
+}
+
+# wait_until_placed NAMESPACE UID COUNT
+wait_until_placed() {
+  local count
+  for _ in $(seq 300); do
+    count=$(placed "$1" "$2") || return 1
+    if [ "$count" -ge "$3" ]; then return 0; fi
+    sleep 2
+  done
+  echo "no new pod got a node within 10 minutes" >&2
+  return 1
+}
+"""
+
+
 def commands(room: Room, file: str | None) -> list[str]:
-    """What carries the plan out: each line is safe once those before it are done."""
+    """A script that carries the plan out: each step waits until those before it are done."""
     if not room.moves:
         return []
-    lines = ["", "# Each step waits for the one before. Evictions respect PodDisruptionBudgets; nothing was done yet."]
-    lines.append(f"kubectl cordon {shlex.quote(room.cordoned)}")
-    for move in room.moves:
-        namespace, name = shlex.quote(move.namespace), shlex.quote(move.name)
-        metadata = {"name": move.name, "namespace": move.namespace}
-        body = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
-        path = f"/api/v1/namespaces/{move.namespace}/pods/{move.name}/eviction"
-        lines.append(f"kubectl create --raw {path} -f - <<< {shlex.quote(body)}")
-        lines.append(f"kubectl wait --for=delete -n {namespace} pod/{name} --timeout=10m")
-        if move.named_claims:
-            claims = ", ".join(move.named_claims)
-            lines.append(f"# Its claim {claims} loses its devices with the pod, and is given those of the new one.")
-        lines.append(f"# Its controller makes it again: go on when the new pod is on {move.target}.")
-    lines.append(f"kubectl uncordon {shlex.quote(room.cordoned)}")
+    node = shlex.quote(room.cordoned)
+    lines = [
+        "",
+        *_HEAD.splitlines(),
+        "",
+        f"trap {shlex.quote(f'kubectl uncordon {node}')} EXIT",
+        f"kubectl cordon {node}",
+    ]
+    lines += [f"echo {shlex.quote(f'warning: {text}')} >&2" for text in warnings_of(room)]
+    for number, move in enumerate(room.moves, 1):
+        lines += ["", *_move_commands(number, move)]
+    lines += ["", "trap - EXIT", f"kubectl uncordon {node}"]
     if file is not None:
+        namespace, name = map(shlex.quote, room.pod)
         lines.append(f"kubectl apply -f {shlex.quote(file)}")
+        lines.append(f"kubectl wait --for=condition=PodScheduled -n {namespace} pod/{name} --timeout=10m")
     return lines
+
+
+def _move_commands(number: int, move: Move) -> list[str]:
+    namespace, name = shlex.quote(move.namespace), shlex.quote(move.name)
+    metadata = {"name": move.name, "namespace": move.namespace}
+    body = shlex.quote(json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}))
+    path = shlex.quote(f"/api/v1/namespaces/{move.namespace}/pods/{move.name}/eviction")
+    lines = [_comment(f"{number}. {move.namespace}/{move.name}: {' '.join(move.controller)} makes it again")]
+    if move.named_claims:
+        claims = ", ".join(move.named_claims)
+        lines.append(_comment(f"Its claim {claims} loses its devices with the pod, and is given those of the new one."))
+    return [
+        *lines,
+        f"owner=$(owner_of {namespace} {name} {shlex.quote(move.source)})",
+        f'count=$(placed {namespace} "$owner")',
+        f"kubectl create --raw {path} -f - <<< {body}",
+        f"kubectl wait --for=delete -n {namespace} pod/{name} --timeout=10m",
+        _comment(f"The new pod is placed by the scheduler, as planned on {move.target}."),
+        f'wait_until_placed {namespace} "$owner" "$count"',
+    ]
+
+
+def _comment(text: str) -> str:
+    """In one line, whatever names there are in it: the next would be a command."""
+    return "# " + "".join(one if one.isprintable() else " " for one in text)
 
 
 def document_of(room: Room, file: str | None) -> dict[str, Any]:
@@ -315,6 +395,7 @@ def document_of(room: Room, file: str | None) -> dict[str, Any]:
                 "to": move.target,
                 "devices": move.devices,
                 "given": move.given,
+                "controller": "/".join(move.controller),
                 "namedClaims": list(move.named_claims),
             }
             for move in room.moves
@@ -327,6 +408,7 @@ def document_of(room: Room, file: str | None) -> dict[str, Any]:
         "questions": room.questions,
         "nodes": room.nodes,
         "cannotMove": dict(sorted(room.stays.items())),
-        "commands": [line for line in commands(room, file) if line],
+        "warnings": warnings_of(room),
+        "commands": commands(room, file)[1:],
         **({"reason": room.reason} if room.reason else {}),
     }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
+_OWN: Final = ("dra-scheduler", "default-scheduler")
 _BAR_MIN: Final = 100  # arrivals
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
@@ -116,6 +117,8 @@ def simulate(
         ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
     played = play(given)
     plot(played.over_time, plot_file)
+    for note in played.notes:
+        click.echo(caution(f"note: {note}"), err=True)
     _PRINT[output](played)
     for problem in played.problems:
         click.echo(caution(f"warning: {problem}"), err=True)
@@ -190,11 +193,22 @@ def _play(
         for one in arrival.objects
         if one.obj.get("kind") == "Pod" and isinstance(one.obj.get("spec"), dict)
     }
+    served = {*_OWN, *(scheduler_name_of(pod) for pod in cluster.pods() if pod["spec"].get("nodeName"))}
     machine = new_machine(names, profile, features)
     run = Run(cluster, Answers(machine, cluster), {pod.uid for pod in waiting})
     simulation = Simulation(cluster, run, is_offered_once=is_offered_once)
     with _progress(len(arrivals)) as on_arrival:
-        return simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
+        played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
+    played.notes = [_unserved(name, served) for name in sorted(names - served)]
+    return played
+
+
+def _unserved(name: str, served: set[str]) -> str:
+    """Of pods whose scheduler has placed nobody."""
+    from scheduler.lint.nearest import nearest
+
+    hint = f"; {meant}" if (meant := nearest(name, served)) else ""
+    return f"no pod that has a node names the scheduler {name}: answered as if it ran, and were {_OWN[0]}{hint}"
 
 
 def _progress(length: int) -> AbstractContextManager[Callable[[], None]]:

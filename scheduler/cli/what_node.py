@@ -1,23 +1,28 @@
-"""`dra-scheduler simulate --what-node`: how many nodes of each shape the pods that wait need, as a table or a document.
+"""`dra-scheduler simulate --what-node`: how many nodes of each shape the pods that wait need, as text or a document.
+
+Which of them would run where is named, and which would wait all the same.
 
 Not here: counting (`scheduler.offline.node_shapes`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.terminal import caution
 
 if TYPE_CHECKING:
     from scheduler.offline.cluster import Given
     from scheduler.offline.node_shapes import ShapeAnswer
-    from scheduler.offline.simulation import Simulated
+    from scheduler.offline.simulation import Played, Simulated
+
+_NAMES_MAX: Final = 10
+"""Nodes, and pods on a node or for a reason, that are named where nobody asks for all (-o wide)."""
 
 
 def answer_shapes(
@@ -29,39 +34,68 @@ def answer_shapes(
         ValueError: A file cannot be read, or is no shape.
     """
     from scheduler.offline.cluster import Given
-    from scheduler.offline.node_shapes import NoNodeError, try_shape
+    from scheduler.offline.node_shapes import WrongShapeError, try_shape
 
     answers = []
     for file in files:
         try:
             shape = [Given(str(document.place()), document.obj) for document in read_manifests([file])]
             answers.append(try_shape(given, shape, play))
-        except (NoNodeError, ManifestError) as error:
+        except (WrongShapeError, ManifestError) as error:
             raise ValueError(f"--what-node {file}: {error}") from error
     if output in ("json", "yaml"):
         print_document({"shapes": [_document(one) for one in answers]}, output)
     else:
-        _print(answers)
+        _print(answers, names_max=None if output == "wide" else _NAMES_MAX)
+    for problem in dict.fromkeys(problem for one in answers for problem in one.problems):
+        click.echo(caution(f"warning: {problem}"), err=True)
     return 0 if any(not one.pending for one in answers) else 1
 
 
-def _print(answers: Sequence[ShapeAnswer]) -> None:
+def _print(answers: Sequence[ShapeAnswer], *, names_max: int | None) -> None:
     for one in answers:
-        many = "1 node" if one.nodes == 1 else f"{one.nodes} nodes"
+        many = "1 node lets" if one.nodes == 1 else f"{one.nodes} nodes let"
         rest = f", and {len(one.pending)} would still wait" if one.pending else ""
         if one.nodes:
             count = len(one.running)
-            click.echo(f"{one.name}: {many} let {count} more {'pod' if count == 1 else 'pods'} run{rest}")
+            click.echo(f"{one.name}: {many} {count} more {'pod' if count == 1 else 'pods'} run{rest}")
         elif one.pending:
-            click.echo(f"{one.name}: no number of such nodes lets a pod run that waits; {len(one.pending)} wait")
+            click.echo(f"{one.name}: no number of such nodes lets a pod run that waits; {_waiting(one.pending)}")
         else:
             click.echo(f"{one.name}: no pod waits")
     rows = [(one.name, str(one.nodes), str(len(one.running)), str(len(one.pending))) for one in answers]
     if len(rows) > 1:
         print_table(("SHAPE", "NODES", "MORE PODS RUN", "STILL WAIT"), rows)
     for one in answers:
-        for reason, count in sorted(Counter(pod.reason for pod in one.pending).items(), key=lambda pair: -pair[1]):
-            click.echo(f"with {one.name}, {count} {'waits' if count == 1 else 'wait'}: {reason}")
+        _print_pods(one, names_max)
+
+
+def _print_pods(one: ShapeAnswer, names_max: int | None) -> None:
+    """Which pods would run on which node, and which wait for which reason."""
+    on_node: dict[str, list[Played]] = {}
+    for pod in one.placed:
+        on_node.setdefault(pod.node, []).append(pod)
+    if on_node:
+        shown = list(on_node.items())[:names_max]
+        print_table(("NODE", "PODS"), [(node, _names(pods, names_max)) for node, pods in shown])
+        if len(shown) < len(on_node):
+            click.echo(f"and {len(on_node) - len(shown)} more nodes (-o wide names all)")
+    for_reason: dict[str, list[Played]] = {}
+    for pod in one.pending:
+        for_reason.setdefault(pod.reason or str(pod.outcome), []).append(pod)
+    for reason, pods in sorted(for_reason.items(), key=lambda pair: -len(pair[1])):
+        click.echo(f"with {one.name}, {_waiting(pods)} ({_names(pods, names_max)}): {reason}")
+
+
+def _waiting(pods: Sequence[Played]) -> str:
+    return "1 waits" if len(pods) == 1 else f"{len(pods)} wait"
+
+
+def _names(pods: Sequence[Played], names_max: int | None) -> str:
+    names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+    shown = names[:names_max]
+    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    return ", ".join(shown) + more
 
 
 def _document(one: ShapeAnswer) -> dict[str, Any]:

@@ -33,11 +33,16 @@ def main() -> int:
 
 
 async def _serve(*, port: int, controllers: bool, manifests: Sequence[str]) -> int:
-    """Serve until SIGINT or SIGTERM: exit code 0; 1 when a manifest cannot be read or is refused."""
+    """Serve until SIGINT, SIGTERM or SIGHUP (of a terminal that is closed).
+
+    Returns:
+        The exit code: 0; 1 when a manifest cannot be read or is refused.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, stop.set)
     async with EmbeddedCluster(port=port, token=secrets.token_urlsafe(32), controllers=controllers) as cluster:
         for manifest in manifests:
             try:

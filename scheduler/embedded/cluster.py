@@ -8,17 +8,21 @@ The API server lives in the caller's event loop. The claim controllers run in a 
 (`claim_process`), as they would in a real cluster; the small controllers that stand in for kubelets, the
 workload controllers and the garbage collector run beside the server (`reactors`).
 
-There is no TLS: the server listens on loopback only, and answers no page of a browser (`guard`). With `token`, a client
-that knows the token is admin; without one, as tests want it, every program of this machine is.
+The server listens on loopback only, and answers no page of a browser (`guard`). With `token` it is as a real one: it
+speaks TLS, with a certificate of its own, without which kubectl sends no token, and a client that knows the token is
+admin. Without one, as tests want it, there is no TLS, and every program of this machine is admin.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import shutil
+import ssl
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -41,6 +45,7 @@ from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, Routes
 from scheduler.embedded.server.served_kinds import Registry
 from scheduler.embedded.server.store import ObjectStore
+from scheduler.own_certificate import make_certificate
 from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
@@ -83,6 +88,7 @@ class EmbeddedCluster:
         self._host = host
         self._port = port
         self._token = token
+        self._tls: ssl.SSLContext | None = None
         self._has_controllers = controllers
         self._registry = registry or default_registry()
         self._store = ObjectStore(watch_window=watch_window)
@@ -99,11 +105,13 @@ class EmbeddedCluster:
 
     async def __aenter__(self) -> Self:
         seed_objects(self.api)
-        await self._listen()
+        self._folder = Path(tempfile.mkdtemp(prefix="dra-scheduler-embedded-"))
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="dra-scheduler-embedded-"))
+            if self._token is not None:
+                self._tls = self._server_context()
+            await self._listen()
             self.kubeconfig_path.touch(mode=0o600)
-            self.kubeconfig_path.write_text(yaml.safe_dump(kubeconfig(self.url, self._token), sort_keys=False))
+            self.kubeconfig_path.write_text(yaml.safe_dump(self._kubeconfig(), sort_keys=False))
             if self._has_controllers:
                 await self._start_controllers()
         except BaseException:
@@ -138,14 +146,29 @@ class EmbeddedCluster:
         self._reactors = Reactors(self.api, reactors)
         self._reactors.start()
         assert self._folder is not None
-        self._claim_process = ClaimProcess(self.url, self._folder / "claim-controllers.log", token=self._token)
+        log = self._folder / "claim-controllers.log"
+        self._claim_process = ClaimProcess(self.url, log, token=self._token, authority=self.authority)
         await self._claim_process.start()
+
+    def _server_context(self) -> ssl.SSLContext:
+        """With a certificate that signs itself; clients find it in `authority`."""
+        assert self.authority is not None
+        certificate, key = make_certificate()
+        pair = self.authority.with_suffix(".pem")
+        for path, content in ((self.authority, certificate), (pair, certificate + key)):
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(pair)
+        return context
 
     async def _listen(self) -> None:
         server = web.Server(self._server.handle, request_factory=_request, access_log=None, handler_cancellation=True)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, self._host, self._port, backlog=_WAITING_CONNECTIONS_MAX, reuse_address=True)
+        backlog, tls = _WAITING_CONNECTIONS_MAX, self._tls
+        site = web.TCPSite(runner, self._host, self._port, backlog=backlog, reuse_address=True, ssl_context=tls)
         await site.start()
         self._port = runner.addresses[0][1]
         self._protocol_server, self._runner = server, runner
@@ -166,10 +189,20 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:PORT`."""
+        """`http://127.0.0.1:PORT`, with a token `https://…`."""
         if not self._port:
             raise RuntimeError("the embedded cluster has not been started: use `async with EmbeddedCluster()`")
-        return f"http://{self._host}:{self._port}"
+        return f"{'http' if self._token is None else 'https'}://{self._host}:{self._port}"
+
+    @property
+    def authority(self) -> Path | None:
+        """The certificate that the server has, PEM, for clients to trust; None without TLS."""
+        return None if self._token is None else self.kubeconfig_path.with_name("ca.crt")
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext | bool:
+        """What a client in Python connects with, as aiohttp's `ssl`."""
+        return True if self.authority is None else ssl.create_default_context(cafile=self.authority)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -182,6 +215,20 @@ class EmbeddedCluster:
         if self._folder is None:
             raise RuntimeError("the embedded cluster is not running: use `async with EmbeddedCluster()`")
         return self._folder / "kubeconfig"
+
+    def _kubeconfig(self) -> dict[str, Json]:
+        name = "dra-scheduler-embedded"
+        cluster = {"server": self.url}
+        if self.authority is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self.authority.read_bytes()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": self._token or "embedded"}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+            "current-context": name,
+        }
 
     async def controllers_ready(self) -> None:
         """Wait until the claim controllers watch. Waiting is rarely needed: they catch up on what was there before."""
@@ -231,20 +278,6 @@ class EmbeddedCluster:
         self._store.forget_history()
         self._server.lists.forget()
         await self._listen()
-
-
-def kubeconfig(url: str, token: str | None = None) -> dict[str, Json]:
-    """The content of a kubeconfig for an embedded cluster; with a token in the path too, for kubectl (`guard`)."""
-    name = "dra-scheduler-embedded"
-    server = f"{url}/{token}" if token is not None else url
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": server}}],
-        "users": [{"name": name, "user": {"token": token or "embedded"}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
-        "current-context": name,
-    }
 
 
 def _flatten(objects: Iterable[Mapping[str, Json]]) -> Iterable[Mapping[str, Json]]:

@@ -2,7 +2,8 @@
 
 A manifest is what a user wrote: it gets its uid, defaults and validation here. An object of a dump (`kubectl get -o
 yaml`) had all that where it came from: it is stored as it is, its uid and times too, because claims and pods know each
-other by uid.
+other by uid. Defaults that it lacks are filled in, as a server does that reads what an older one has stored; and what
+controllers rely on is checked, as somebody may have written it by hand.
 
 Not here: reading files; field validation (`field_validation`).
 """
@@ -16,15 +17,18 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.kinds.pods import misnamed_claims
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
 from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.statuses import bad_request
+from scheduler.embedded.server.statuses import bad_request, invalid_object
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
+from scheduler.validation.names import validate_owners
 
 _APPLY_MANAGER: Final = "embedded-apply"
 _RESTORED_KINDS: Final = frozenset(
@@ -55,13 +59,13 @@ def is_restored(obj: Mapping[str, Json]) -> bool:
 
 def kind_of(api: Api, obj: Mapping[str, Json]) -> ServedKind:
     """The kind that an object names. Raises ApiError: 400, it is not served here."""
-    version, name = obj.get("apiVersion", ""), obj.get("kind", "")
-    if name == _TAINT_RULE and str(version).startswith(_RESOURCE_GROUP):
+    version, name = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+    if name == _TAINT_RULE and version.startswith(_RESOURCE_GROUP):
         version = _TAINT_RULE_VERSION
     kind = api.registry.by_kind(version, name)
     if kind is None:
         hint = ""
-        if str(version).startswith(_RESOURCE_GROUP) and api.registry.by_kind(f"{_RESOURCE_GROUP}v1", name):
+        if version.startswith(_RESOURCE_GROUP) and api.registry.by_kind(f"{_RESOURCE_GROUP}v1", name):
             hint = "; `dra-scheduler convert` writes resource.k8s.io/v1"
         raise bad_request(f"the embedded cluster serves no kind {name!r} of version {version!r}{hint}")
     return kind
@@ -143,8 +147,14 @@ def restorable(api: Api, given: Mapping[str, Json]) -> Restorable:
         rest.setdefault("status", {})
     if kind.kind not in _WITHOUT_SPEC:
         rest["spec"] = rest.get("spec") or {}
-    # Metadata first: see ServedKind.prefix.
-    return Restorable(kind, namespace, name, _private_copy({"metadata": metadata, **rest}))
+    obj = _private_copy({"metadata": metadata, **rest})  # metadata first: see ServedKind.prefix
+    kind.strategy.default(obj, api)
+    errors = validate_owners(obj["metadata"].get("ownerReferences") or ())
+    if kind is POD:
+        errors += misnamed_claims(obj)
+    if errors:
+        raise invalid_object(kind.group, kind.kind, name, errors)
+    return Restorable(kind, namespace, name, obj)
 
 
 def _private_copy(obj: Object) -> Object:

@@ -347,6 +347,6 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
     waiting = sum(is_waiting(one) for one in ruling.answers.cluster.pods()) - (not ruling.fits)
-    if waiting > 0:
+    if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

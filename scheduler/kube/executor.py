@@ -264,6 +264,7 @@ class Executor:
             self._reporter.granted(request.right)
             if isinstance(decision, BindPod):
                 self._unscheduled.pop(decision.uid, None)
+                log.info("pod %s is bound to %s", decision.pod, decision.node)
         elif isinstance(outcome, Rejected) and outcome.is_configuration:
             self._reporter.refused(request.right, outcome.message)
         try:

@@ -2,7 +2,7 @@
 
 Manifests go through the API server's defaults, admission and validation, as they would in a cluster; objects of a dump
 are stored as they are. Then the workload controllers make their pods, and claims are made from templates, one for each
-pod.
+pod, or for the pod's PodGroup where the entry is the group's.
 
 Rules of this module
   1. Nothing awaits, sleeps or reads a clock: `now_ms` is the time, and whoever asks moves it.
@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import orjson
+
+from scheduler.core.inputs import PodGroupObserved
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
@@ -39,11 +42,15 @@ from scheduler.embedded.server.field_validation import check_fields, is_known_el
 from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.rest import Api, WriteOptions
 from scheduler.embedded.server.routes import Routes
-from scheduler.embedded.server.statuses import ApiError
+from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
+from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
-from scheduler.model.pod_claims import generate_name, owning_pod
+from scheduler.model.keys import PodGroupKey
+from scheduler.model.objects import PodResourceClaim
+from scheduler.model.pod_claims import generate_name
+from scheduler.model.pod_group import API_GROUP, PodGroup
 from scheduler.model.pod_selectors import SELECTOR_KINDS, SERVICE
 
 Obj = Mapping[str, Any]
@@ -92,7 +99,7 @@ class Loaded:
         problems: What could not be stored.
         notes: What is worth knowing: kinds that play no role, namespaces nobody described.
         claim_problems: By the pod's uid: why a claim could not be made from its template.
-        pod_groups: PodGroups as given; the embedded server serves none.
+        pod_groups: PodGroups with a uid, as given otherwise; the embedded server serves none.
         owners: What owns the pods of a dump, for its selector alone: a controller would make its pods once more.
         written_pods: Namespace and name of pods that came as manifests.
     """
@@ -132,6 +139,8 @@ class OfflineCluster:
         self._volumes: Final = Volumes(self.api)
         self._due: OrderedDict[tuple[Reactor, ObjectKey], None] = OrderedDict()
         self._order: dict[str, int] = {}
+        self._groups: dict[PodGroupKey, PodGroup] = {}
+        self._made: dict[tuple[str, str], str] = {}
         self.api.store.listen(self._notice)
         seed_objects(self.api)
 
@@ -161,6 +170,11 @@ class OfflineCluster:
         except ApiError as error:
             return f"{_name_of(obj)}: {error.message}"
         return ""
+
+    def is_well_shaped(self, obj: Obj) -> bool:
+        """Whether an object is of a kind that is served, and all values have their types; any may be missing."""
+        kind = self.api.registry.by_kind(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+        return kind is not None and not self.misshapen(obj)
 
     # -- loading -----------------------------------------------------------------------------------
 
@@ -196,7 +210,7 @@ class OfflineCluster:
         place, obj = given
         kind_name = str(obj.get("kind", ""))
         if kind_name == "PodGroup":
-            self.loaded.pod_groups.append(obj)
+            self._store_group(obj)
             return
         namespace = str(_metadata(obj).get("namespace") or "default")
         if is_from_a_server(obj):
@@ -231,6 +245,16 @@ class OfflineCluster:
         if kind is POD:
             self.loaded.written_pods.add((stored.namespace, stored.name))
 
+    def _store_group(self, obj: Obj) -> None:
+        if not name_of(obj):
+            raise bad_request("PodGroup without metadata.name")
+        uid = f"PodGroup-{len(self.loaded.pod_groups)}"
+        group = {**obj, "metadata": {"uid": uid, "namespace": "default", "resourceVersion": "1", **_metadata(obj)}}
+        self.loaded.pod_groups.append(group)
+        seen = Codec().pod_groups.decode_object(orjson.dumps(group))
+        if isinstance(seen, Seen) and isinstance(seen.input, PodGroupObserved):  # else the machine says what is wrong
+            self._groups[seen.input.group.key] = seen.input.group
+
     def _have_namespace(self, name: str, described: set[str]) -> None:
         kind = self.api.registry.by_storage("namespaces")
         if self.api.find(kind.kind_id, "", name) is None:
@@ -263,24 +287,19 @@ class OfflineCluster:
 
     def make_claims(self) -> None:
         """What the resource claim controller does for pods that wait for claims from templates."""
-        made: dict[tuple[str, str], str] = {}
         for claim in self.api.store.listed(CLAIM.kind_id):
-            entry = (claim.obj["metadata"].get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION)
-            _, pod_uid = owning_pod(claim.obj)
-            if entry and pod_uid:
-                made.setdefault((pod_uid, entry), claim.name)
+            metadata = claim.obj["metadata"]
+            entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION)
+            for owner in metadata.get("ownerReferences") or ():
+                if entry and owner.get("controller"):
+                    self._made.setdefault((owner["uid"], entry), claim.name)
         for stored in self.stored_pods():
             status = stored.obj.get("status") or {}
             if not stored.obj["metadata"].get("deletionTimestamp") and status.get("phase") not in TERMINAL_PHASES:
-                self.make_claims_of(stored, made)
+                self.make_claims_of(stored)
 
-    def make_claims_of(self, pod: Stored, made: Mapping[tuple[str, str], str] | None = None) -> None:
-        """Make the claims that a pod waits for, and name them in its status.
-
-        Args:
-            made: Names of claims that exist, by their pod's uid and entry.
-        """
-        made = made or {}
+    def make_claims_of(self, pod: Stored) -> None:
+        """Make the claims that a pod waits for, and name them in its status."""
         named = {entry["name"]: entry for entry in (pod.obj.get("status") or {}).get("resourceClaimStatuses") or ()}
         has_news = False
         for entry in pod.obj["spec"].get("resourceClaims") or ():
@@ -288,7 +307,7 @@ class OfflineCluster:
             if not template_name or entry["name"] in named:
                 continue
             try:
-                claim = made.get((pod.uid, entry["name"])) or self._make_claim(pod, entry["name"], template_name)
+                claim = self._claim_for(pod, entry["name"], template_name)
             except ApiError as error:
                 self.loaded.claim_problems[pod.uid] = error.message
                 continue
@@ -303,22 +322,34 @@ class OfflineCluster:
 
         self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status", options=_MANAGER)
 
-    def _make_claim(self, pod: Stored, entry: str, template_name: str) -> str:
-        """Make the pod's claim for an entry; its name."""
-        template = self.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template_name)
+    def _claim_for(self, pod: Stored, entry: str, template_name: str) -> str:
+        """The name of the pod's claim for an entry, or of its group's, made where there is none."""
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+        named = pod.obj["spec"].get("schedulingGroup") or {}
+        group = self._groups.get(PodGroupKey(pod.namespace, str(named.get("podGroupName"))))
+        if group is not None and PodResourceClaim(entry, resource_claim_template_name=template_name) in group.claims:
+            owner |= {"apiVersion": f"{API_GROUP}/v1alpha2", "kind": "PodGroup"}
+            owner |= {"name": group.key.name, "uid": group.uid}
+        made = self._made.get((str(owner["uid"]), entry))
+        if made is None or self.api.find(CLAIM.kind_id, pod.namespace, made) is None:
+            made = self._made[str(owner["uid"]), entry] = self._make_claim(pod.namespace, owner, entry, template_name)
+        return made
+
+    def _make_claim(self, namespace: str, owner: Mapping[str, Any], entry: str, template_name: str) -> str:
+        """Make an owner's claim for an entry; its name."""
+        template = self.api.find(CLAIM_TEMPLATE.kind_id, namespace, template_name)
         if template is None:
             raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')
         copied = template["spec"].get("metadata") or {}
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
         metadata: dict[str, Any] = {
-            "generateName": generate_name(pod.name, entry),
+            "generateName": generate_name(owner["name"], entry),
             "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: entry},
-            "ownerReferences": [owner],
+            "ownerReferences": [dict(owner)],
         }
         if copied.get("labels"):
             metadata["labels"] = dict(copied["labels"])
         spec = Stored("", "", dict(template["spec"]["spec"]), 0).copy()
-        return self.api.create(CLAIM, pod.namespace, {"metadata": metadata, "spec": spec}, _MANAGER).name
+        return self.api.create(CLAIM, namespace, {"metadata": metadata, "spec": spec}, _MANAGER).name
 
     # -- reading -----------------------------------------------------------------------------------
 

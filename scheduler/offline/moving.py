@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
@@ -46,6 +47,7 @@ class Move:
 
     Attributes:
         devices, given: Its devices before and after, as `devices_of` has them.
+        controller: Kind and name of who makes it again.
         named_claims: Claims it names itself: they are de-allocated once the pod is gone, and allocated anew.
     """
 
@@ -55,6 +57,7 @@ class Move:
     target: str
     devices: list[dict[str, Any]]
     given: list[dict[str, Any]]
+    controller: tuple[str, str]
     named_claims: tuple[str, ...]
 
 
@@ -68,7 +71,7 @@ def why_it_stays(cluster: OfflineCluster, pod: Stored, *, priority: int, of_pod:
     """
     metadata, spec = pod.obj["metadata"], pod.obj["spec"]
     annotations = metadata.get("annotations") or {}
-    controller = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
+    controller = controller_of(pod.obj)
     if metadata.get("deletionTimestamp"):
         return "is being deleted"
     if _MIRROR in annotations or (controller is not None and controller.get("kind") == "Node"):
@@ -145,7 +148,9 @@ class Board:
         entries = pod.obj["spec"].get("resourceClaims") or ()
         named = tuple(str(one["resourceClaimName"]) for one in entries if one.get("resourceClaimName"))
         given = devices_of(self._run.answers, verdict)
-        return Move(pod.namespace, pod.name, source, verdict.node, devices, given, named)
+        owner = controller_of(pod.obj) or {}
+        controller = str(owner.get("kind", "")), str(owner.get("name", ""))
+        return Move(pod.namespace, pod.name, source, verdict.node, devices, given, controller, named)
 
     def place(self, pod: Stored) -> tuple[str, list[dict[str, Any]]] | None:
         """Let the scheduler try a pod that waits behind a gate: its node and devices; None where it stays pending."""

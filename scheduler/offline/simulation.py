@@ -56,6 +56,7 @@ class Played:
     Attributes:
         outcome: At the end; FITS for every pod that was bound, also when it has ended since.
         reason: Why it has no node.
+        is_of_daemon_set: It belongs to a node, and comes and goes with it.
     """
 
     namespace: str
@@ -68,6 +69,7 @@ class Played:
     devices: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.UNKNOWN
     reason: str = ""
+    is_of_daemon_set: bool = False
 
 
 class Sample(NamedTuple):
@@ -87,6 +89,7 @@ class Simulated:
         allocated: Of each device class, at the end.
         end_s: When nothing was left to happen.
         over_time: The moments that were asked for, the first and the last among them.
+        notes: What is worth knowing about the question.
     """
 
     pods: list[Played]
@@ -94,6 +97,7 @@ class Simulated:
     end_s: Fraction
     problems: list[str]
     over_time: list[Sample] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def placed(self) -> int:
@@ -124,6 +128,7 @@ class Simulation:
         self._brought: Final[dict[str, list[tuple[str, str]]]] = {}  # claims that came with a pod, by its uid
         self._new: list[Stored] = []
         self._samples: Final[list[Sample]] = []
+        self._is_sampled = False
 
     def play(
         self, arrivals: Sequence[Arrival], *, samples: int = 0, on_arrival: Callable[[], None] = lambda: None
@@ -142,6 +147,7 @@ class Simulation:
         for arrival in arrivals:
             at_ms = self._begin_ms + round(arrival.at_s * 1000)
             self._at(at_ms, partial(self._arrive, arrival, on_arrival))
+        self._is_sampled = bool(samples)
         # A pod comes; one that runs for a time is deleted, and then gone.
         events = sum(1 if arrival.for_s is None else 3 for arrival in arrivals)
         self._pass(sample_every=-(-events // samples) if samples else 0)
@@ -203,7 +209,9 @@ class Simulation:
             self._at(max(gone_ms, self._cluster.now_ms), lambda: self._end(pod.uid))
 
     def _expect(self, pod: Stored, at_s: Fraction) -> None:
-        self._pods[pod.uid] = Played(pod.namespace, pod.name, pod.uid, at_s)
+        owners = pod.obj["metadata"].get("ownerReferences") or ()
+        is_daemon = any(owner.get("controller") and owner["kind"] == "DaemonSet" for owner in owners)
+        self._pods[pod.uid] = Played(pod.namespace, pod.name, pod.uid, at_s, is_of_daemon_set=is_daemon)
 
     def _arrive(self, arrival: Arrival, on_arrival: Callable[[], None]) -> None:
         self._new = []
@@ -264,7 +272,7 @@ class Simulation:
                 refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
                 self._pods[f"refused {len(self._pods)}"] = refused
         problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.broken]
-        if self._samples:
+        if self._is_sampled:
             self._sample()
         allocated = utilization(self._run.answers.machine)
         return Simulated(list(self._pods.values()), allocated, self._time_s(), problems, self._samples)

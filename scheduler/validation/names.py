@@ -59,11 +59,12 @@ def validate_metadata(metadata: Mapping[str, Json], *, namespaced: bool, rule: N
         errors.append(too_long("metadata.annotations", ANNOTATIONS_SIZE_MAX))
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         errors += check_text(label_key, finalizer, f"metadata.finalizers[{index}]")
-    errors += _validate_owners(metadata.get("ownerReferences") or ())
+    errors += validate_owners(metadata.get("ownerReferences") or ())
     return errors
 
 
-def _validate_owners(owners: Json) -> list[FieldError]:
+def validate_owners(owners: Json) -> list[FieldError]:
+    """What is wrong with `metadata.ownerReferences`."""
     errors: list[FieldError] = []
     controllers = 0
     for index, owner in enumerate(owners):

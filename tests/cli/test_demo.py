@@ -93,7 +93,7 @@ def test_the_table_names_every_pod() -> None:
         assert text in done.stdout
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 129)])
 def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document(
     number: signal.Signals, code: int
 ) -> None:
@@ -111,7 +111,7 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
             running.send_signal(number)
             assert running.wait(timeout=30) == code
             assert running.stdout.read() == ""
-            assert not kubeconfig.exists()
+            assert not kubeconfig.parent.exists()
         finally:
             running.kill()
 

@@ -252,6 +252,16 @@ def test_the_table_names_each_pod_and_why_others_wait(world: str, tmp_path: Path
     assert result.exit_code == 1
 
 
+def test_a_scheduler_that_has_placed_nobody_is_noted(world: str, tmp_path: Path) -> None:
+    asked = written(tmp_path / "pod.json", pod(name="job", schedulerName="dra-schedular"), pod(name="other"))
+    result = run("-f", world, "-f", asked)
+    text = (
+        "note: no pod that has a node names the scheduler dra-schedular: answered as if it ran, and were dra-scheduler"
+    )
+    assert f"{text}; did you mean dra-scheduler?" in result.stderr
+    assert (result.exit_code, result.stderr.count("note:")) == (0, 1)
+
+
 def test_csv_has_a_row_a_pod(world: str, tmp_path: Path) -> None:
     file = written(tmp_path / "pod.json", pod("template:gpu", name="job"))
     rows = list(csv.DictReader(run("-f", world, "--add", file, "-o", "csv").stdout.splitlines()))
@@ -327,7 +337,57 @@ def test_how_many_nodes_of_a_shape_are_needed(world: str, tmp_path: Path) -> Non
     ]
     assert {one["node"] for one in found["shapes"][1]["run"]} <= {"big-1", "big-2", "node-1", "node-2"}
     lines_ = run(*asked).output.splitlines()
-    assert lines_[0] == "big: 3 nodes let 5 more pods run"
+    assert lines_[:2] == ["big: 3 nodes let 5 more pods run", "NODE\tPODS"]
+    assert [line.split("\t")[0] for line in lines_[2:5]] == ["big-1", "big-2", "big-3"]
+
+
+def test_who_would_run_there_and_who_waits_is_named(tmp_path: Path) -> None:
+    five = pod("template:five", name="many")
+    one = pod("template:gpu", name="one")
+    more = [pod("template:five", name=f"more-{number:02}") for number in range(11)]
+    files = written(tmp_path / "world.json", device_class(), template(), template(request(count=5), name="five"))
+    pods = written(tmp_path / "pods.json", five, one, *more)
+    asked = ("-f", files, "-f", pods, "--what-node", shape(tmp_path / "small.json", 4))
+    result = run(*asked)
+    assert result.exit_code == 1
+    assert "big-1\tdefault/one" in result.output
+    assert "with big, 12 wait (default/many, default/more-00," in result.output
+    assert "default/more-08 and 2 more): 0/1 nodes are available" in result.output
+    assert "default/more-10" in run(*asked, "-o", "wide").output
+
+
+def test_pods_of_daemon_sets_need_no_nodes(world: str, tmp_path: Path) -> None:
+    """Each node brings its own: with them every node more let one more pod run."""
+    template_ = {"metadata": {"labels": {"a": "a"}}, "spec": pod()["spec"]}
+    daemons = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"a": "a"}}, "template": template_},
+    }
+    pods = [pod("template:gpu", name=f"job-{number}") for number in range(9)]
+    asked = ("-f", world, "-f", written(tmp_path / "pods.json", daemons, *pods))
+    (found,) = answer(*asked, "--what-node", shape(tmp_path / "four.json", 4))["shapes"]
+    assert (found["count"], len(found["run"]), found["wait"]) == (2, 5, [])
+    full = answer(*asked, "--what-node", shape(tmp_path / "none.json", 1, unschedulable=True), exit_code=1)["shapes"][0]
+    assert (full["count"], len(full["wait"])) == (0, 5)
+
+
+def test_pods_that_come_only_when_others_run_want_nodes_too(tmp_path: Path) -> None:
+    stateful = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "set", "namespace": "default"},
+        "spec": {
+            "replicas": 3,
+            "serviceName": "set",
+            "selector": {"matchLabels": {"a": "a"}},
+            "template": {"metadata": {"labels": {"a": "a"}}, "spec": pod("template:gpu")["spec"]},
+        },
+    }
+    world = written(tmp_path / "world.json", device_class(), template(), stateful)
+    (found,) = answer("-f", world, "--what-node", shape(tmp_path / "one.json", 1))["shapes"]
+    assert (found["count"], [one["name"] for one in found["run"]]) == (3, ["set-0", "set-1", "set-2"])
 
 
 def test_a_shape_that_does_not_help_is_said_not_to(world: str, tmp_path: Path) -> None:

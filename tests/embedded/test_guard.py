@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import stat
 import subprocess
@@ -40,7 +41,9 @@ async def asked(cluster: EmbeddedCluster, method: str = "POST", path: str = PODS
     content = {"Content-Type": "application/json"}
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, cluster.url + path, data=json.dumps(POD), headers=content | headers) as response,
+        session.request(
+            method, cluster.url + path, data=json.dumps(POD), headers=content | headers, ssl=cluster.tls
+        ) as response,
     ):
         return response.status, await response.json(content_type=None)
 
@@ -107,22 +110,29 @@ async def test_without_the_token_nothing_is_answered(
     assert (code, status["reason"], status["message"]) == (401, "Unauthorized", "Unauthorized")
 
 
-@pytest.mark.parametrize("path", [PODS, "/version", "/openapi/v3", "/api/v1/pods?limit=1"])
-async def test_the_token_may_be_in_the_path_for_kubectl(guarded_cluster: EmbeddedCluster, path: str) -> None:
-    """It sends no token without TLS."""
-    assert (await asked(guarded_cluster, "GET", f"/{TOKEN}{path}"))[0] == 200
-    assert (await asked(guarded_cluster, "GET", f"/{TOKEN}x{path}"))[0] == 401
-    assert (await asked(guarded_cluster, "GET", f"/{TOKEN}{path}", Host="evil.example"))[0] == 403
+async def test_the_token_is_a_bearer_token_over_tls_as_with_a_real_server(guarded_cluster: EmbeddedCluster) -> None:
+    """So kubectl sends it, whatever path it asks for; in the path it is nothing."""
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert guarded_cluster.url.startswith("https://")
+    assert (await asked(guarded_cluster, "GET", **bearer))[0] == 200
+    assert (await asked(guarded_cluster, "GET", **bearer, Origin=guarded_cluster.url))[0] == 200
+    assert (await asked(guarded_cluster, "GET", **bearer, Origin=guarded_cluster.url.replace("https", "http")))[
+        0
+    ] == 403
+    assert (await asked(guarded_cluster, "GET", **bearer, Host="evil.example"))[0] == 403
+    assert (await asked(guarded_cluster, "GET", f"/{TOKEN}{PODS}"))[0] == 401
 
 
 async def test_the_kubeconfig_holds_the_token_and_is_ours_alone(guarded_cluster: EmbeddedCluster) -> None:
     path = guarded_cluster.kubeconfig_path
-    assert yaml.safe_load(path.read_text())["users"][0]["user"] == {"token": TOKEN}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    config = yaml.safe_load(path.read_text())
+    assert config["users"][0]["user"] == {"token": TOKEN}
+    assert config["clusters"][0]["cluster"]["server"] == guarded_cluster.url
+    assert {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
         assert isinstance(await client.send("POST", PODS, json.dumps(POD).encode()), Accepted)
-    async with ApiClient(await Connection(url=guarded_cluster.url).open()) as client:
+    async with ApiClient(await Connection(url=guarded_cluster.url, ca=guarded_cluster.authority).open()) as client:
         refused = await client.send("GET", PODS)
         assert isinstance(refused, Rejected)
         assert refused.code == 401
@@ -150,7 +160,7 @@ async def test_controllers_have_the_token_and_do_not_show_it() -> None:
         async with (
             asyncio.timeout(60),
             aiohttp.ClientSession(headers=headers) as session,
-            session.get(cluster.url + path) as response,
+            session.get(cluster.url + path, ssl=cluster.tls) as response,
         ):
             seen = json.loads(await response.content.readline())
             assert seen["object"]["metadata"]["name"].startswith("a-gpu-")
@@ -179,8 +189,9 @@ async def test_a_served_cluster_has_a_random_token(command: list[str]) -> None:
                 assert line, "it ended before it named its kubeconfig"
                 path = line.decode().strip().removeprefix("export KUBECONFIG=")
         config = yaml.safe_load(Path(path).read_text())
-        url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        async with ApiClient(await Connection(url=url.removesuffix(f"/{token}")).open()) as client:
+        server, token = config["clusters"][0]["cluster"], config["users"][0]["user"]["token"]
+        authority = base64.b64decode(server["certificate-authority-data"]).decode()
+        async with ApiClient(await Connection(url=server["server"], ca=authority).open()) as client:
             refused = await client.send("GET", PODS)
         async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
             allowed = await client.send("GET", PODS)

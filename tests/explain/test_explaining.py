@@ -603,6 +603,13 @@ def test_of_a_bound_pod_is_said_why_this_node() -> None:
     assert "node-2 would be preferred now" in worse.advice
 
 
+def test_who_else_waits_is_nothing_to_a_pod_that_is_bound() -> None:
+    others = [pod(name="one", requests={"cpu": "1"}), pod(name="two", requests={"cpu": "1"})]
+    waits = told(*WORLD, claim(), pod("gpu"), *others)
+    assert [note for note in waits.notes if "other pods wait" in note]
+    assert told(*WORLD, *bound("asked", "node-1", "gpu-0"), *others).notes == ()
+
+
 def test_of_a_pod_that_no_node_would_take_any_more_that_is_said() -> None:
     now_cordoned = told(node(unschedulable=True), *WORLD[1:], *bound("asked", "node-1", "gpu-0"))
     assert now_cordoned.fits

@@ -570,9 +570,11 @@ async def test_a_deletion_is_accepted_without_looking_at_the_reply():
         assert await running.answers(DeleteClaim(CLAIM, "uid-c", 7, WriteId(9))) == [WriteAccepted(WriteId(9))]
 
 
-async def test_binding_is_accepted_without_looking_at_the_reply():
+async def test_binding_is_accepted_without_looking_at_the_reply_and_logged(caplog):
+    caplog.set_level("INFO")
     async with misbehaving(reply(b"", 201)) as server, executing(server) as running:
         assert await running.answers(BIND) == [WriteAccepted(BIND.id)]
+    assert "pod default/a is bound to node-1" in caplog.messages
 
 
 async def test_reads_carry_what_was_read():

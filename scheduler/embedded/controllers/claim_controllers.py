@@ -66,8 +66,8 @@ _DELETED_UIDS_MAX: Final = 500
 class ClaimController(ClientController):
     """The controller's state; `register` puts it into a kopf registry."""
 
-    def __init__(self, server: str, token: str | None = None) -> None:
-        super().__init__(server, token, workers_count=_WORKERS)
+    def __init__(self, server: str, token: str | None = None, authority: str | None = None) -> None:
+        super().__init__(server, token, authority, workers_count=_WORKERS)
         self._generated: dict[tuple[str, str], Obj] = {}
         self._unanswered: set[tuple[str, str]] = set()
         self._deleted_uids: OrderedDict[str, None] = OrderedDict()

@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the controllers until standard input ends."""
     parser = argparse.ArgumentParser(prog="claim_process", description="Controllers of an embedded cluster's claims.")
     parser.add_argument("--server", required=True, help="base URL of the API server")
+    parser.add_argument("--authority", help="the certificate to trust, PEM")
     options = parser.parse_args(arguments)
     token = os.environ.pop(_TOKEN, None)
     # kopf imports every model of kubernetes_asyncio when it finds it, for type checks that never apply
@@ -47,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     @kopf.on.login(registry=registry)
     def login(**_: object) -> kopf.ConnectionInfo:
-        return kopf.ConnectionInfo(server=options.server, scheme="Bearer" if token else None, token=token)
+        scheme = "Bearer" if token else None
+        return kopf.ConnectionInfo(server=options.server, scheme=scheme, token=token, ca_path=options.authority)
 
-    ClaimController(options.server, token).register(registry)
-    TaintEvictionController(options.server, token).register(registry)
+    for controller in (ClaimController, TaintEvictionController):
+        controller(options.server, token, options.authority).register(registry)
     asyncio.run(
         kopf.operator(
             registry=registry,
@@ -84,11 +86,13 @@ class ClaimProcess:
         server: Base URL of the API server.
         log_path: File that gets what the process logs.
         token: The secret that the API server asks for.
+        authority: The certificate that it has; None without TLS.
     """
 
-    def __init__(self, server: str, log_path: Path, *, token: str | None = None) -> None:
+    def __init__(self, server: str, log_path: Path, *, token: str | None = None, authority: Path | None = None) -> None:
         self._server = server
         self._log_path = log_path
+        self._authority = ("--authority", str(authority)) if authority is not None else ()
         self._environment = {**os.environ, _TOKEN: token} if token is not None else None
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -129,6 +133,7 @@ class ClaimProcess:
                 "import sys; from scheduler.embedded.controllers.claim_process import main; sys.exit(main())",
                 "--server",
                 self._server,
+                *self._authority,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -135,8 +136,9 @@ class WorkQueue:
 class Requests:
     """Requests to the API server at `server` (its base URL), from `open` to `close`."""
 
-    def __init__(self, server: str, token: str | None = None) -> None:
+    def __init__(self, server: str, token: str | None = None, authority: str | None = None) -> None:
         self._server = server
+        self._tls = ssl.create_default_context(cafile=authority) if authority is not None else True
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -152,7 +154,8 @@ class Requests:
         """One request, decoded. Raises RequestError: It was refused."""
         assert self._session is not None
         data = None if body is None else orjson.dumps(body)
-        async with self._session.request(method, path, data=data, headers={"Content-Type": media}) as response:
+        headers = {"Content-Type": media}
+        async with self._session.request(method, path, data=data, headers=headers, ssl=self._tls) as response:
             answer = orjson.loads(await response.read())
         if response.status >= 400:
             raise RequestError(response.status, f"{method} {path}: {answer.get('message', '')}")
@@ -185,12 +188,13 @@ class ClientController:
     Args:
         server: Base URL of the API.
         token: The secret that it asks for.
+        authority: A file with the certificate that it has; None without TLS.
         workers_count: Keys worked on at once.
     """
 
-    def __init__(self, server: str, token: str | None, *, workers_count: int) -> None:
+    def __init__(self, server: str, token: str | None, authority: str | None, *, workers_count: int) -> None:
         self._indexes: Mapping[str, Any] = defaultdict(dict)  # kopf's, by their ids
-        self._requests = Requests(server, token)
+        self._requests = Requests(server, token, authority)
         self._queue = WorkQueue(self.sync, workers_count=workers_count)
 
     async def sync(self, key: WorkKey) -> None:

@@ -100,8 +100,8 @@ def has_no_execute(slice_: Obj) -> bool:
 class TaintEvictionController(ClientController):
     """The controller's state; it uses the indexes of the `ClaimController` in whose kopf registry it is put."""
 
-    def __init__(self, server: str, token: str | None = None) -> None:
-        super().__init__(server, token, workers_count=_WORKERS)
+    def __init__(self, server: str, token: str | None = None, authority: str | None = None) -> None:
+        super().__init__(server, token, authority, workers_count=_WORKERS)
         self._evicting_slices: set[str] = set()
         self._waiting: dict[str, Eviction] = {}  # by pod UID
         self._evicted: set[str] = set()

@@ -99,6 +99,16 @@ class PodStrategy(Strategy):
         return 1 if seconds < 0 else seconds
 
 
+def misnamed_claims(pod: Mapping[str, Json]) -> list[FieldError]:
+    """What is wrong with the names of the claims of a pod that is there; newer servers may know more about an entry."""
+    errors = [
+        required(f"spec.resourceClaims[{index}].name", "")
+        for index, entry in enumerate(pod["spec"].get("resourceClaims") or ())
+        if not entry.get("name")
+    ]
+    return errors + _validate_claim_statuses((pod.get("status") or {}).get("resourceClaimStatuses") or (), pod["spec"])
+
+
 def _validate_claim_statuses(statuses: Json, spec: Mapping[str, Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     known = {claim.get("name") for claim in spec.get("resourceClaims") or ()}

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request
+from scheduler.model.timestamps import parse_rfc3339
 from scheduler.validation.field_errors import Json
 
 STRICT: Final = "Strict"
@@ -201,6 +202,8 @@ def _scalar(type_: str, is_quantity: bool) -> _Check:
     def check(value: Json, place: _Place, problems: list[str]) -> None:
         if not isinstance(value, allowed) or (value is True or value is False) is not (bool in allowed):
             _add(problems, _mismatch(value, place, wanted))
+        elif type_ == "datetime" and parse_rfc3339(value) is None:
+            _add(problems, f'parsing time "{value}" of field "{_path(place)}": it is not like 2006-01-02T15:04:05Z')
 
     return check
 

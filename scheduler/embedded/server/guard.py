@@ -4,9 +4,7 @@ The server listens on loopback, and so can be reached by browsers: a page of any
 whose name is made to point here (DNS rebinding) may read the answers too. A browser says which host it believes to talk
 to, and which page a request comes from; `kubectl` and client libraries send the host only.
 
-The token keeps out the rest: other users of the machine, and pages of browsers that send neither. It is given as a
-bearer token, or as the first step of the path: kubectl sends credentials over TLS only, but keeps to the path of its
-server's address, so the kubeconfig has the token in both places.
+The token keeps out the rest: other users of the machine, and pages of browsers that send neither.
 
 Source of the hosts: kubectl proxy's --accept-hosts.
 """
@@ -29,7 +27,7 @@ class Guard:
     """Refuses requests before anything else looks at them.
 
     Args:
-        token: The secret that requests must carry, of letters, digits, "-" and "_"; None: no secret is asked for.
+        token: The secret that requests must carry, as a bearer token; None: no secret is asked for.
         address: The address that the server listens on.
     """
 
@@ -37,12 +35,8 @@ class Guard:
         self._token = token.encode() if token is not None else None
         self._address = address
 
-    def path_of(self, request: web.BaseRequest) -> str:
-        """The path that is asked for, without a token in it.
-
-        Raises:
-            ApiError: 401 or 403, the request is not to be answered.
-        """
+    def check(self, request: web.BaseRequest) -> None:
+        """Raises ApiError: 401 or 403, the request is not to be answered."""
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             raise _forbidden(f"this server answers for localhost only, not for {', '.join(hosts)!r}")
@@ -50,18 +44,11 @@ class Guard:
         if site not in _OWN_SITES:
             raise _forbidden(f"requests of other sites' pages are refused (Sec-Fetch-Site: {site})")
         origin = request.headers.get("Origin")
-        if origin is not None and origin.lower() != f"http://{hosts[0]}".lower():
+        if origin is not None and origin.lower() != f"{request.scheme}://{hosts[0]}".lower():
             raise _forbidden(f"requests of other sites' pages are refused (Origin: {origin})")
-        if self._token is None:
-            return request.path
         given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        is_known = hmac.compare_digest(given, b"Bearer " + self._token)
-        first, _, rest = request.path.removeprefix("/").partition("/")
-        if hmac.compare_digest(first.encode("utf-8", "surrogateescape"), self._token):
-            return f"/{rest}"
-        if not is_known:
+        if self._token is not None and not hmac.compare_digest(given, b"Bearer " + self._token):
             raise ApiError(401, "Unauthorized", "Unauthorized")
-        return request.path
 
     def _is_ours(self, host: str) -> bool:
         try:

@@ -101,7 +101,7 @@ class Routes:
         )
         try:
             if self._guard is not None:
-                incoming.path = self._guard.path_of(request)
+                self._guard.check(request)
             if request.body_exists:
                 incoming.body = await request.read()
             if incoming.method == "GET" and incoming.is_watch:
