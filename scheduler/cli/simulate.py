@@ -117,11 +117,9 @@ def simulate(
         ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
     played = play(given)
     plot(played.over_time, plot_file)
-    for note in played.notes:
-        click.echo(caution(f"note: {note}"), err=True)
     _PRINT[output](played)
-    for problem in played.problems:
-        click.echo(caution(f"warning: {problem}"), err=True)
+    for text in (*(f"note: {note}" for note in played.notes), *(f"warning: {problem}" for problem in played.problems)):
+        click.echo(caution(text), err=True)
     ctx.exit(exit_code(fits=not played.refused, is_broken=bool(played.problems)))
 
 

@@ -149,6 +149,15 @@ def test_defaults_that_a_claim_of_a_dump_lacks_are_those_of_a_server(tmp_path: P
     assert result.output.startswith("default/big fits on node-1 after 1 move"), result.output
 
 
+def test_a_budget_of_neither_a_number_nor_a_text_is_said(tmp_path: Path) -> None:
+    wrong = budget(1, app="a")
+    for key in ("uid", "resourceVersion"):
+        del wrong["metadata"][key]
+    wrong["spec"]["minAvailable"] = {}
+    result = simulated("-f", written(tmp_path / "world", [*WORLD, wrong]))
+    assert "spec.minAvailable: Invalid value" in result.output
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

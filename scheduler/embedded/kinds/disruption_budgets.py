@@ -62,4 +62,6 @@ def _check_amount(value: Json, path: str) -> list[FieldError]:
         if not _PERCENT.fullmatch(value):
             return [invalid(path, value, _PERCENT_TEXT)]
         return [invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+    if not isinstance(value, int) or isinstance(value, bool):
+        return [invalid(path, value, "must be a number of pods, or a percentage of them as a text")]
     return [invalid(path, value, "must be greater than or equal to 0")] if value < 0 else []
