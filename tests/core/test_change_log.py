@@ -1,0 +1,123 @@
+"""A reader of the change log looks again at every node that is not as it was, however changes were taken back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.change_log import ChangeLog
+from scheduler.model.keys import NodeName
+
+NODES = [NodeName(name) for name in "abcd"]
+
+
+class Holder:
+    """Takes nodes within turns and gives them back between turns, as a gang's search does."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.held: dict[NodeName, int] = {}  # with how often others had changed the node when it was given back
+        self.paused = 0
+
+    def turn(self, more: list[NodeName]) -> None:
+        log = self.cluster.log
+        begun = log.position
+        lost = {node for node, version in self.held.items() if self.cluster.versions[node] != version}
+        self.held = {node: version for node, version in self.held.items() if node not in lost}
+        for node in self.held:
+            self.toggle(node)
+        log.detour(self.paused, set(self.held))
+        for node in more:
+            if node not in self.held:
+                self.held[node] = 0
+                self.toggle(node)
+            self.cluster.remember()
+        self.paused = log.position
+        for node in self.held:
+            self.toggle(node)
+            self.held[node] = self.cluster.versions[node]
+        log.detour(begun)
+
+    def toggle(self, node: NodeName) -> None:
+        self.cluster.holders[node] ^= {self}
+        self.cluster.log.note(node)
+
+
+class Cluster:
+    """What a plugin sees of each node: how often others changed it, and who holds something there.
+
+    `seen`: what readers saw, and where they were in the log.
+    """
+
+    def __init__(self) -> None:
+        self.log = ChangeLog()
+        self.versions = dict.fromkeys(NODES, 0)
+        self.holders: dict[NodeName, set[Holder]] = {node: set() for node in NODES}
+        self.seen: list[tuple[int, dict[NodeName, object]]] = []
+
+    def state(self) -> dict[NodeName, object]:
+        return {node: (self.versions[node], frozenset(self.holders[node])) for node in NODES}
+
+    def remember(self) -> None:
+        self.seen.append((self.log.position, self.state()))
+
+    def check(self) -> None:
+        now = self.state()
+        for position, then in self.seen:
+            named = self.log.since(position)
+            assert named is not None
+            assert {node for node in NODES if now[node] != then[node]} <= set(named)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("other"), st.sampled_from(NODES)),
+        st.tuples(st.sampled_from([0, 1]), st.lists(st.sampled_from(NODES), max_size=3)),
+    ),
+    max_size=12,
+)
+
+
+@given(steps)
+def test_a_node_that_is_not_as_it_was_is_always_named(drawn):
+    cluster = Cluster()
+    holders = [Holder(cluster), Holder(cluster)]
+    for who, what in drawn:
+        cluster.remember()
+        if who == "other":
+            cluster.versions[what] += 1
+            cluster.log.note(what)
+        else:
+            holders[who].turn(what)
+        cluster.check()
+
+
+def test_what_came_back_within_a_turn_is_named_to_nobody_who_saw_it_before_and_again_after():
+    log = ChangeLog()
+    log.note(NODES[0])
+    before = log.position
+    log.note(NODES[1])
+    inside = log.position
+    log.note(NODES[1])
+    log.detour(before)
+    assert list(log.since(before)) == []
+    assert list(log.since(inside)) == [NODES[1]]
+    assert list(log.since(0)) == [NODES[0]]
+
+
+def test_a_node_that_others_changed_in_a_pause_is_named():
+    log = ChangeLog()
+    paused = log.position
+    for node in (NODES[0], NODES[1], NODES[2], NODES[0]):
+        log.note(node)
+    log.detour(paused, {NODES[0]})
+    assert list(log.since(paused)) == [NODES[1], NODES[2]]
+
+
+def test_a_reader_starts_over_where_everything_changed_in_a_detour():
+    log = ChangeLog()
+    log.note(NODES[0])
+    log.note_all()
+    log.detour(0)
+    assert log.since(0) is None
+    assert list(log.since(log.position)) == []
