@@ -27,6 +27,9 @@ from scheduler.core.inputs import (
     TimerFired,
 )
 from scheduler.core.machine import KINDS
+from scheduler.framework.decisions import BindPod
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.keys import PodKey
 from tests import builders
 
 _LIST: Final = ",".join(map(str, range(28)))
@@ -41,7 +44,22 @@ def expensive(text: str) -> str:
 
 
 class Shell(NullShell):
-    """With a clock that follows the CPU time of the machine."""
+    """With a clock that follows the CPU time of the machine.
+
+    Attributes:
+        cpu_s: CPU time of the machine; the clock is ahead of it where nothing was to be done.
+        bound_to: Pods that were bound, each with its node.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cpu_s = 0.0
+        self.bound_to: dict[PodKey, str] = {}
+
+    def answer(self, decision: Any) -> Any:
+        if isinstance(decision, BindPod):
+            self.bound_to[decision.pod] = decision.node
+        return super().answer(decision)
 
     def handle(self, given: Any) -> None:
         queue = [given]
@@ -51,6 +69,7 @@ class Shell(NullShell):
             decisions = self.machine.handle(queue.pop(0), now_ms=now_ms)
             took_s = time.process_time() - begun_s
             self.spent_s += took_s
+            self.cpu_s += took_s
             self.longest_s = max(self.longest_s, took_s)
             for decision in decisions:
                 queue.extend(self.answer(decision))
@@ -124,6 +143,56 @@ def long_selectors() -> list[dict[str, Any]]:
     ]
 
 
+Load = list[tuple[dict[str, Any] | None, dict[str, Any]]]
+
+
+def _group(name: str, size: int) -> dict[str, Any]:
+    return {"labels": {GROUP_LABEL: name, MIN_COUNT_LABEL: str(size)}}
+
+
+def group_of_eights() -> Load:
+    """128 pods of one group, each with eight devices of a node of its own and a selector of its own: it fits."""
+    return [
+        (
+            builders.claim_spec_object(
+                *(builders.request_object(f"r{part}", selector=f"{_UUID} != 'x{number}-{part}'") for part in range(8))
+            ),
+            _group("eights", 128),
+        )
+        for number in range(128)
+    ]
+
+
+def group_of_costly() -> Load:
+    """100 pods of one group, each with one selector that takes milliseconds for each device."""
+    return [
+        (builders.claim_spec_object(builders.request_object(selector=expensive(f"g{number}"))), _group("costly", 100))
+        for number in range(100)
+    ]
+
+
+def ten_groups() -> Load:
+    """Ten groups of 100 pods with six plain selectors."""
+    return [
+        (
+            builders.claim_spec_object(
+                *(
+                    builders.request_object(f"r{part}", selector=f"{_UUID} != 'x{group}-{number}-{part}'")
+                    for part in range(6)
+                )
+            ),
+            _group(f"six-{group}", 100),
+        )
+        for group in range(10)
+        for number in range(100)
+    ]
+
+
+def packed_group() -> Load:
+    """Two pods of the claims of `packed`."""
+    return [(spec, _group("packed", 2)) for spec in packed()[:2]]
+
+
 def many_constraints() -> list[dict[str, Any]]:
     """60 distinct ones for each of 20 pods."""
     one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -171,6 +240,14 @@ LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
 }
 
 
+GROUP_LOADS: Final[dict[str, tuple[int, Callable[[], Load]]]] = {
+    "a group of 128, each a node's devices, 500 nodes": (500, group_of_eights),
+    "a group of 100 costly selectors, 500 nodes": (500, group_of_costly),
+    "ten groups of 100, six selectors, 500 nodes": (500, ten_groups),
+    "a group of two packed claims, 24 nodes": (24, packed_group),
+}
+
+
 def world(nodes: int) -> Shell:
     shell = Shell()
     for index in range(nodes):
@@ -193,29 +270,35 @@ def world(nodes: int) -> Shell:
     return shell
 
 
-def measure(name: str, ticks: int) -> str:
+def _staged(name: str) -> tuple[Shell, Load]:
+    if name in GROUP_LOADS:
+        nodes, groups = GROUP_LOADS[name]
+        return world(nodes), groups()
     nodes, load = (LOADS | POD_LOADS)[name]
-    shell = world(nodes)
-    for number, one in enumerate(load()):
-        spec, fields = (one, {}) if name in LOADS else (None, one)
+    return world(nodes), [(one, {}) if name in LOADS else (None, one) for one in load()]
+
+
+def measure(name: str, ticks: int) -> str:
+    shell, load = _staged(name)
+    for number, (spec, fields) in enumerate(load):
         for given in shell.add(f"hostile-{number}", spec, {"cpu": "1m"}, **fields):
             shell.handle(given)
     gc.collect()
     gc.freeze()
     gc.disable()
     meter = shell.machine.store.inventory.meter
-    shell.longest_s, begun_s, begun = 0.0, shell.spent_s, meter.spent
-    waits, waiting, number = [], 0, 0
+    shell.longest_s, begun_s, begun, shell.cpu_s = 0.0, shell.spent_s, meter.spent, 0.0
+    waits, waiting, number, ordinary = [], 0, 0, 0
     for tick in range(ticks):
         if tick % 10 == 0 and not waiting:
             number += 1
-            before = shell.bound
             shell.add_ordinary(number)
             waiting = tick + 1
         shell.handle(TimerFired())
-        if waiting and shell.bound > before:
+        if waiting and PodKey("ordinary", f"ordinary-{number}") in shell.bound_to:
             waits.append(tick + 2 - waiting)
             waiting = 0
+            ordinary += 1
         deadline = shell.machine.next_deadline_ms()
         if deadline is not None:
             shell.spent_s = max(shell.spent_s, (deadline - START_MS) / 1000)
@@ -224,7 +307,8 @@ def measure(name: str, ticks: int) -> str:
     spent = meter.spent - begun
     return (
         f"{name}: longest input {shell.longest_s * 1000:.1f} ms, {number} ordinary pods waited {max(waits, default=0)} "
-        f"ticks at most, {spent / 100 / ticks:.0f} steps a tick, {(shell.spent_s - begun_s):.1f} s"
+        f"ticks at most, {spent / 100 / ticks:.0f} steps a tick, {shell.cpu_s:.1f} s of CPU in "
+        f"{(shell.spent_s - begun_s):.1f} s, {len(shell.bound_to) - ordinary} of {len(load)} hostile pods bound"
     )
 
 
@@ -233,7 +317,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=600)
     parser.add_argument("--row", default="", help="a part of its name")
     args = parser.parse_args()
-    for name in (*LOADS, *POD_LOADS):
+    for name in (*LOADS, *POD_LOADS, *GROUP_LOADS):
         if args.row in name:
             print(measure(name, args.ticks), flush=True)
 

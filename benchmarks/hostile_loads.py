@@ -23,6 +23,7 @@ from benchmarks import hostile_patterns
 from benchmarks.contenders import ROOT
 from benchmarks.fleet import CLASS, DRIVER, Object, node_name
 from benchmarks.loads import create_all
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from tests.controlplane.cluster import ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError
 
@@ -225,17 +226,85 @@ def _packed_stage(nodes: int) -> Iterator[tuple[str, Object]]:
 @asynccontextmanager
 async def _backtracking(field: Field) -> AsyncIterator[None]:
     """Claims of 20 shares that almost fill a node's six devices, in no way that a search finds soon."""
-    claims = []
-    for number in range(20):
-        draw = random.Random(number)
-        sizes = [draw.randrange(24, 41) for _ in range(20)]
-        scale = 0.999 * sum(range(100, 106)) / sum(sizes)
-        requests = [
-            _request(f"r{index}", PACKED, capacity={"requests": {"memory": str(round(size * scale))}})
-            for index, size in enumerate(sizes)
+    await _claims_and_pods(field, [_packed_claim(f"backtracks-{number}", number) for number in range(20)])
+    yield
+
+
+def _packed_claim(name: str, seed: int) -> tuple[str, Object]:
+    draw = random.Random(seed)
+    sizes = [draw.randrange(24, 41) for _ in range(20)]
+    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
+    requests = [
+        _request(f"r{index}", PACKED, capacity={"requests": {"memory": str(round(size * scale))}})
+        for index, size in enumerate(sizes)
+    ]
+    return _claim(name, *requests)
+
+
+# -- groups ---------------------------------------------------------------------------------------------------------
+
+
+async def _grouped(field: Field, groups: Sequence[Sequence[tuple[str, Object]]]) -> None:
+    """Claims, and a pod for each; the pods of one list are a group that needs all of them."""
+    for number, claims in enumerate(groups):
+        await create_all(field.api, iter(claims))
+        pods = []
+        for _, claim in claims:
+            name = claim["metadata"]["name"]
+            resource, pod = _pod(field, name, name)
+            pod["metadata"]["labels"] = {GROUP_LABEL: f"group-{number}", MIN_COUNT_LABEL: str(len(claims))}
+            pods.append((resource, pod))
+        await create_all(field.api, iter(pods))
+
+
+def _ruling_out(*uuids: str) -> list[Object]:
+    """A request for each, for a device with another uuid."""
+    return [
+        _request(f"r{part}", selectors=_selectors(f"device.attributes['{DRIVER}'].uuid != '{uuid}'"))
+        for part, uuid in enumerate(uuids)
+    ]
+
+
+@asynccontextmanager
+async def _group_of_eights(field: Field) -> AsyncIterator[None]:
+    """128 pods that need each other, each with all devices of a node and selectors of its own: they fit."""
+    count = min(field.some(128), field.nodes // 2)
+    claims = [
+        _claim(f"eight-{number}", *_ruling_out(*(f"x{number}-{part}" for part in range(8)))) for number in range(count)
+    ]
+    await _grouped(field, [claims])
+    yield
+
+
+@asynccontextmanager
+async def _group_of_costly(field: Field) -> AsyncIterator[None]:
+    """100 pods that need each other, each with a selector near the cost limit."""
+    claims = [
+        _claim(f"costly-{number}", _request("gpu", selectors=_selectors(expensive(f"g{number}"))))
+        for number in range(field.some(100))
+    ]
+    await _grouped(field, [claims])
+    yield
+
+
+@asynccontextmanager
+async def _ten_groups(field: Field) -> AsyncIterator[None]:
+    """Ten groups of 100 pods with six plain selectors each: not all of them fit."""
+    groups = [
+        [
+            _claim(f"six-{group}-{number}", *_ruling_out(*(f"x{group}-{number}-{part}" for part in range(6))))
+            for number in range(field.some(100))
         ]
-        claims.append(_claim(f"backtracks-{number}", *requests))
-    await _claims_and_pods(field, claims)
+        for group in range(10)
+    ]
+    await _grouped(field, groups)
+    yield
+
+
+@asynccontextmanager
+async def _group_that_backtracks(field: Field) -> AsyncIterator[None]:
+    """Two pods that need each other, with claims as those of `_backtracking`."""
+    await _grouped(field, [[_packed_claim(f"packs-{number}", number) for number in range(2)]])
     yield
 
 
@@ -604,6 +673,10 @@ LOADS: Final = {
         HostileLoad("selectors-24x8x9", "24 requests x 8 alternatives x 9 such selectors", _many_selectors),
         HostileLoad("patterns", "20 pods, a regular expression each that is long to match", _patterns),
         HostileLoad("backtracking", "20 claims that backtrack", _backtracking, stage=_packed_stage),
+        HostileLoad("group-128", "a group of 128 pods of 8 devices, 1,024 selectors", _group_of_eights),
+        HostileLoad("group-costly", "a group of 100 pods, a selector near the limit each", _group_of_costly),
+        HostileLoad("groups-10x100", "ten groups of 100 pods of six devices", _ten_groups),
+        HostileLoad("group-packed", "a group of two that backtracks", _group_that_backtracks, 24, stage=_packed_stage),
         HostileLoad("drivers", "300 pods waiting for their drivers", _waiting_for_drivers, stage=_attached_stage),
         HostileLoad("webhook-down", "another namespace's webhook is down, 300 pods", _webhook_down),
         HostileLoad("webhook-hangs", "another namespace's webhook hangs, 300 pods", _webhook_hangs),

@@ -44,6 +44,8 @@ class CoreView:
         self.users_of = store.users_of
         self.claims_of = store.claims_of
         self.node_of = store.node_of
+        self.gang_members = store.gangs.of
+        self.gang_size = store.gangs.size
         self.new_uid = new_uid
 
     def claim_names(self, namespace: str) -> Sequence[str]:

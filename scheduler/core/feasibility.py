@@ -56,6 +56,7 @@ NODE_STEPS: Final = 2
 _NAMES_A_STEP: Final = 50
 """Names of nodes that are gone through in the time of a step."""
 _ENDS_LOOKING: Final = (Code.ERROR, Code.UNFINISHED)
+_REFUSED: Final = Status.unschedulable("node(s) were tried before")
 
 
 class Question(Struct):
@@ -69,6 +70,7 @@ class Question(Struct):
         filter_calls_max: Nodes to look at now, at least 1. A pod whose verdicts are not remembered looks at all it
             needs.
         goes_on: The pod has been looking, and was not finished.
+        without: Nodes that are refused for this question alone.
     """
 
     runner: Runner
@@ -79,6 +81,7 @@ class Question(Struct):
     preferred: NodeName
     filter_calls_max: int
     goes_on: bool = False
+    without: Set[NodeName] = frozenset()
     are_possible_known: bool = False
     likeness: Likeness = NONE_ALIKE
 
@@ -153,10 +156,21 @@ class Feasibility:
 
     def find(self, asked: Question) -> Chosen | NoneFits | Unfinished | Status:
         """The best node. A status only when a plugin failed: then nothing is known."""
-        cycle, plan = asked.cycle, asked.plan
-        record = self._records.pop(plan.shape, None) if plan.shape is not None else None
+        shape = asked.plan.shape
+        record = self._records.pop(shape, None) if shape is not None else None
         if record is None:
             record = ShapeRecord()
+        found = self._find(asked, record)
+        if asked.without:
+            self.verdicts -= record.size
+            for name in asked.without:
+                record.forget(name)
+                record.changed[name] = None
+            self.verdicts += record.size
+        return found
+
+    def _find(self, asked: Question, record: ShapeRecord) -> Chosen | NoneFits | Unfinished | Status:
+        cycle, plan = asked.cycle, asked.plan
         size = record.size
         allowed = cycle.steps_left
         if plan.shape is None:  # what is found out is not remembered, so it is found out in one go
@@ -165,6 +179,10 @@ class Feasibility:
         steps_left = cycle.steps_left
         try:
             self._read_changes(asked, record)
+            for name in asked.without:
+                record.forget(name)
+                record.changed.pop(name, None)
+                record.reject(name, _REFUSED)
             verdicts = FactVerdicts(asked.runner, cycle, plan, self._view, record)
             record.nominated_for = cycle.pod.priority
             if asked.possible_nodes is not None and asked.node_names is not None:
@@ -206,7 +224,7 @@ class Feasibility:
         if not takes_preferred and not self._is_enough(asked, record, verdicts, fits):
             verdicts.keep(is_complete=False)
             return Unfinished(NodeVerdicts(record, verdicts).reasons())
-        if self._settings.is_paranoid:
+        if self._settings.is_paranoid and not asked.without:
             self._compare(asked, record)
         if takes_preferred:
             verdicts.drop()

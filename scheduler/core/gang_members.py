@@ -2,49 +2,80 @@
 
 Not here: which gang a pod names (`model.gang`), placing gangs (`gang_cycles`).
 
-Cost: O(1) for each observed pod; a pod of no gang costs one look at its labels.
+Cost: O(1) for each observed pod; a pod of no gang costs one look at its labels. `size` O(distinct numbers that the
+gang's pods say).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
-from scheduler.model.gang import GangKey, gang_key
+from scheduler.framework.cluster_view import GangSize
+from scheduler.model.gang import GangKey, counts, gang_key, min_count_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
-GANG_SCHEDULING: Final = "GangScheduling"
-"""Upstream's name for who keeps a pod waiting for its gang."""
+_NONE: Final = GangSize(0, 0, 0)
+
+
+class _Gang:
+    """Attributes:
+    members: All pods that exist.
+    living: Those of them that count.
+    said: How many of these say that so many pods are needed.
+    """
+
+    __slots__ = ("living", "members", "said")
+
+    def __init__(self) -> None:
+        self.members: Final[dict[PodUid, None]] = {}
+        self.living = 0
+        self.said: Final[Counter[int]] = Counter()
 
 
 class GangMembers:
     """Uids of pods by gang. Empty, and false, while no pod names a gang."""
 
     def __init__(self) -> None:
-        self._by_gang: Final[dict[GangKey, dict[PodUid, None]]] = {}
+        self._by_gang: Final[dict[GangKey, _Gang]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_gang)
 
-    def of(self, key: GangKey) -> Iterable[PodUid]:
+    def of(self, key: GangKey) -> Collection[PodUid]:
         """The members that exist, bound and finished ones too."""
-        return tuple(self._by_gang.get(key, ()))
+        gang = self._by_gang.get(key)
+        return tuple(gang.members) if gang is not None else ()
 
-    def count(self, key: GangKey) -> int:
-        """How many members exist."""
-        return len(self._by_gang.get(key, ()))
+    def size(self, key: GangKey) -> GangSize:
+        gang = self._by_gang.get(key)
+        return GangSize(len(gang.members), gang.living, max(gang.said, default=0)) if gang is not None else _NONE
 
     def observe(self, old: Pod | None, pod: Pod | None) -> None:
         """A pod is new, newer or gone (None); its labels may name another gang than before."""
         was = gang_key(old) if old is not None else None
         now = gang_key(pod) if pod is not None else None
-        if was == now:
-            return
         if was is not None and old is not None:
-            members = self._by_gang[was]
-            del members[old.uid]
-            if not members:
-                del self._by_gang[was]
+            gang = self._by_gang[was]
+            self._count(gang, was, old, -1)
+            if was != now:
+                del gang.members[old.uid]
+                if not gang.members:
+                    del self._by_gang[was]
         if now is not None and pod is not None:
-            self._by_gang.setdefault(now, {})[pod.uid] = None
+            gang = self._by_gang.setdefault(now, _Gang())
+            gang.members[pod.uid] = None
+            self._count(gang, now, pod, 1)
+
+    @staticmethod
+    def _count(gang: _Gang, key: GangKey, pod: Pod, change: int) -> None:
+        if not counts(pod, is_placed=pod.node_name is not None):
+            return
+        gang.living += change
+        said = None if key.is_pod_group else min_count_of(pod)
+        if said is not None:
+            gang.said[said] += change
+            if not gang.said[said]:
+                del gang.said[said]

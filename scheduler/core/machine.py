@@ -244,7 +244,7 @@ class Machine:
             case TaintRuleDeleted(rule_name, revision):
                 observed.taint_rule_deleted(rule_name, revision)
             case PodGroupObserved(group, revision):
-                self.store.pod_groups.observe(group.key, revision, group)
+                observed.pod_group_observed(group, revision)
             case PodGroupDeleted(group_key, revision):
                 self.store.pod_groups.delete(group_key, revision)
             case NamespaceObserved(namespace):

@@ -17,7 +17,6 @@ from scheduler.core.aftermath import Aftermath
 from scheduler.core.binding_cycle import BindingCycles
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.core.device_conflicts import DeviceConflicts
-from scheduler.core.gang_members import GANG_SCHEDULING
 from scheduler.core.ground import Ground
 from scheduler.core.helpful_changes import node_changes, pod_changes
 from scheduler.core.inputs import (
@@ -39,9 +38,10 @@ from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.gang import gang_key
+from scheduler.model.gang import GangKey, gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
+from scheduler.model.pod_group import PodGroup
 
 
 class Observations:
@@ -157,15 +157,24 @@ class Observations:
 
     def _gang_observed(self, old: Pod | None, new: Pod | None) -> None:
         """What the other pods of a gang wait for may have come, or is no longer needed."""
-        if old is None:
-            return  # a new pod asks for its gang itself
-        if new is not None and (old.metadata.labels, old.node_name) == (new.metadata.labels, new.node_name):
+        if old is not None and new is not None and _says_same_of_gang(old, new):
             return
         keys = {gang_key(pod) for pod in (old, new) if pod is not None}
-        for uid in [uid for key in keys if key is not None for uid in self._store.gangs.of(key)]:
-            queued = self._queue.find(uid)
-            if queued is not None and GANG_SCHEDULING in queued.rejecters:
-                self._queue.activate(uid, self._timers.now_ms)
+        for key in keys:
+            # A pod beyond those that are needed is tried for itself, and with it its gang.
+            if key is not None and (old is not None or self._store.gangs.size(key).living <= self._needed(key)):
+                self._change(Resource.POD_GROUP, Action.UPDATE, None, key)
+
+    def _needed(self, key: GangKey) -> int:
+        group = self._store.pod_groups.get(key.pod_group) if key.is_pod_group else None
+        return self._store.gangs.size(key).said if group is None else group.min_count or 0
+
+    def pod_group_observed(self, group: PodGroup, revision: int) -> None:
+        old = self._store.pod_groups.get(group.key)
+        self._store.pod_groups.observe(group.key, revision, group)
+        if self._store.pod_groups.get(group.key) is not old:
+            key = GangKey(group.key.namespace, group.key.name, is_pod_group=True)
+            self._change(Resource.POD_GROUP, Action.ADD if old is None else Action.UPDATE, None, key)
 
     # Nodes, slices, classes
 
@@ -301,3 +310,9 @@ class Observations:
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)
+
+
+def _says_same_of_gang(old: Pod, new: Pod) -> bool:
+    return (old.metadata.labels, old.node_name, old.is_deleting, old.status.phase) == (
+        *(new.metadata.labels, new.node_name, new.is_deleting, new.status.phase),
+    )

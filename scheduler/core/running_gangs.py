@@ -10,28 +10,21 @@ Cost: O(pods of the gang).
 
 from __future__ import annotations
 
-from typing import Final
-
 from scheduler.core.store import Store
 from scheduler.framework.preemption import RunningGang
-from scheduler.model.gang import gang_key, min_count_of
-from scheduler.model.keys import PodGroupKey, PodUid
+from scheduler.model.gang import GANG_MEMBERS_MAX, GANG_PODS_MAX, counts, gang_key, min_count_of
+from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
-
-MEMBERS_MAX: Final = 1_000
-NEEDED_MAX: Final = 128
-"""More pods, or more that are needed, are no gang, as for `gang_cycles`: they were never placed together."""
-_FAILED: Final = "Failed"
 
 
 def running_gang(store: Store, pod: Pod) -> RunningGang | None:
-    """The gang of a pod as it runs; None for a pod of its own."""
+    """The gang of a pod as it runs; None for a pod of its own, and for more pods than are placed together."""
     key = gang_key(pod)
-    if key is None or store.gangs.count(key) > MEMBERS_MAX:
+    if key is None or store.gangs.size(key).members > GANG_MEMBERS_MAX:
         return None
     declared = 0
     if key.is_pod_group:
-        group = store.pod_groups.get(PodGroupKey(key.namespace, key.name))
+        group = store.pod_groups.get(key.pod_group)
         if group is None or group.min_count is None:
             return None
         declared = group.min_count
@@ -39,10 +32,8 @@ def running_gang(store: Store, pod: Pod) -> RunningGang | None:
     running: dict[PodUid, Pod] = {}
     for uid in store.gangs.of(key):
         one = store.pods[uid]
-        if one.status.phase == _FAILED:
-            continue
         is_placed = one.node_name is not None or store.node_of(uid) is not None
-        if one.is_deleting and not is_placed:
+        if not counts(one, is_placed=is_placed):
             continue
         if not key.is_pod_group:
             declared = max(declared, min_count_of(one) or 0)
@@ -52,4 +43,4 @@ def running_gang(store: Store, pod: Pod) -> RunningGang | None:
             if not one.is_terminal:
                 running[uid] = one
     needed = declared or living
-    return RunningGang(key, running, max(0, stay - needed)) if needed <= NEEDED_MAX else None
+    return RunningGang(key, running, max(0, stay - needed)) if needed <= GANG_PODS_MAX else None

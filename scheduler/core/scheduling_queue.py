@@ -245,12 +245,10 @@ class SchedulingQueue:
             queued.unschedulable_count, queued.consecutive_errors = queued.unschedulable_count + 1, 0
         else:
             queued.consecutive_errors += 1
-        queued.waits_out = True
         queued.rejecters = frozenset()
         if delay_ms is None:
             delay_ms = self._settings.backoff_ms(queued.consecutive_errors or queued.unschedulable_count)
-        queued.ready_ms = now_ms + max(rest_ms, delay_ms)
-        self._push_backoff(queued, now_ms)
+        self.rest(queued, now_ms + max(rest_ms, delay_ms), now_ms)
 
     def postponed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> int:
         """The attempt is not finished: it goes on when other pods had their turn.
@@ -269,15 +267,23 @@ class SchedulingQueue:
             return 0
         queued.rests += 1
         rest_ms = self._rest_ms(queued.steps)
-        queued.waits_out = True
-        queued.ready_ms = now_ms + rest_ms
-        self._push_backoff(queued, now_ms)
+        self.rest(queued, now_ms + rest_ms, now_ms)
         return rest_ms
 
     def bound(self, queued: QueuedPod, now_ms: int) -> None:
         """The attempt ended well; the pod leaves the queue."""
         self.tallies.pod_bound(queued.attempts, now_ms - queued.first_active_ms, is_flushed=queued.is_flushed)
         self._tally(queued, SCHEDULED, now_ms)
+
+    def rest(self, queued: QueuedPod, until_ms: int, now_ms: int) -> None:
+        """It is not tried before then."""
+        queued.waits_out, queued.ready_ms = True, until_ms
+        self._push_backoff(queued, now_ms)
+
+    def returned(self, queued: QueuedPod, now_ms: int) -> None:
+        """Nothing was found out about it: it is as if it had not been tried."""
+        queued.attempts, queued.steps, queued.rests, queued.is_searching = queued.attempts - 1, 0, 0, False
+        self._enqueue(queued, now_ms)
 
     def _tally(self, queued: QueuedPod, result: str, now_ms: int) -> None:
         self._cause = "ScheduleAttemptFailure"

@@ -46,7 +46,7 @@ class Resource(Enum):
     """Kinds of objects whose changes can make a waiting pod schedulable.
 
     ASSIGNED_POD: anybody's pod that counts on a node; added when it gets there, deleted when it ends, goes, gives its
-    place up, or is no longer nominated for it. POD: the waiting pod itself. Upstream's `Pod` is both.
+    place up, or is no longer nominated. POD: the waiting pod itself. Upstream's `Pod` is both. POD_GROUP: a `GangKey`.
     """
 
     POD = "Pod"
@@ -56,6 +56,7 @@ class Resource(Enum):
     CLAIM = "ResourceClaim"
     SLICE = "ResourceSlice"
     CLASS = "DeviceClass"
+    POD_GROUP = "PodGroup"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     STORAGE_CLASS = "StorageClass"

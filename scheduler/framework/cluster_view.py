@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
@@ -11,11 +11,26 @@ from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
+from scheduler.model.gang import GangKey
 from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
+
+
+class GangSize(NamedTuple):
+    """How many pods a group has.
+
+    Attributes:
+        members: That name it.
+        living: That count: not those that failed, nor those that are deleted before they have a node.
+        said: The largest number that their labels say are needed, 0 where none says one.
+    """
+
+    members: int
+    living: int
+    said: int
 
 
 class ClusterView(Protocol):
@@ -84,6 +99,12 @@ class ClusterView(Protocol):
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         """The group as last observed; always None where the API server serves none."""
         ...
+
+    def gang_members(self, key: GangKey) -> Collection[PodUid]:
+        """All observed pods that name this group, bound and finished ones too, in the order in which they came."""
+        ...
+
+    def gang_size(self, key: GangKey) -> GangSize: ...
 
     @property
     def storage(self) -> StorageView:

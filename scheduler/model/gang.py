@@ -5,8 +5,8 @@ every cluster: `dra-scheduler/group` names the gang within its namespace, and `d
 many of its pods are needed. Labels and not annotations: a scheduler need not read what a pod's annotations hold, and
 `kubectl get pods -l dra-scheduler/group=NAME` shows the gang.
 
-Not here: which pods there are (`core.gang_members`), placing them (`core.gang_cycles`); PodGroups and their claims
-(`pod_group`).
+Not here: which pods there are (`core.gang_members`), keeping them out of the queue until enough exist (the plugin
+GangScheduling), placing them (`core.gang_cycles`); PodGroups and their claims (`pod_group`).
 
 Source: none upstream for the labels; docs/adr/0034-groups-of-pods.md.
 """
@@ -15,11 +15,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import group_key
 
 GROUP_LABEL: Final = "dra-scheduler/group"
 MIN_COUNT_LABEL: Final = "dra-scheduler/group-min-count"
+GANG_SCHEDULING: Final = "GangScheduling"
+"""The plugin that keeps a pod waiting for its gang."""
+GANG_PODS_MAX: Final = 128
+"""Pods that are placed together."""
+GANG_MEMBERS_MAX: Final = 1_000
+"""Pods of one gang, those that run too: they are counted whenever one of them is tried."""
+_FAILED: Final = "Failed"
 
 
 class GangKey(NamedTuple):
@@ -31,6 +39,11 @@ class GangKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod_group(self) -> PodGroupKey:
+        """The key of its PodGroup, where it is one."""
+        return PodGroupKey(self.namespace, self.name)
 
 
 def gang_key(pod: Pod) -> GangKey | None:
@@ -47,3 +60,13 @@ def min_count_of(pod: Pod) -> int | None:
     """How many pods of its gang a pod's label says are needed, >= 1; None when it says nothing that can be read."""
     text = (pod.metadata.labels or {}).get(MIN_COUNT_LABEL, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) else None
+
+
+def counts(pod: Pod, *, is_placed: bool) -> bool:
+    """Whether a pod is one of its gang's number: one that failed is not, nor one deleted before it had a node."""
+    return pod.status.phase != _FAILED and (is_placed or not pod.is_deleting)
+
+
+def waiting_text(missing: int, key: GangKey, needed: int) -> str:
+    """What a pod is told while pods of its group are missing."""
+    return f"waiting for {missing} more {'pod' if missing == 1 else 'pods'} of group {key}, {needed} are needed"

@@ -2,7 +2,8 @@
 
 Order, weights and extension points are those of kube-scheduler's default profile 1.36 (apis/config/v1/
 default_plugins.go), so that reasons come in the same order and scores weigh the same. DynamicResources stands directly
-before DefaultPreemption: freeing an idle claim is better than evicting a pod.
+before DefaultPreemption: freeing an idle claim is better than evicting a pod. GangScheduling, behind a gate upstream,
+is always there and last, where upstream's gate puts it.
 
 Not here: what a configuration makes of the default profile (`scheduler.config`).
 """
@@ -27,6 +28,7 @@ from scheduler.plugins import (
 )
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.gang_scheduling import GangScheduling
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -154,7 +156,7 @@ def build_plugins(
             if build is DynamicResources and slices is not None:
                 given["slices"] = slices.text
             built.append(build(**given))
-    return tuple(built)
+    return (*built, GangScheduling())
 
 
 def default_plugins(

@@ -101,7 +101,7 @@ class Rig:
         self.pending.remove(found[0])
         return found[0]
 
-    def settle(self, rounds: int = 100) -> None:
+    def settle(self, rounds: int = 20_000) -> None:
         """Go on until nothing happens without time passing."""
         for _ in range(rounds):
             self.watch()

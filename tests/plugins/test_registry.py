@@ -54,6 +54,7 @@ def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> Non
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
         ("NodeDeclaredFeatures", None),
+        ("GangScheduling", None),
     ]
 
 

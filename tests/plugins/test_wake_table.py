@@ -57,7 +57,7 @@ WITH_STATUS = {"nodes", "pods", "persistentvolumes", "persistentvolumeclaims"}
 VOLUME_PLUGINS = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
 PLUGINS = {plugin.name: plugin for plugin in (*default_plugins(), *VOLUME_PLUGINS)}
 DEFAULT = {plugin.name for plugin in default_plugins()}
-MISSING = {"GangScheduling"}
+MISSING: set[str] = set()
 _MADE_UP = "upstream replaces the features by one that is made up; test_node_declared_features has real ones"
 DIFFERENT = {
     "Pod rejected by the NodeResourcesFit plugin is requeued when a Node does not have the extended resource, and "

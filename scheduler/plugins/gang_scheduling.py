@@ -1,0 +1,57 @@
+"""GangScheduling: keep pods of a group out of the queue until the group is known and enough of its pods exist.
+
+Extension points: PreEnqueue, TargetedHints.
+Reads: pods, PodGroups.  Writes: nothing.
+Upstream: pkg/scheduler/framework/plugins/gangscheduling (same verdicts and hints; the texts name group and number).
+
+Differs on purpose: groups by label are gated, too; a PodGroup that changes wakes its pods; a pod that failed, or is
+deleted before it had a node, does not count. Upstream's Permit has no place here: `core.gang_cycles` places the group
+in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.gang import GANG_SCHEDULING, GangKey, gang_key, waiting_text
+from scheduler.model.keys import PodUid
+from scheduler.model.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class GangScheduling:
+    """Reject a pod whose group is incomplete."""
+
+    name: str = GANG_SCHEDULING
+    wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.POD_GROUP, Action.ADD | Action.UPDATE),)
+
+    def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
+        key = gang_key(pod)
+        return SUCCESS if key is None else _waits_for(key, view)
+
+    def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
+        """Wake `pod` for its own group; `concerned` has found out that the group is complete."""
+        return Hint.QUEUE if change.new == gang_key(pod) else Hint.SKIP
+
+    def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
+        """The pods of the group, once it is complete."""
+        key = change.new
+        return view.gang_members(key) if isinstance(key, GangKey) and _waits_for(key, view).is_success else ()
+
+
+def _waits_for(key: GangKey, view: ClusterView) -> Status:
+    """What a group lacks before its pods can be tried."""
+    size = view.gang_size(key)
+    needed: int | None = size.said
+    if key.is_pod_group:
+        group = view.pod_group(key.pod_group)
+        if group is None:
+            return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
+        needed = group.min_count
+    if needed is None or size.living >= needed:
+        return SUCCESS
+    return Status.unresolvable(waiting_text(needed - size.living, key, needed))
