@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -44,12 +45,15 @@ def version(output: str) -> None:
 
 
 def _commit(found: Distribution) -> str | None:
-    """As pip recorded it (PEP 610) when it installed from git, or of the working copy that this runs from."""
+    """As the wheel says, or pip recorded (PEP 610) when it installed from git, or of the working copy this runs from."""
+    package = Path(__file__).resolve().parents[1]
+    with suppress(OSError):
+        return (package / "commit").read_text(encoding="ascii").strip()
     try:
         recorded = json.loads(found.read_text("direct_url.json") or "{}").get("vcs_info", {}).get("commit_id")
     except (ValueError, AttributeError, PackageNotFoundError):
         recorded = None
-    return str(recorded) if recorded else _of_working_copy(Path(__file__).resolve().parents[2])
+    return str(recorded) if recorded else _of_working_copy(package.parent)
 
 
 def _of_working_copy(root: Path) -> str | None:

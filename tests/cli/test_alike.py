@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from scheduler.cli.completion import complete_for_kubectl
 from scheduler.cli.main import cli
 
+ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = click.Context(cli)
 COMMANDS = cli.list_commands(CONTEXT)
 # Without rows to print, or with a form of their own (lint: text, json, sarif and the like; cel: its commands).
@@ -134,6 +136,15 @@ def test_kubectl_is_given_values_and_a_directive(words: tuple[str, ...], value: 
 
 def test_kubectl_completes_files_itself() -> None:
     assert complete_for_kubectl(("devices", "-f", "")) == [":0"]
+
+
+def test_a_wheel_says_which_commit_it_was_built_from(tmp_path: Path) -> None:
+    """pip records none where it installs from a folder."""
+    built = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--python"]
+    subprocess.run([*built, sys.executable, "--out-dir", str(tmp_path), str(ROOT)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    head = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    assert zipfile.ZipFile(wheel).read("scheduler/commit").decode() == head.stdout
 
 
 def test_version_says_which_kubernetes() -> None:
