@@ -1,6 +1,7 @@
 """A hook of the build: the wheel says from which commit it was built, as `dra-scheduler version` prints it.
 
-pip records a commit only where it installs from a URL of git. Without git, or from a source archive, the wheel says none.
+pip records a commit only where it installs from a URL of git. Without git, or from a source archive, the wheel says
+none.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def version(output: str) -> None:
 
 
 def _commit(found: Distribution) -> str | None:
-    """As the wheel says, or pip recorded (PEP 610) when it installed from git, or of the working copy this runs from."""
+    """As the wheel says, or pip recorded (PEP 610) installing from git, or of the working copy that this runs from."""
     package = Path(__file__).resolve().parents[1]
     with suppress(OSError):
         return (package / "commit").read_text(encoding="ascii").strip()
