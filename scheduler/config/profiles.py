@@ -27,6 +27,7 @@ from scheduler.config.plugin_args import (
 from scheduler.config.plugin_sets import POINTS_OF, Expanded, PluginSet, expand, merged
 from scheduler.framework.api import Plugin, Profile
 from scheduler.framework.profiles import extension_points
+from scheduler.model.gang import GANG_SCHEDULING
 from scheduler.model.gone_plugins import INSTEAD_OF, REMOVED
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import build_plugins
@@ -167,13 +168,18 @@ class ProfileConfig(Section):
 
 
 def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str, ...]]:
-    """By point, as the runner names it. A point that only our plugin has is called where the plugin is on."""
+    """By point, as the runner names it. A point that only our plugin has is called where the plugin is on.
+
+    GangScheduling is on always, whatever the configuration says of upstream's.
+    """
     points = {plugin.name: extension_points(plugin) for plugin in plugins}
     order = {}
     for written, on in expanded.by_point.items():
         point = written[0].upper() + written[1:]
         ours = [name for name in points if point in points[name] and written not in POINTS_OF.get(name, ())]
-        order[point] = (*ours, *(name for name in on if name in points))
+        order[point] = (*ours, *(name for name in on if name in points and name != GANG_SCHEDULING))
+        if point in points.get(GANG_SCHEDULING, ()):
+            order[point] += (GANG_SCHEDULING,)
     return order
 
 

@@ -143,15 +143,15 @@ def build_plugins(
     """The plugins of these names, in this order, behind those that no configuration switches off.
 
     Args:
-        names: Of `DEFAULT_PROFILE`; those the core does the work of are passed over.
+        names: Of `DEFAULT_PROFILE`; others, and those the core does the work of, are passed over.
         args: By name of a plugin the fields of its dataclass that are not its defaults.
         nodes: The only nodes to use, None for all; with it the plugin OwnNodes comes first.
         slices: The only slices of the inventory, None for all; DynamicResources names the option in its reasons.
     """
     built: list[Plugin] = [OwnNodes(nodes)] if nodes is not None else []
     for name in names:
-        build = ROW_BY_NAME[name].build
-        if build is not None:
+        row = ROW_BY_NAME.get(name)
+        if row is not None and (build := row.build) is not None:
             given = dict(args.get(name, {}))
             if build is DynamicResources and slices is not None:
                 given["slices"] = slices.text

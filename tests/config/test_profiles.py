@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -188,3 +189,18 @@ def test_each_argument_is_a_field_of_its_plugin(name):
     arguments = ARGS_BY_PLUGIN[name].model_fields.keys() - PluginArgs.model_fields.keys()
 
     assert arguments - {"shape"} <= set(inspect.signature(build).parameters)  # shape: of a gate that is off
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        {},
+        {"multiPoint": {"enabled": [{"name": "GangScheduling"}, {"name": "PodGroupPodsCount"}]}},
+        {"multiPoint": {"disabled": [{"name": "GangScheduling"}]}},
+        {"preEnqueue": {"disabled": [{"name": "*"}]}},
+    ],
+    ids=["as it is", "named, as behind upstream's gate", "disabled", "no point of it"],
+)
+def test_groups_are_waited_for_whatever_a_configuration_says(plugins: dict[str, Any]) -> None:
+    profile = profile_plugins({"schedulerName": "x", "plugins": plugins})
+    assert profile.at("PreEnqueue")[-1].name == "GangScheduling"

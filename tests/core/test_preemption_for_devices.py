@@ -10,7 +10,7 @@ from scheduler.core.inputs import DisruptionBudgetObserved, RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodKey
-from scheduler.plugins import build_plugins, default_plugins
+from scheduler.plugins import DEFAULT_PROFILE, build_plugins, default_plugins
 from tests import builders
 from tests.core.rig import Rig
 from tests.core.test_dry_run_devices import (
@@ -163,7 +163,7 @@ def test_while_devices_are_not_released_nobody_else_goes() -> None:
 
 
 def test_off_nobody_goes_for_devices() -> None:
-    names = [plugin.name for plugin in default_plugins()]
+    names = [row.name for row in DEFAULT_PROFILE]
     plugins = build_plugins(names, args={"DynamicResources": {"preempts_for_devices": False}})
     rig = busy((PLAIN, "plain-0"), plain=1).rig(plugins=plugins)
     arrive(rig, "high", plain_request())

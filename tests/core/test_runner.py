@@ -244,4 +244,4 @@ def test_profiles_that_cannot_work_are_refused(plugins, text):
 
 def test_the_default_plugins_make_a_profile():
     names = list(runner(*default_plugins()).plugins)
-    assert names[-1] == "NodeDeclaredFeatures"
+    assert names[-2:] == ["NodeDeclaredFeatures", "GangScheduling"]

@@ -65,6 +65,9 @@ DIFFERENT = {
     "Pods with PodTopologySpread should be requeued when a Node with a topology label is deleted (QHint: disabled)": (
         "upstream wakes whom the hint would not; hints are always on here"
     ),
+    "Pod rejected by the GangScheduling plugin is requeued when a new pod with matching scheduling group is created": (
+        "upstream takes it out of the queue's unschedulable pods to gate it again: their PodGroup does not exist"
+    ),
     "pod becomes schedulable after node update with required feature": _MADE_UP,
     "pod remains unschedulable after node update that does not update declared features": _MADE_UP,
     "pod becomes schedulable after pod update that removes feature requirement": _MADE_UP,
