@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import select
+import ssl
 import stat
 import sys
 from pathlib import Path
@@ -115,6 +116,23 @@ async def test_a_rotated_authority_is_read_again_when_the_certificate_is_not_tru
         assert "is not trusted: " in refused.message
         assert [type(one) for one in outcomes] == [Accepted] * 2
         assert len(server.asked) == 4
+
+
+async def test_an_authority_that_kubectl_trusts_is_trusted_whatever_python_asks_of_one(tmp_path, monkeypatch):
+    """It has no key usage, as that of many clusters. Python 3.13 made this the default, here all have it."""
+    default = ssl.create_default_context
+
+    def strict(*arguments, **named):
+        context = default(*arguments, **named)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    rotating = Rotating(tmp_path)
+    async with misbehaving(reply({}), tls=rotating.context) as server:
+        monkeypatch.setattr(ssl, "create_default_context", strict)
+        connection = Connection(url=server.url, ca=rotating.told)
+        async with ApiClient(await connection.open()) as client:
+            assert isinstance(await client.send("POST", "/api", b"{}"), Accepted)
 
 
 @pytest.mark.usefixtures("looks_never")
@@ -372,6 +390,8 @@ async def test_a_plugin_that_must_ask_is_refused_without_a_terminal(tmp_path, mo
         await Connection.from_kubeconfig(kubeconfig(tmp_path, user={"exec": plugin}, server="http://a")).open()
 
 
+# kubernetes-asyncio 36.1 uses what Python 3.12 advises against.
+@pytest.mark.filterwarnings(r"ignore:datetime\.datetime\.utc(fromtimestamp|now):DeprecationWarning")
 async def test_an_auth_provider_is_asked_by_the_library_and_its_errors_name_it(tmp_path):
     def provider(**config: str) -> dict[str, Any]:
         return {"auth-provider": {"name": "oidc", "config": config}}
