@@ -31,7 +31,6 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.storage import volume_claims
 
-
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
 
 
