@@ -15,11 +15,11 @@ Cost: `take_again`, `pause` O(pods that have a place).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.ground import Ground
 from scheduler.core.queued_pod import QueuedPod
@@ -28,16 +28,24 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.storage import volume_claims
+
+VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
 
 
 class Placed(Struct, frozen=True):
-    """A pod of the gang with its node, as long as the search lasts."""
+    """A pod of the gang with its node, as long as the search lasts.
+
+    `volumes`: the uids and revisions of its claims for volumes when it got its place.
+    """
 
     queued: QueuedPod
     cycle: Cycle
     node: NodeName
     reserved: ReserveResult
     permit: PermitResult
+    volumes: VolumesSeen = ()
 
 
 class GangPlaces:
@@ -69,14 +77,27 @@ class GangPlaces:
         changed = frozenset(noted) if noted is not None else None
         self._has_population_changed |= self._begun[1] != self._given_back[1]
         lost = [one for one in self.by_pod.values() if changed is None or not self._is_as_it_was(one, changed)]
-        if self.has_shared(lost):
-            lost = list(self.by_pod.values())  # the others may use it
+        lost += self._that_rely_on(lost)
         for one in lost:
             self._forget(one)
         for one in self.by_pod.values():
             self._hold(one)
         self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
         return lost
+
+    def _that_rely_on(self, lost: Sequence[Placed]) -> list[Placed]:
+        """The others that may use a claim, or a volume, which one of these was given."""
+        lost_pods = {one.queued.uid for one in lost}
+        have_shared, have_volumes = self.has_shared(lost), any(one.reserved.volumes for one in lost)
+        return [
+            one
+            for uid, one in self.by_pod.items()
+            if uid not in lost_pods
+            and (
+                (have_shared and not self.shared.keys().isdisjoint(self._store.claims_of(uid)))
+                or (have_volumes and one.queued.pod.spec.volumes)
+            )
+        ]
 
     def pause(self) -> None:
         """The turn is over: give everything back until the next."""
@@ -99,9 +120,15 @@ class GangPlaces:
 
     def _is_as_it_was(self, one: Placed, changed: Container[NodeName]) -> bool:
         pod, before = one.queued.pod, one.cycle.pod
-        if one.node in changed or one.reserved.volumes:
+        if one.node in changed or self._volumes_of(pod) != one.volumes:
             return False
-        if pod is not before and (pod.spec != before.spec or pod.metadata.labels != before.metadata.labels):
+        if pod is not before and (
+            pod.spec != before.spec
+            or pod.metadata.labels != before.metadata.labels
+            or pod.status.resource_claim_statuses != before.status.resource_claim_statuses
+        ):
+            return False
+        if not all(map(self._ground.volumes.may_hold_again, one.reserved.volumes)):
             return False
         return not any(self._ground.overlay.is_held(held.uid) for held in one.reserved.held) and all(
             claim is None or (claim.uid == held.uid and claim.allocation is None)
@@ -109,10 +136,17 @@ class GangPlaces:
             for claim in (self._store.claim(held.claim),)
         )
 
+    def _volumes_of(self, pod: Pod) -> VolumesSeen:
+        if not pod.spec.volumes:
+            return ()
+        claims = [self._store.storage.persistent_volume_claim(*key) for key in volume_claims(pod)]
+        return tuple((one.metadata.uid, one.revision) if one is not None else None for one in claims)
+
     # Places
 
     def put(self, one: Placed) -> None:
         """The pod has this place, and what it takes there is held."""
+        one = structs.replace(one, volumes=self._volumes_of(one.queued.pod))
         self.by_pod[one.queued.uid] = one
         self._hold(one)
         for held in one.reserved.held:

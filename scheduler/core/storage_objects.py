@@ -5,7 +5,8 @@ Rules of this module
   2. What is assumed of a volume or a claim stands until something newer is observed, or until it is taken back. It
      changes the indexes as if it had been observed.
   3. The version of a class's volumes changes exactly when a volume that any claim may have comes, goes or changes in
-     what decides who may have it. What happens to volumes in use changes no version.
+     what decides who may have it. What happens to volumes in use changes no version. When what was assumed is taken
+     back, as in each pause of a group's search, the version that was comes back, too.
 
 Not here: which nodes are touched by a change (`store`).
 
@@ -43,6 +44,10 @@ from scheduler.model.storage import (
 _T = TypeVar("_T")
 _NO_VOLUMES: Final = VolumesOfClass()
 _NO_CAPACITIES: Final = CapacitiesOfClass()
+_VERSIONS_MAX: Final = 512
+"""Versions of one class that may come back."""
+_AWAY_MAX: Final = 256
+"""With more volumes assumed to be in use each version is a new one."""
 STORAGE_KINDS: Final[dict[str, type]] = {
     one.__name__: one
     for one in (
@@ -91,6 +96,9 @@ class StorageObjects:
         # What was observed last of the objects that something is assumed of.
         self._observed: Final[dict[tuple[type, ObjectKey], AnyStorageObject]] = {}
         self._groups: Final[dict[tuple[type, str], _Group]] = {}
+        # Volumes that are not to be had only because of what is assumed, and versions by them, as observed at present.
+        self._away: Final[dict[str, frozenset[ObjectKey]]] = {}
+        self._versions_by_away: Final[dict[str, dict[frozenset[ObjectKey], int]]] = {}
         self._last_version = 0
         self._claimed: Final[dict[ObjectKey, dict[str, None]]] = {}
         self._attached: Final[dict[str, dict[ObjectKey, None]]] = {}
@@ -165,7 +173,7 @@ class StorageObjects:
         kind, key = type(new), new.key
         if not self._versions.observe((kind, key), new.revision):
             return UNCHANGED
-        self._observed.pop((kind, key), None)
+        self._no_longer_away(self._observed.pop((kind, key), None))
         return self._put(new)
 
     def delete(self, kind: str, key: ObjectKey, revision: int) -> AnyStorageObject | None:
@@ -173,7 +181,7 @@ class StorageObjects:
         of = STORAGE_KINDS[kind]
         if not self._versions.delete((of, key), revision):
             return None
-        self._observed.pop((of, key), None)
+        self._no_longer_away(self._observed.pop((of, key), None))
         old: AnyStorageObject = self._objects[of].pop(key)
         self._unlink(old)
         return old
@@ -183,8 +191,8 @@ class StorageObjects:
         kind, key = type(new), new.key
         if self._versions.newest((kind, key)) != new.revision:
             return False
-        old = self._put(new)
-        assert old is not None
+        old = self._objects[kind][key]
+        self._suppose(old, new)
         self._observed.setdefault((kind, key), old)
         return True
 
@@ -192,7 +200,39 @@ class StorageObjects:
         """Undo `assume`: what was observed stands again."""
         observed = self._observed.pop((kind, key), None)
         if observed is not None:
-            self._put(observed)
+            self._suppose(self._objects[kind][key], observed)
+
+    def _suppose(self, old: AnyStorageObject, new: AnyStorageObject) -> None:
+        """Put `new` in the stead of `old`. Neither is news, so the version of the class follows from who is away."""
+        before, after = _group_name(old), _group_name(new)
+        name = before if after is None else after
+        if name is None or (before is None) is (after is None):
+            self._put(new)
+            return
+        at, away = (type(new), name), self._away.get(name, frozenset())
+        versions = self._versions_by_away.get(name, {})
+        versions.setdefault(away, self._version_of(at))
+        self._put(new)
+        away = away | {new.key} if after is None else away - {new.key}
+        version = versions.setdefault(away, self._version_of(at))
+        if at in self._groups:
+            self._groups[at].version = version
+        if len(versions) > _VERSIONS_MAX:
+            del versions[next(iter(versions))]
+        self._away[name] = away
+        if len(away) <= _AWAY_MAX:
+            self._versions_by_away[name] = versions
+
+    def _version_of(self, at: tuple[type, str]) -> int:
+        group = self._groups.get(at)
+        return group.version if group is not None else 0
+
+    def _no_longer_away(self, observed: AnyStorageObject | None) -> None:
+        """What was observed of an object before something was assumed of it does not count any more."""
+        name = _group_name(observed) if isinstance(observed, PersistentVolume) else None
+        if observed is not None and name is not None and observed.key in self._away.get(name, ()):
+            self._away[name] -= {observed.key}
+            self._versions_by_away.pop(name, None)
 
     def newest_revision(self, kind: type, key: ObjectKey) -> int | None:
         """Of what was observed, whatever is assumed; None for an object that is not known, or is gone."""
@@ -283,7 +323,7 @@ class StorageObjects:
             if group is None:
                 group = self._groups[type(new), name] = _Group(self._next_version())
             insort(group.keys, new.key)
-            group.version, group.listed = self._next_version(), None
+            self._has_changed(group, name)
         if isinstance(new, PersistentVolume) and new.spec.claim_ref is not None:
             ref = new.spec.claim_ref
             self._claimed.setdefault(ObjectKey(ref.namespace, ref.name), {})[new.name] = None
@@ -295,7 +335,7 @@ class StorageObjects:
         if name is not None:
             group = self._groups[type(old), name]
             del group.keys[bisect_left(group.keys, old.key)]
-            group.version, group.listed = self._next_version(), None
+            self._has_changed(group, name)
             if not group.keys:
                 del self._groups[type(old), name]
         if isinstance(old, PersistentVolume) and old.spec.claim_ref is not None:
@@ -303,6 +343,10 @@ class StorageObjects:
             _drop(self._claimed, ObjectKey(ref.namespace, ref.name), old.name)
         elif isinstance(old, VolumeAttachment):
             _drop(self._attached, old.spec.node_name, old.key)
+
+    def _has_changed(self, group: _Group, name: str) -> None:
+        group.version, group.listed = self._next_version(), None
+        self._versions_by_away.pop(name, None)
 
     def _next_version(self) -> int:
         self._last_version += 1

@@ -58,6 +58,15 @@ class VolumeOverlay:
             self._by_pod.setdefault(pod, {})[key] = None
             self._assume(held)
 
+    def may_hold_again(self, held: Holdable) -> bool:
+        """Whether a hold that has ended can be made again: nobody holds the object, and it is the one held before."""
+        seen = self._seen(held)
+        return (
+            held.key not in self._holds
+            and seen is not None
+            and (seen.metadata.uid, seen.revision) == (held.metadata.uid, held.revision)
+        )
+
     def release(self, pod: PodUid) -> list[tuple[Holdable, Holdable]]:
         """End the pod's holds. The objects that are seen as they are stored again, each as it was held and is now."""
         changed = []

@@ -12,13 +12,14 @@ from scheduler.core.gang_attempt import GangAttempt
 from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.inputs import PodGroupDeleted, PodGroupObserved, WriteRejected
 from scheduler.core.queued_pod import Place
-from scheduler.framework.decisions import BindPod, PatchPodStatus, WriteClaimStatus
+from scheduler.framework.decisions import BindPersistentVolume, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
-from tests import builders
+from tests import builders, storage_builders
 from tests.core.rig import Rig
+from tests.sim.volumes import CLASSES, local_volume
 
 
 @pytest.fixture(autouse=True, params=["ample turns", "short turns"])
@@ -488,3 +489,38 @@ def test_a_search_without_an_end_rests_and_says_how_far_it_came():
     for name in "xy":
         assert "Group default/g is being placed together: " in message(rig, name)
         assert "of the 2 pods that are needed have a place so far" in message(rig, name)
+
+
+def test_pods_with_volumes_keep_their_places_over_a_pause():
+    """A search that finds room for one pod in each turn comes to its end."""
+    rig = world(a=0, b=0)
+    rig.server.put_storage(storage_builders.storage_class("local", provisioner=CLASSES["local"]))
+    for number in range(4):
+        rig.server.put_storage(local_volume(f"v{number}", "ab"[number % 2]))
+        rig.server.put_storage(storage_builders.volume_claim(f"c{number}", class_name="local"))
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": f"c{number}"}}]
+        member(rig, f"x{number}", "g", 4, devices=0, volumes=volumes)
+    rig.watch()
+    for _ in range(100):
+        rig.tick()
+    assert len([one for one in rig.decided if isinstance(one, BindPersistentVolume)]) == 4
+
+
+def test_a_claim_that_is_replaced_in_a_pause_is_not_the_one_that_is_allocated(turns):
+    """The resource claim controller had lost sight of the pod's claim, and made another one."""
+    rig = world(a=2)
+    labels = {GROUP_LABEL: "g", MIN_COUNT_LABEL: "2"}
+
+    def put(name: str, claim: str) -> None:
+        pod = builders.pod(name, labels=labels, templates={"gpu": claim})
+        rig.server.put_claim(builders.claim(claim, owner_pod=pod))
+        rig.server.put_pod(pod)
+
+    put("x", "x-1")
+    put("y", "y-1")
+    rig.watch()
+    for _ in range(2 if turns else 0):
+        rig.tick()
+    put("x", "x-2")
+    rig.wait(10_000)
+    assert (sorted(placed(rig)), allocated(rig)) == (["x", "y"], ["x-2", "y-1"])

@@ -25,6 +25,8 @@ from scheduler.core.inputs import (
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodGroupDeleted,
+    PodGroupObserved,
     PodObserved,
     RelistFinished,
     SliceDeleted,
@@ -60,7 +62,7 @@ from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
 from scheduler.model.disruption_budget import DisruptionBudget
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodKey
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodKey
 from scheduler.model.objects import (
     DISRUPTION_TARGET,
     PREEMPTED_BY_SCHEDULER,
@@ -70,6 +72,7 @@ from scheduler.model.objects import (
     PodCondition,
     PodResourceClaimStatus,
 )
+from scheduler.model.pod_group import PodGroup
 from scheduler.model.storage import SELECTED_NODE, AnyStorageObject, ClaimReference
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
@@ -90,6 +93,7 @@ class FakeApiServer:
         self.taint_rules: dict[str, tuple[DeviceTaintRule, int]] = {}
         self.storage: dict[tuple[str, ObjectKey], AnyStorageObject] = {}
         self.budgets: dict[str, tuple[DisruptionBudget, int]] = {}
+        self.pod_groups: dict[PodGroupKey, tuple[PodGroup, int]] = {}
         self.log: list[Input] = []
         self.keeps_node_allocatable = True  # the feature gate DRANodeAllocatableResources
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
@@ -102,7 +106,7 @@ class FakeApiServer:
         twin.pods, twin.claims, twin.nodes = dict(self.pods), dict(self.claims), dict(self.nodes)
         twin.slices, twin.classes, twin.taint_rules = dict(self.slices), dict(self.classes), dict(self.taint_rules)
         twin.allocated_at, twin.storage = dict(self.allocated_at), dict(self.storage)
-        twin.budgets = dict(self.budgets)
+        twin.budgets, twin.pod_groups = dict(self.budgets), dict(self.pod_groups)
         twin.log = [given for given in twin.list_all() if not isinstance(given, RelistFinished)]
         return twin
 
@@ -168,6 +172,14 @@ class FakeApiServer:
         if self.taint_rules.pop(name, None) is not None:
             self.log.append(TaintRuleDeleted(name, self._next()))
 
+    def put_pod_group(self, group: PodGroup) -> None:
+        self.pod_groups[group.key] = (group, self._next())
+        self.log.append(PodGroupObserved(*self.pod_groups[group.key]))
+
+    def delete_pod_group(self, key: PodGroupKey) -> None:
+        if self.pod_groups.pop(key, None) is not None:
+            self.log.append(PodGroupDeleted(key, self._next()))
+
     def put_budget(self, budget: DisruptionBudget) -> None:
         self.budgets[budget.key.name] = (budget, self._next())
         self.log.append(DisruptionBudgetObserved(*self.budgets[budget.key.name]))
@@ -218,6 +230,7 @@ class FakeApiServer:
             *(SliceObserved(*stored) for stored in self.slices.values()),
             *(TaintRuleObserved(*stored) for stored in self.taint_rules.values()),
             *(DisruptionBudgetObserved(*stored) for stored in self.budgets.values()),
+            *(PodGroupObserved(*stored) for stored in self.pod_groups.values()),
             *(ClaimObserved(claim) for claim in self.claims.values()),
             *(StorageObserved(stored) for stored in self.storage.values()),
             *(PodObserved(pod) for pod in self.pods.values()),

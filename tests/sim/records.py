@@ -13,6 +13,8 @@ from scheduler.core.inputs import (
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodGroupDeleted,
+    PodGroupObserved,
     PodObserved,
     SliceDeleted,
     SliceObserved,
@@ -37,6 +39,8 @@ FOREIGN = "default-scheduler"
 _KIND_OF = {
     PodObserved: "Pod",
     PodDeleted: "Pod",
+    PodGroupObserved: "PodGroup",
+    PodGroupDeleted: "PodGroup",
     NodeObserved: "Node",
     NodeDeleted: "Node",
     ClaimObserved: "ResourceClaim",
@@ -100,9 +104,11 @@ def fold(state: dict[object, Input], event: Input) -> None:
             state[rule.name] = event
         case DisruptionBudgetObserved(budget):
             state[budget.key] = event
+        case PodGroupObserved(group):
+            state[group.key] = event
         case StorageObserved(stored):
             state[stored.key] = event
-        case StorageDeleted(_, key) | DisruptionBudgetDeleted(key):
+        case StorageDeleted(_, key) | DisruptionBudgetDeleted(key) | PodGroupDeleted(key):
             state.pop(key, None)
         case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key) | TaintRuleDeleted(key):
             state.pop(key, None)
@@ -142,6 +148,8 @@ def deletion_of(event: Input, revision: int) -> Input:
             return ClassDeleted(device_class.name, revision)
         case TaintRuleObserved(rule):
             return TaintRuleDeleted(rule.name, revision)
+        case PodGroupObserved(group):
+            return PodGroupDeleted(group.key, revision)
         case DisruptionBudgetObserved(budget):
             return DisruptionBudgetDeleted(budget.key, revision)
         case StorageObserved(stored):

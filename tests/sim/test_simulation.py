@@ -12,6 +12,7 @@ import pytest
 from scheduler.core.claim_writes import ClaimWrites
 from scheduler.framework.blame import SEPARATOR
 from tests.sim.groups import GroupWorld
+from tests.sim.hostile_groups import HostileGroupWorld
 from tests.sim.mutants import MUTANTS, Mutant, notice
 from tests.sim.placement import PlacementWorld
 from tests.sim.world import Conditions, World
@@ -47,6 +48,12 @@ def test_two_processes_of_one_name(seed: int) -> None:
 def test_groups_are_placed_whole_or_not_at_all(number: int) -> None:
     """Whatever is lost, refused, restarted or deleted; and every group that can be whole is bound at last."""
     GroupWorld(number).run()
+
+
+@pytest.mark.parametrize("number", range(int(os.environ.get("SIM_GROUPS", "30"))))
+def test_searches_of_groups_pause_while_everything_changes(number: int) -> None:
+    """No pod of a PodGroup that was not seen, no constraint broken, nothing held for a part of a group."""
+    HostileGroupWorld(number).run()
 
 
 def test_pods_make_room_for_others(seed: int) -> None:

@@ -42,6 +42,7 @@ from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, RecordEvent
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import Pod
 from scheduler.model.resources import node_allocatable, pod_amounts
 from scheduler.model.special_claim import asks_extended_resources, is_special_claim_of, special_claim_key
 from scheduler.plugins import default_plugins
@@ -389,7 +390,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             kinds |= {"volume": 20, "volume-and-device": 8}
         kind = self.rnd.choices(list(kinds), weights=list(kinds.values()))[0]
         priority = self.rnd.choice([None, 0, 5, 10, 20] if self.preempts else [None, 0, 10])
-        common = {"priority": priority, "labels": self.labels()}
+        common = {"priority": priority, **self.pod_fields()}
         self.trace.append(f"create {name} {kind}")
         if kind in ("template", "big"):
             self.server.put_pod(builders.pod(name, templates={"gpu": None}, **common))
@@ -423,11 +424,18 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         pod = self.server.pods.get(key)
         if pod is None:
             return
-        count = 2 if kind == "big" else 1
-        spec = builders.claim_spec_object(builders.request_object(count=count))
+        spec = self.claim_spec(pod, kind)
         claim = builders.claim(f"{key.name}-gpu", spec=spec, owner_pod=pod, uid=f"uid-{key.name}-gpu")
         self.server.put_claim(claim)
         self.server.name_claim(pod, claim.key.name)
+
+    def pod_fields(self) -> dict[str, Any]:
+        """What a new pod has beside its claims."""
+        return {"labels": self.labels()}
+
+    def claim_spec(self, pod: Pod, kind: str) -> dict[str, Any]:
+        """Of a claim that is generated for a pod."""
+        return builders.claim_spec_object(builders.request_object(count=2 if kind == "big" else 1))
 
     def replace_claim(self) -> None:
         """The resource claim controller has lost sight of a claim that it made, and makes another one.
