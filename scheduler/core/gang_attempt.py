@@ -153,6 +153,8 @@ class GangAttempt:
             found = yield from self._place_all(list(self.order))
             if isinstance(found, Unfit) and self.needed < len(self.order):
                 found = yield from self._place_some()
+            if isinstance(found, list) and self.places.has_population_changed:
+                self._feasibility.steps += _STEPS_OF_PLACEMENT * len(found)
             one = self.places.contradicted() if isinstance(found, list) else None
             if one is None:
                 return found

@@ -54,6 +54,7 @@ class GangPlaces:
     Attributes:
         by_pod: Pods that have a place, in the order in which they got it.
         shared: Claims that several pods use and one of these was given, as they will be.
+        has_population_changed: Whether pods came or went in any pause.
         undone: Pods that had a place and lost it again, each as it was last.
     """
 
@@ -64,7 +65,7 @@ class GangPlaces:
         self.shared: Final[dict[ClaimKey, ResourceClaim]] = {}
         self.undone: Final[dict[PodUid, Placed]] = {}
         self._begun = self._paused = self._given_back = (0, 0)
-        self._has_population_changed = False  # in any pause
+        self.has_population_changed = False
 
     # Turns
 
@@ -75,7 +76,7 @@ class GangPlaces:
             return []
         noted = self._store.changes.since(self._given_back[0])
         changed = frozenset(noted) if noted is not None else None
-        self._has_population_changed |= self._begun[1] != self._given_back[1]
+        self.has_population_changed |= self._begun[1] != self._given_back[1]
         lost = [one for one in self.by_pod.values() if changed is None or not self._is_as_it_was(one, changed)]
         lost += self._that_rely_on(lost)
         for one in lost:
@@ -191,7 +192,7 @@ class GangPlaces:
 
     def contradicted(self) -> Placed | None:
         """A pod whose place pods elsewhere do not allow any more; they came or went in a pause."""
-        if not self._has_population_changed:
+        if not self.has_population_changed:
             return None
         begun = self._positions()
         for one in self.by_pod.values():

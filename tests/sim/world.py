@@ -48,6 +48,7 @@ from scheduler.model.special_claim import asks_extended_resources, is_special_cl
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
+from tests.sim.budget import StepBudget
 from tests.sim.foreign_scheduler import ForeignScheduler, UnsafeError
 from tests.sim.preemption import PREEMPTION_ACTIONS, PreemptionActions, WatchedPreemption
 from tests.sim.process import Process
@@ -241,7 +242,9 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
     def tell(self, given: Input) -> None:
         who = f"[{self.process.number}] " if self.twins else ""
         self.trace.append(f"{who}{self.now_ms - START_MS} > {brief(given)}")
+        budget = StepBudget(self.machine)
         decisions = self.process.handle(given, now_ms=self.now_ms)
+        budget.check(given)
         if self.preempts:
             self.check_decided(decisions)
         for decision in decisions:
