@@ -138,6 +138,7 @@ class Machine:
         aftermath = Aftermath(
             ground,
             queue=self.queue,
+            feasibility=self.feasibility,
             conditions=conditions,
             causes=self.causes,
             problems=self._problems,
