@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from allocator.features import Features
 from allocator.meter import Meter, PausedError
@@ -99,6 +100,26 @@ class _Compiled:
         """What its patterns keep; counted after each evaluation."""
 
 
+class _Readings:
+    """What devices show to selectors that read the same: equal readings are one object while such a matcher is there.
+
+    Thousands of selectors that each compare the uuid have as many answers for each device, and all under its uuid.
+    """
+
+    __slots__ = ("__weakref__", "_known")
+
+    def __init__(self) -> None:
+        self._known: Final[dict[object, object]] = {}
+
+    def one(self, reading: object) -> object:
+        if len(self._known) >= _ANSWERS_MAX:
+            self._known.clear()
+        return self._known.setdefault(reading, reading)
+
+
+_READINGS: Final[WeakValueDictionary[object, _Readings]] = WeakValueDictionary()
+
+
 class Matcher:
     """All selectors of a request: the class's first, then its own; every one must match.
 
@@ -131,6 +152,7 @@ class Matcher:
         # How many selectors the device that is being decided has passed.
         self._passed: tuple[Device, int] | None = None
         self._reads: tuple[_Names, _Names] | None = None
+        self._readings = _Readings()
         self._is_costly = False
         self.is_trivial: Final = not self._texts
         self.is_ready = self.is_trivial
@@ -165,6 +187,8 @@ class Matcher:
                 capacities |= reads.capacities
         self._is_costly = any(one.expected for one in self._compiled)
         self._reads = None if reads_all else (tuple(sorted(attributes)), tuple(sorted(capacities)))
+        if self._reads is not None:
+            self._readings = _READINGS.setdefault(self._reads, self._readings)
         self.is_ready = True
 
     def _compile(self, expression: str) -> Selector | CompileError:
@@ -217,7 +241,7 @@ class Matcher:
                 self._total.entries -= len(self._answers)
                 self._answers.clear()
             self._total.entries += 1
-            self._answers[key] = answer
+            self._answers[self._readings.one(key)] = answer
             return answer
 
     def _partial_view(self, device: Device, read: _Read) -> DeviceView:

@@ -3,6 +3,7 @@
     python -m benchmarks.memory                                  # 20,000 pods on 5,000 nodes: takes minutes
     python -m benchmarks.memory --nodes 500 --pods 1000 --hopeless   # each asks for one device more than a node has
     python -m benchmarks.memory --nodes 300 --pods 800 --terms 600   # 200 KB of pod affinity each
+    python -m benchmarks.memory --nodes 300 --pods 200 --terms 600 --running   # the same, but they run already
     python -m benchmarks.memory --nodes 500 --pods 600 --gone        # pods and claims are deleted at the end
 
 The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. But for
@@ -56,7 +57,7 @@ def see_cluster(shell: NullShell, nodes: int, devices: int) -> None:
     shell.feed([RelistFinished(kind) for kind in sorted(KINDS)])
 
 
-def many_terms(number: int, count: int) -> Pod:
+def many_terms(number: int, count: int, node: str = "") -> Pod:
     """A pod of required pod affinity that it shares with no other pod, read as the scheduler reads it."""
     terms = []
     for index in range(count):
@@ -73,6 +74,8 @@ def many_terms(number: int, count: int) -> Pod:
         )
     pod = builders.pod_object(f"terms-{number}", namespace="hostile", requests={"cpu": "1m"})
     pod["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    if node:
+        pod["spec"]["nodeName"] = node
     return CODEC.decode_pod(orjson.dumps(pod))
 
 
@@ -95,6 +98,7 @@ def main() -> int:
     parser.add_argument("--gone", action="store_true", help="delete all at the end; at most 30 MB more may stay")
     parser.add_argument("--hopeless", action="store_true", help="no pod fits anywhere")
     parser.add_argument("--terms", type=int, default=0, help="pods with so many affinity terms each, instead of claims")
+    parser.add_argument("--running", action="store_true", help="pods of terms run already")
     args = parser.parse_args()
     shell = NullShell()
     see_cluster(shell, args.nodes, args.devices)
@@ -108,7 +112,7 @@ def main() -> int:
         count = args.devices + 1 if args.hopeless else 1
         spec = builders.claim_spec_object(builders.request_object(selector=selector, count=count))
         if args.terms:
-            pod = many_terms(number, args.terms)
+            pod = many_terms(number, args.terms, f"node-{number % args.nodes:05}" if args.running else "")
             shell.pods[pod.key] = pod
             shell.feed([PodObserved(pod)])
         else:

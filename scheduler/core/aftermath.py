@@ -18,6 +18,7 @@ import msgspec
 from scheduler.core.binding import BindingCycle
 from scheduler.core.causes import Causes
 from scheduler.core.claim_overlay import footprint
+from scheduler.core.feasibility import Feasibility
 from scheduler.core.ground import Ground
 from scheduler.core.outbox import Note
 from scheduler.core.pod_conditions import PodConditions, reason_of
@@ -44,6 +45,7 @@ class Aftermath:
         ground: Ground,
         *,
         queue: SchedulingQueue,
+        feasibility: Feasibility,
         conditions: PodConditions,
         causes: Causes,
         problems: Problems,
@@ -55,6 +57,7 @@ class Aftermath:
         """`given_up` is called with each pod that is not being bound any more, `released` with each claim not held."""
         self._store: Final = ground.store
         self._queue: Final = queue
+        self._feasibility: Final = feasibility
         self._timers: Final = ground.timers
         self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
@@ -86,6 +89,7 @@ class Aftermath:
     def leave(self, uid: PodUid) -> None:
         """The pod is bound, gone, or nobody wants it bound any more."""
         self._queue.remove(uid, self._timers.now_ms)
+        self._feasibility.forget_unused(self._queue.waiting.has_shape)
         self._conditions.forget(uid)
         self._causes.forget(uid)
 

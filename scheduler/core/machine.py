@@ -138,6 +138,7 @@ class Machine:
         aftermath = Aftermath(
             ground,
             queue=self.queue,
+            feasibility=self.feasibility,
             conditions=conditions,
             causes=self.causes,
             problems=self._problems,
@@ -146,16 +147,11 @@ class Machine:
             given_up=self._given_up,
             released=self._claim_released,
         )
-        self._binding_cycles: Final = BindingCycles(
+        binding_cycles = self._binding_cycles = BindingCycles(
             ground, writers, bindings=self.bindings, conditions=conditions, withdrawals=withdrawals, aftermath=aftermath
         )
         self.preemptions: Final = Preemptions(
-            ground,
-            writers,
-            queue=self.queue,
-            binding_cycles=self._binding_cycles,
-            conditions=conditions,
-            aftermath=aftermath,
+            ground, writers, queue=self.queue, binding_cycles=binding_cycles, conditions=conditions, aftermath=aftermath
         )
         self._recovery: Final = PreemptionRecovery(ground, self.runners, self.queue, self.preemptions)
         self._cycles: Final = SchedulingCycles(

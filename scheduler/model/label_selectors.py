@@ -19,7 +19,7 @@ from typing import Final
 
 import allocator
 from allocator.names import is_label_key, is_label_value
-from allocator.node_match import Requirement, check_term, parse_int64
+from allocator.node_match import Requirement, check_term, parse_int64, values_of
 from scheduler.model.objects import LabelSelector
 
 _ORDER: Final = {">": "Gt", "<": "Lt"}
@@ -114,7 +114,7 @@ class Selector:
         """The selector that demands these labels, too."""
         if self.requirements is None or not labels:
             return self
-        more = tuple(Requirement(key, "In", frozenset({value})) for key, value in sorted(labels.items()))
+        more = tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items()))
         return Selector((*more, *self.requirements))
 
 
@@ -157,19 +157,19 @@ def _parse(text: str) -> TextSelector:
 
 def _requirement(found: re.Match[str]) -> Requirement:
     if found["absent"] is not None:
-        return Requirement(found["absent"], "DoesNotExist", frozenset())
+        return Requirement(found["absent"], "DoesNotExist", ())
     if found["exists"] is not None:
-        return Requirement(found["exists"], "Exists", frozenset())
+        return Requirement(found["exists"], "Exists", ())
     if found["set_key"] is not None:
-        values = frozenset(value.strip() for value in found["set_values"].split(","))
+        values = values_of([value.strip() for value in found["set_values"].split(",")])
         return Requirement(found["set_key"], "In" if found["set_operator"] == "in" else "NotIn", values)
     key, value = found["key"], found["value"]
     if found["operator"] in _ORDER:
         bound = parse_int64(value)
         if bound is None:
             raise SelectorTextError(f"{key}{found['operator']}{value}: it takes a whole number")
-        return Requirement(key, _ORDER[found["operator"]], frozenset({value}), bound)
-    return Requirement(key, "NotIn" if found["operator"] == "!=" else "In", frozenset({value}))
+        return Requirement(key, _ORDER[found["operator"]], (value,), bound)
+    return Requirement(key, "NotIn" if found["operator"] == "!=" else "In", (value,))
 
 
 def _label_problems(one: Requirement) -> Iterator[str]:

@@ -164,21 +164,33 @@ def terms_of(terms: Iterable[PodTerm], role: Role) -> tuple[PodTerm, ...]:
     return tuple(term for term in terms if term.role is role)
 
 
+class _Shared(NamedTuple):
+    """Parts that most terms of a pod have alike, so that they are there once: a set takes 216 bytes."""
+
+    namespaces: dict[tuple[str, ...], frozenset[str]]
+    topology_keys: dict[str, str]
+
+
 def _compiled(namespace: str, affinity: Affinity) -> Iterator[PodTerm]:
+    shared = _Shared({}, {})
     near, far = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
     for term in near.required or ():
-        yield _term(namespace, term, Role.REQUIRED_AFFINITY, 0)
+        yield _term(shared, namespace, term, Role.REQUIRED_AFFINITY, 0)
     for term in far.required or ():
-        yield _term(namespace, term, Role.REQUIRED_ANTI_AFFINITY, 0)
+        yield _term(shared, namespace, term, Role.REQUIRED_ANTI_AFFINITY, 0)
     for sign, preferred in ((1, near.preferred), (-1, far.preferred)):
         for weighted in preferred or ():
-            yield _term(namespace, weighted.pod_affinity_term, Role.PREFERRED, sign * weighted.weight)
+            yield _term(shared, namespace, weighted.pod_affinity_term, Role.PREFERRED, sign * weighted.weight)
 
 
-def _term(namespace: str, term: PodAffinityTerm, role: Role, weight: int) -> PodTerm:
+def _term(shared: _Shared, namespace: str, term: PodAffinityTerm, role: Role, weight: int) -> PodTerm:
     names = term.namespaces or (() if term.namespace_selector is not None else (namespace,))
     selectors = compile_label_selector(term.namespace_selector), compile_label_selector(term.label_selector)
-    value = _Value(role, weight, term.topology_key, frozenset(names), *selectors)
+    namespaces = shared.namespaces.get(names)
+    if namespaces is None:
+        namespaces = shared.namespaces[names] = frozenset(names)
+    topology_key = shared.topology_keys.setdefault(term.topology_key, term.topology_key)
+    value = _Value(role, weight, topology_key, namespaces, *selectors)
     known = _KNOWN.get(value)
     if known is None:
         known = _KNOWN[value] = PodTerm(value)

@@ -13,7 +13,8 @@ from scheduler.core.inputs import PodObserved
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
-from scheduler.model.objects import Affinity, PackedAffinity, Pod
+from scheduler.model.label_selectors import compile_label_selector
+from scheduler.model.objects import Affinity, LabelSelector, NodeSelectorRequirement, PackedAffinity, Pod
 from scheduler.model.pod_terms import are_prepared, pod_terms, prepare
 from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins import default_plugins
@@ -224,3 +225,29 @@ def test_a_sized_cache_lets_the_oldest_go_and_keeps_the_newest_whatever_its_size
     assert [cache.get(name) for name in ("b", "c", "large")] == [None, None, 3]
     cache.put("d", 4, 1)
     assert (cache.get("large"), cache.get("d"), cache.size) == (None, 4, 1)
+
+
+def test_terms_of_a_pod_have_what_is_alike_once():
+    of_pod = pod_terms(large("p", far(200)))
+    assert len(of_pod) == 200
+    for part in ("namespaces", "topology_key"):
+        assert len({id(getattr(term, part)) for term in of_pod}) == 1
+    operators = {id(one.operator) for term in of_pod for one in term.selector.requirements or ()}
+    assert len(operators) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 50])
+def test_selectors_are_equal_whatever_the_order_of_their_values(count):
+    def selector(values: list[str]):
+        return compile_label_selector(
+            LabelSelector(match_expressions=(NodeSelectorRequirement("app", "In", tuple(values)),))
+        )
+
+    values = [f"v{index}" for index in range(count)]
+    one, other = selector(values), selector([*reversed(values), values[0]])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert all(one.matches({"app": value}) for value in values)
+    assert not one.matches({"app": "v"})
+    if count == 1:
+        assert one == compile_label_selector(LabelSelector()).and_labels({"app": "v0"})
