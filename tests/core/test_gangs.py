@@ -524,3 +524,50 @@ def test_a_claim_that_is_replaced_in_a_pause_is_not_the_one_that_is_allocated(tu
     put("x", "x-2")
     rig.wait(10_000)
     assert (sorted(placed(rig)), allocated(rig)) == (["x", "y"], ["x-2", "y-1"])
+
+
+def paused(rig: Rig) -> str:
+    """The node of the first pod of a search that has paused."""
+    rig.watch()
+    for _ in range(50):
+        rig.tick()
+        for search in rig.machine._cycles.gangs._attempts.values():
+            for one in search.places.by_pod.values():
+                return one.node
+    raise AssertionError("no search has paused")
+
+
+def test_a_node_that_changes_in_a_pause_is_looked_at_again(turns):
+    if not turns:
+        return
+    rig = world(a=2, b=2)
+    member(rig, "x", "g", 2)
+    member(rig, "y", "g", 2)
+    node = paused(rig)
+    rig.server.put_node(builders.node(node, unschedulable=True))
+    rig.wait(10_000)
+    assert len(placed(rig)) == 2
+    assert node not in placed(rig).values()
+
+
+def test_a_pod_that_comes_elsewhere_in_a_pause_forbids_a_place(turns, monkeypatch):
+    if not turns:
+        return
+    monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 60)  # less would not let a pod with a constraint begin to look
+    for name in TURNS:
+        monkeypatch.setitem(TURNS, name, 60)
+    zone = "topology.kubernetes.io/zone"
+    term = {"labelSelector": {"matchLabels": {"app": "z"}}, "topologyKey": zone}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    rig = world()
+    for name in "abcd":
+        rig.add_nodes(name, labels={zone: "1" if name in "ab" else "2"})
+    for name in "xyw":
+        member(rig, name, "g", 3, devices=0, affinity=apart)
+    node = paused(rig)
+    other = {"a": "b", "b": "a", "c": "d", "d": "c"}[node]
+    rig.server.put_pod(builders.pod("z", labels={"app": "z"}, scheduler="other", node=other))
+    rig.wait(10_000)
+    ours = {node for name, node in placed(rig).items() if name != "z"}
+    assert len(placed(rig)) == 4
+    assert ours.isdisjoint({node, other})

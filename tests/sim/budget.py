@@ -9,9 +9,9 @@ from scheduler.core import gang_attempt, gang_cycles
 from scheduler.core.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
 
-PIECE: Final = 60
+PIECE: Final = 80
 """What begins in the last step of a budget and is not divided. The largest here: to place a pod of a group (25
-steps), and with it a look at one node whose claim has a selector that was not compiled before (20)."""
+steps), and with it a look at one node whose claim has a selector that was not compiled before (up to 50)."""
 
 
 class BudgetError(AssertionError):

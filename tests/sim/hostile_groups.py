@@ -11,19 +11,26 @@ whoever is given a node is where its constraint allows it, as far as the machine
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from msgspec import structs
+
+from allocator import Allocation
 from scheduler.core import gang_cycles
 from scheduler.core.gang_attempt import GangAttempt
 from scheduler.core.inputs import Input, TimerFired
+from scheduler.model.api_rules import FINALIZER
 from scheduler.model.gang import gang_key
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.special_claim import is_provisional
 from tests import builders
 from tests.sim.foreign_scheduler import UnsafeError
 from tests.sim.groups import GroupWorld
+from tests.sim.records import FOREIGN
 
 HOSTNAME = "kubernetes.io/hostname"
 APP = "group"
@@ -60,6 +67,7 @@ class HostileGroupWorld(GroupWorld):
         self.turn_steps = rnd.choice([1, 1, 60, 200])
         self.search_steps = rnd.choice([60, 60, 150])  # less would not let a pod begin to look
         self.pauses = 0
+        self.are_searches_disturbed = self.conditions.has_faults
         self.born: dict[str, int] = {}
         for index in range(NODES):
             self.add_node(f"node-{index}", self.devices)
@@ -128,6 +136,48 @@ class HostileGroupWorld(GroupWorld):
         if pods:
             self.server.delete_pod(self.rnd.choice(pods))
 
+    def fire(self) -> None:
+        if self.are_searches_disturbed and self.chance(0.4):
+            self.disturb_search()
+        super().fire()
+
+    def disturb_search(self) -> None:
+        """Something happens to a place that a search has found, and the machine sees it before the next turn."""
+        places = [one for search in self.searches() for one in search.places.by_pod.values()]
+        if not places:
+            return
+        one = self.rnd.choice(places)
+        pod, name = self.server.pods.get(one.queued.pod.key), f"foreign-{next(self.names)}"
+        what = self.rnd.randrange(4)
+        self.trace.append(f"disturb {one.queued.pod.key} on {one.node}: {what}")
+        match what:
+            case 0 if pod is not None:
+                self.replace_claim_of(pod)
+            case 1:
+                node = self.server.nodes[one.node]
+                spec = structs.replace(node.spec, unschedulable=not node.spec.unschedulable)
+                self.server.put_node(structs.replace(node, spec=spec))
+            case 2 if one.reserved.held and not is_provisional(one.reserved.held[0].uid):
+                self._take(name, one.node, one.reserved.held[0].allocation)
+            case 3:
+                labels = {APP: (one.queued.pod.metadata.labels or {}).get(APP, "")}
+                self.server.put_pod(builders.pod(name, node=one.node, scheduler=FOREIGN, labels=labels))
+        for kind in self.waiting_kinds():
+            while self.process.unwatched[kind]:
+                self.watch(kind)
+
+    def _take(self, name: str, node: NodeName, allocation: Allocation) -> None:
+        """A pod of another scheduler gets these devices, as far as nobody has them."""
+        taken = {
+            str(id_) for one in self.server.claims.values() if one.allocation for id_ in one.allocation.device_ids()
+        }
+        if taken.isdisjoint(map(str, allocation.device_ids())):
+            user = builders.pod(name, claims=(f"{name}-gpu",), scheduler=FOREIGN, node=node)
+            reserved = builders.claim("x", reserved_for=(user,)).reserved_for
+            claim = builders.claim(f"{name}-gpu", uid=f"uid-{name}-{next(self.uids)}")
+            self.server.put_claim(replace(claim, allocation=allocation, reserved_for=reserved, finalizers=(FINALIZER,)))
+            self.server.put_pod(user)
+
     def searches(self) -> list[GangAttempt]:
         """Those that have paused."""
         return list(self.machine._cycles.gangs._attempts.values())
@@ -159,6 +209,7 @@ class HostileGroupWorld(GroupWorld):
         return not _is_constrained(pod) and super().can_ever_run(pod)
 
     def end_faults(self) -> None:
+        self.are_searches_disturbed = False
         for name in self._named():
             if PodGroupKey("default", name) not in self.server.pod_groups:
                 self._put(name)

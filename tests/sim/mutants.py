@@ -55,7 +55,9 @@ from scheduler.plugins.default_preemption import DefaultPreemption, reprieve
 from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim
 from tests.core import (
     test_binding_cycle,
+    test_change_log,
     test_device_conflicts,
+    test_gangs,
     test_preemption_for_devices,
     test_preemptions,
     test_replaced_claims,
@@ -66,7 +68,8 @@ from tests.core import (
     test_volumes,
     test_waiting_pods,
 )
-from tests.sim import placement_mutants, preemption_mutants
+from tests.sim import groups_mutants, placement_mutants, preemption_mutants
+from tests.sim.hostile_groups import HostileGroupWorld
 from tests.sim.placement import PlacementWorld
 from tests.sim.placement_mutants import on_volume_rig, on_writes_rig
 from tests.sim.world import Conditions, World
@@ -1079,6 +1082,30 @@ MUTANTS = (
         placement_mutants.anti_affinity_is_not_looked_at,
         world=PlacementWorld,
         seen_in=2,
+    ),
+    Mutant(
+        "changed-nodes-are-taken-again",
+        groups_mutants.changed_nodes_are_taken_again,
+        directed=groups_mutants.on_short_turns(test_gangs.test_a_node_that_changes_in_a_pause_is_looked_at_again, True),
+    ),
+    Mutant(
+        "what-pods-elsewhere-decide-is-judged-once",
+        groups_mutants.what_pods_elsewhere_decide_is_judged_once,
+        directed=groups_mutants.on_short_turns(groups_mutants.comes_elsewhere),
+    ),
+    Mutant(
+        "detours-name-all-nodes",
+        groups_mutants.detours_name_all_nodes,
+        directed=test_change_log.test_a_node_that_others_changed_in_a_pause_is_named,
+    ),
+    Mutant("pauses-give-nothing-back", groups_mutants.pauses_give_nothing_back, world=HostileGroupWorld),
+    Mutant("pod-groups-are-not-waited-for", groups_mutants.pod_groups_are_not_waited_for, world=HostileGroupWorld),
+    Mutant("pod-groups-wake-nobody", groups_mutants.pod_groups_wake_nobody, world=HostileGroupWorld),
+    Mutant("turns-do-not-end", groups_mutants.turns_do_not_end, world=HostileGroupWorld, seen_in=3),
+    Mutant(
+        "places-with-volumes-are-never-taken-again",
+        groups_mutants.places_with_volumes_are_never_taken_again,
+        directed=groups_mutants.on_short_turns(test_gangs.test_pods_with_volumes_keep_their_places_over_a_pause),
     ),
 )
 

@@ -446,7 +446,11 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         It does that to bound pods as well, and nobody can help those.
         """
         pod = self.any_pod()
-        if pod is None or pod.node_name is not None or pod.is_deleting:
+        if pod is not None:
+            self.replace_claim_of(pod)
+
+    def replace_claim_of(self, pod: Pod) -> None:
+        if pod.node_name is not None or pod.is_deleting:
             return
         if not pod.status.resource_claim_statuses or not claims_of(pod):  # or told of a claim of its namesake
             return
