@@ -53,7 +53,7 @@ def test_an_entry_that_the_group_has_not_is_each_pods_own(tmp_path: Path) -> Non
     of_others = ({**ENTRY, "name": "another"}, {**ENTRY, "resourceClaimTemplateName": "another"})
     found = asked(tmp_path / "a.json", *WORLD, group(*of_others), *members(2))
     assert {given[0][0].rsplit("-", 1)[0] for given in found.values()} == {"w0-gpu", "w1-gpu"}
-    stranger = asked(tmp_path / "b.json", *WORLD, group(ENTRY, namespace="elsewhere"), *members(2))
+    stranger = asked(tmp_path / "b.json", *WORLD, group(ENTRY, namespace="elsewhere"), group(), *members(2))
     assert len({given[0] for given in stranger.values()}) == 2
 
 
