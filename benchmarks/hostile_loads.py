@@ -298,6 +298,7 @@ async def _ten_groups(field: Field) -> AsyncIterator[None]:
         for group in range(10)
     ]
     await _grouped(field, groups)
+    await _arrived(field)
     yield
 
 

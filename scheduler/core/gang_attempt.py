@@ -35,14 +35,16 @@ from scheduler.core.queued_pod import QueuedPod
 from scheduler.core.supposition import SupposedDevices
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
+from scheduler.framework.plan import Shape
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 
 _PLACEMENTS_MORE: Final = 128
 """Beside one for each pod."""
 _STEPS_OF_PLACEMENT: Final = 25
-_STEPS_TO_TAKE_AGAIN: Final = 10
+_STEPS_TO_TAKE_AGAIN: Final = 20
 _SHARES_MAX: Final = 16
+_SPEAKERS_MAX: Final = 4
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
@@ -105,6 +107,7 @@ class GangAttempt:
         self.placements = 0
         self.places: Final = GangPlaces(ground)
         self.trying = pods[0]
+        self._shapes: Final[dict[PodUid, Shape | None]] = {}
         self._before: Final[dict[PodUid, NodeName]] = {}  # where pods were that lost their place in a pause
         self._left = _PLACEMENTS_MORE + len(pods)
         self._steps_max = self._steps_end = self._calls_end = 0
@@ -114,6 +117,14 @@ class GangAttempt:
     def steps_each(self) -> int:
         """What it has taken for each pod; a large gang may take as much as `_SHARES_MAX` pods."""
         return self.steps // min(len(self.order), _SHARES_MAX)
+
+    def speakers(self, unfit: QueuedPod) -> frozenset[PodUid]:
+        """Pods for which a change may help the gang: the one that did not fit, and the first of some other shapes."""
+        found = {self._shapes.get(unfit.uid): unfit.uid}
+        for uid, shape in self._shapes.items():
+            if len(found) < _SPEAKERS_MAX:
+                found.setdefault(shape, uid)
+        return frozenset(found.values())
 
     def is_about(self, needed: int, ready: Iterable[QueuedPod]) -> bool:
         """Whether this is the search for so many pods, and each of its pods can be tried."""
@@ -340,6 +351,7 @@ class GangAttempt:
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return Stopped(queued, plan)
+        self._shapes[queued.uid] = plan.shape
         preferred = self._store.nominations.node_of(queued.uid) or self._before.pop(queued.uid, NodeName(""))
         found = self._feasibility.find(
             Question(
