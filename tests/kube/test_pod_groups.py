@@ -24,14 +24,15 @@ async def test_pods_of_a_group_share_the_reservation_and_others_have_their_own()
         running(cluster) as app,
     ):
         await cluster.apply([node("node-1"), resource_slice("node-1", 1), CLASS, claim("shared")])
-        (group,) = await cluster.apply(
+        group, _ = await cluster.apply(
             [
                 {
                     "apiVersion": "scheduling.k8s.io/v1alpha2",
                     "kind": "PodGroup",
-                    "metadata": {"name": "group", "namespace": "default"},
-                    "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
+                    "metadata": {"name": name, "namespace": "default"},
+                    "spec": {"resourceClaims": claims},
                 }
+                for name, claims in (("group", [{"name": "gpu", "resourceClaimName": "shared"}]), ("another", []))
             ]
         )
         await app.synced()

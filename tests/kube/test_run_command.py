@@ -63,7 +63,7 @@ def kubeconfig(folder: Path, server: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        pytest.param([], "no cluster to connect to: give --kubeconfig FILE", id="nothing-to-connect-to"),
+        pytest.param([], "give --kubeconfig FILE, or set KUBECONFIG", id="nothing-to-connect-to"),
         pytest.param(["--no-such-option"], "No such option", id="unknown-option"),
         pytest.param(["--tls-cert-file", __file__], "tlsPrivateKeyFile: Required value", id="no-key"),
         pytest.param(["--serving", "plain", "--bind-address", "::"], "is for loopback addresses only", id="plain"),
@@ -101,7 +101,7 @@ async def test_configuration_errors_name_file_line_and_column(tmp_path):
     ("content", "complaint"),
     [
         pytest.param(None, "kubeconfig: no such kubeconfig file", id="no-such-file"),
-        pytest.param("clusters: [", "kubeconfig:1:12: no valid YAML: ", id="no-yaml"),
+        pytest.param("clusters: [", "kubeconfig:2:1: no valid YAML: ", id="no-yaml"),
     ],
 )
 async def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.core import change_log, gang_attempt, gang_cycles, gang_places, volume_overlay
 from scheduler.framework.status import SUCCESS
+from scheduler.model.gang import gang_key
 from scheduler.plugins import gang_scheduling
 from tests.core import test_gangs
 
@@ -63,7 +64,7 @@ def pod_groups_are_not_waited_for(patch):
     run = gang_cycles.GangCycles.run
 
     def tried(self, queued, calls_max, steps_max):
-        key = gang_cycles.gang_key(queued.pod)
+        key = gang_key(queued.pod)
         if key is not None and key.is_pod_group and key.pod_group not in self._store.pod_groups:
             return False
         return run(self, queued, calls_max, steps_max)

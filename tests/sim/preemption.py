@@ -100,6 +100,7 @@ class Removal:
 
     node: str
     record: object
+    machine: object
     victims: dict[PodUid, PodKey] = field(default_factory=dict)
 
 
@@ -260,7 +261,7 @@ class PreemptionActions:
             known = self.removals.setdefault(record.uid, [])
             if not known or known[-1].record is not record:
                 self.check_first_set(record, known)
-                known.append(Removal(record.node, record))
+                known.append(Removal(record.node, record, machine))
             known[-1].victims[deletion.uid] = deletion.pod
             self.check_hands(record, victim)
         if named_claims(victim) and victim.uid not in self.replaced and self.rnd.random() < 0.7:
@@ -313,7 +314,9 @@ class PreemptionActions:
                 for uid in removal.victims
                 if uid not in record.victims and (pod := store.pods.get(uid)) is not None and pod.is_deleting
             ]
-            if left and record.uid not in self.excused:
+            # Another process of the name may have decided the other set before it saw this one's.
+            is_own = removal.machine is self.process.machine
+            if left and is_own and record.uid not in self.excused:
                 raise UnfairError(f"a second set is removed for {record.pod.key}: {left} are not gone yet")
 
     def note_refusal(self, decision: Decision, answer: Input) -> None:
