@@ -90,7 +90,7 @@ def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_or
     )
     with process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("API server: http://127.0.0.1:")
+        assert process.stdout.readline().startswith("API server: https://127.0.0.1:")
         process.terminate()
         assert process.wait(timeout=60) == 0
 
