@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from benchmarks.deciding import HOST, START_MS, NullShell
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimObserved,
     ClassObserved,
     NodeObserved,

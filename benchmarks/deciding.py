@@ -19,7 +19,7 @@ from dataclasses import replace
 import msgspec
 
 from allocator import Features
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimObserved,
     ClassObserved,
     NodeObserved,
@@ -30,8 +30,8 @@ from scheduler.core.inputs import (
     TimerFired,
     WriteAccepted,
 )
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS, Machine
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.model.claim import ResourceClaim

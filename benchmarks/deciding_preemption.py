@@ -19,9 +19,9 @@ import time
 import msgspec
 
 from allocator import Allocation, Features
-from scheduler.core.dry_run_memory import DryRunMemories
-from scheduler.core.inputs import Input, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS, Machine
+from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import DeletePod, RecordEvent
 from scheduler.model.claim import ResourceClaim

@@ -29,7 +29,7 @@ from benchmarks.deciding import NullShell
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.loads import Loop
 from benchmarks.tables import Entry, table, table_names
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassObserved,

@@ -22,7 +22,7 @@ import orjson
 
 from benchmarks.deciding import NullShell
 from scheduler import garbage_collector
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClassObserved,
     NodeObserved,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from allocator.decode import decode_slice
+from allocator.values.decode import decode_slice
 from scheduler.model.objects import Node
 from tests import builders
 

@@ -29,7 +29,7 @@ from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassObserved,
@@ -41,8 +41,8 @@ from scheduler.core.inputs import (
     TimerFired,
     WriteAccepted,
 )
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS, Machine
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.garbage_collector import settle
 from scheduler.model.keys import ClaimKey, PodKey

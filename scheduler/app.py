@@ -29,7 +29,7 @@ import orjson
 
 from scheduler import garbage_collector
 from scheduler.config import Config, ProfileConfig
-from scheduler.core.inputs import RelistFinished
+from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.kube.clock import Clock

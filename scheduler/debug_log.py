@@ -16,8 +16,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.core.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.outbox import Note
+from scheduler.core.ground.inputs import Input, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.outbox import Note
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,

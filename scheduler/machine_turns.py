@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from scheduler.core.inputs import Input, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from allocator import Features
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassDeleted,
@@ -37,8 +37,8 @@ from scheduler.core.inputs import (
     TaintRuleDeleted,
     TaintRuleObserved,
 )
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec

@@ -26,9 +26,9 @@ import orjson
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.core.recording import Entry, Recording, RecordingError, Replay, decode_entry
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
 

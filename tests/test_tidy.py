@@ -107,6 +107,21 @@ SOURCE = re.compile(r"^Source: (.*?)(?=\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 VERSION = re.compile(r"\d+\.\d+|^none upstream")
 
 
+@pytest.mark.parametrize("package", ["scheduler/core", "allocator"])
+def test_maps_of_folders_are_whole(package: str) -> None:
+    """A folder's docstring names its modules, or the folders in it: the map that a newcomer reads first."""
+    missing = []
+    for init in (ROOT / package).rglob("__init__.py"):
+        text = ast.get_docstring(parsed(init)) or ""
+        rooms = {path.stem for path in init.parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+        missing += [
+            f"{name_of(init)} does not name {room}"
+            for room in rooms - {"__init__"}
+            if not re.search(rf"\b{room}\b", text)
+        ]
+    assert not missing, "\n".join(sorted(missing))
+
+
 def test_sources_name_their_version() -> None:
     """So that a new release is read against what was mirrored, and not against a memory of it."""
     without = [

@@ -21,20 +21,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from allocator.features import ALL_SHORTCUTS
-from allocator.masks import mask_of, positions_of
-from allocator.meter import Meter
-from allocator.model import Allocation, AllocationError
-from allocator.node_pools import NodePools
-from allocator.node_use import NodeUse
+from allocator.answers.question import Question
+from allocator.answers.result import build_allocations
 from allocator.placement.pieces import NodePieces, Options, State, need_of
 from allocator.placement.ranks import REMEMBERED_MAX, NodeState, Rank, Ranks, Strategy
-from allocator.problem import Problem
-from allocator.question import Question
-from allocator.requests import Plan, Slot
-from allocator.result import build_allocations
-from allocator.search import Search
-from allocator.search_state import ExhaustedError
+from allocator.pools.node_pools import NodePools
+from allocator.pools.node_use import NodeUse
+from allocator.requests.requests import Plan, Slot
+from allocator.search.problem import Problem
+from allocator.search.search import Search
+from allocator.search.search_state import ExhaustedError
+from allocator.values.features import ALL_SHORTCUTS
+from allocator.values.masks import mask_of, positions_of
+from allocator.values.meter import Meter
+from allocator.values.model import Allocation, AllocationError
 
 TRIES: Final = 8
 _TRY_STEPS: Final = 256

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allocator.node_pools import NodePools
-from allocator.node_use import NodeUse
-from allocator.pools import PoolView
-from allocator.requests import Slot
-from allocator.slot_masks import SlotMask
-from allocator.slot_records import SlotKey
+from allocator.pools.node_pools import NodePools
+from allocator.pools.node_use import NodeUse
+from allocator.pools.pools import PoolView
+from allocator.requests.requests import Slot
+from allocator.requests.slot_masks import SlotMask
+from allocator.requests.slot_records import SlotKey
 
 WHOLE: Final = 1_000_000
 """All of a piece."""

@@ -23,15 +23,15 @@ from enum import Enum
 from math import exp, floor
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from allocator.features import Features
-from allocator.inventory import Inventory
-from allocator.model import AllocationError
+from allocator.answers.inventory import Inventory
 from allocator.placement.fragment import Demand, Fragment
 from allocator.placement.pieces import WHOLE, Kinds, Pieces
 from allocator.placement.waste import ROUNDS, ROUNDS_OF_LEAST_WASTE, Waste
 from allocator.placement.workload import Weighted, frequent
-from allocator.requests import Slot
-from allocator.slot_records import SlotKey
+from allocator.requests.requests import Slot
+from allocator.requests.slot_records import SlotKey
+from allocator.values.features import Features
+from allocator.values.model import AllocationError
 
 STEP: Final = WHOLE // 25
 """What a difference of V must reach to count: below it is noise of the sampling."""

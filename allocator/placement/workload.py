@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from allocator.model import ClaimSpec
+from allocator.values.model import ClaimSpec
 
 UNIT: Final = 1 << 16
 """The weight of a pod."""

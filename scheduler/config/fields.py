@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Pla
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from allocator.names import is_dns_subdomain
+from allocator.values.names import is_dns_subdomain
 from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.validation.field_errors import FieldError
 

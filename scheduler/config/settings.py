@@ -24,8 +24,8 @@ from scheduler.config.fields import (
 )
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
-from scheduler.core.settings import CoreSettings
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.validation.field_errors import FieldError, duplicate, invalid, required

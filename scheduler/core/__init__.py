@@ -1,16 +1,20 @@
 """The synchronous, deterministic machine: inputs in, decisions out.
 
-In reading order:
-  what goes in and out      inputs; framework.decisions
-  the machine               machine, observation, aftermath; ground: what every part takes
-  what is known             store, newest_objects, versions, tainted_slices; claim_overlay: devices in use; cluster_view
-  which pod is next         scheduling_queue, queued_pod, active_pods, turns, search_lanes, backoff, waiting_pods,
-                            helpful_changes, tallies; fair_places: who may have one more request under way
-  which node it gets        scheduling_cycle, feasibility, shape_record, change_log
-  how it is bound           binding_cycle, binding, binding_waits, binding_writes
-  writes and their answers  outbox, claim_writes, pod_writes
-  giving up                 unreserving, taking_back, withdrawals
-  other schedulers          double_allocations, device_conflicts
-  what people read          pod_conditions, troubles, problems, unallocated_claims, repartitioned_pools
-  time, numbers, checks     timers, settings, invariants, recording
+A pod's way: `machine` takes an input, `observation` files it in `state`, `queue` says whose turn it is,
+`scheduling_cycle` (for a group `gang_cycles`) looks for a node with `trying`, and `binding` sees it to its node through
+`writes`. When nothing fits, `preempting` makes room and `reports` tells people why.
+
+The folders, lowest first; a module imports from its own folder and from those above it in this list:
+
+  ground      inputs, outbox, timers, settings, versions, change_log: what every part takes
+  counting    pods counted by label and place, for affinity and spreading
+  state       what is known (`store`), what is held and not yet written (overlays), what a question supposes
+  queue       which pod is next
+  trying      which node fits: asking all nodes, remembering verdicts, dry runs, places for a group
+  reports     what people read: conditions, causes, troubles
+  writes      one object's write, until its outcome is known
+  binding     a pod from Reserve to bound, and the way back
+  preempting  whose pods make room, and until when
+
+At the top: machine, observation, scheduling_cycle, gang_cycles, invariants, recording.
 """

@@ -32,15 +32,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.feasibility import Feasibility
-from scheduler.core.gang_attempt import GangAttempt, Unfit
-from scheduler.core.gang_places import Placed
-from scheduler.core.ground import Ground
-from scheduler.core.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
-from scheduler.core.preemptions import Preemptions
-from scheduler.core.queued_pod import Place, QueuedPod
-from scheduler.core.scheduling_queue import SchedulingQueue
+from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.queued_pod import Place, QueuedPod
+from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.state.ground import Ground
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.trying.gang_attempt import GangAttempt, Unfit
+from scheduler.core.trying.gang_places import Placed
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error
 from scheduler.framework.runner import Runner

@@ -23,20 +23,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from allocator import DeviceId, InUse
-from scheduler.core.binding import Stage
-from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.double_allocations import held_devices
-from scheduler.core.fair_places import FairPlaces
-from scheduler.core.feasibility import Feasibility
-from scheduler.core.ground import Ground
-from scheduler.core.preemptions import Preemptions
-from scheduler.core.question_counts import PodCount
-from scheduler.core.queued_pod import Place
-from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.shape_record import ShapeRecord
-from scheduler.core.store import Store, claims_of
-from scheduler.core.term_counts import TermCount
+from scheduler.core.binding.binding import Stage
+from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.counting.question_counts import PodCount
+from scheduler.core.counting.term_counts import TermCount
+from scheduler.core.ground.fair_places import FairPlaces
+from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.queued_pod import Place
+from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.state.double_allocations import held_devices
+from scheduler.core.state.ground import Ground
+from scheduler.core.state.store import Store, claims_of
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.trying.shape_record import ShapeRecord
+from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.node_info import NodeInfo

@@ -21,15 +21,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from allocator import Features
-from scheduler.core.aftermath import Aftermath
-from scheduler.core.binding import Bindings
-from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.causes import Causes
-from scheduler.core.device_conflicts import DeviceConflicts
-from scheduler.core.fair_places import FairPlaces
-from scheduler.core.feasibility import Feasibility
-from scheduler.core.ground import make_ground
-from scheduler.core.inputs import (
+from scheduler.core.binding.aftermath import Aftermath
+from scheduler.core.binding.binding import Bindings
+from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.binding.device_conflicts import DeviceConflicts
+from scheduler.core.binding.withdrawals import Withdrawals
+from scheduler.core.ground.fair_places import FairPlaces
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassDeleted,
@@ -60,22 +58,24 @@ from scheduler.core.inputs import (
     WriteOutcomeUnknown,
     WriteRejected,
 )
+from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.invariants import Invariants
 from scheduler.core.observation import Observations
-from scheduler.core.outbox import GONE, Answer
-from scheduler.core.pod_conditions import PodConditions
-from scheduler.core.preemption_recovery import PreemptionRecovery
-from scheduler.core.preemptions import Preemptions
-from scheduler.core.problems import Problems
-from scheduler.core.repartitioned_pools import RepartitionedPools
+from scheduler.core.preempting.preemption_recovery import PreemptionRecovery
+from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.causes import Causes
+from scheduler.core.reports.pod_conditions import PodConditions
+from scheduler.core.reports.problems import Problems
+from scheduler.core.reports.repartitioned_pools import RepartitionedPools
+from scheduler.core.reports.troubles import Troubles
+from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.scheduling_cycle import SchedulingCycles
-from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.settings import CoreSettings
-from scheduler.core.storage_objects import STORAGE_KINDS
-from scheduler.core.troubles import Troubles
-from scheduler.core.unallocated_claims import UnallocatedClaims
-from scheduler.core.withdrawals import Withdrawals
-from scheduler.core.writers import make_writers
+from scheduler.core.state.ground import make_ground
+from scheduler.core.state.storage_objects import STORAGE_KINDS
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.writes.writers import make_writers
 from scheduler.framework.api import Profile, ReadingPlugin
 from scheduler.framework.decisions import Decision, ReadClaim, ReadPod
 from scheduler.framework.runner import Runner

@@ -13,13 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from allocator import DeviceClass, ResourceSlice
-from scheduler.core.aftermath import Aftermath
-from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.claim_writes import ClaimWrites
-from scheduler.core.device_conflicts import DeviceConflicts
-from scheduler.core.ground import Ground
-from scheduler.core.helpful_changes import node_changes, pod_changes
-from scheduler.core.inputs import (
+from scheduler.core.binding.aftermath import Aftermath
+from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.binding.device_conflicts import DeviceConflicts
+from scheduler.core.ground.inputs import (
     DisruptionBudgetDeleted,
     DisruptionBudgetObserved,
     ForPlugins,
@@ -28,12 +25,15 @@ from scheduler.core.inputs import (
     StorageDeleted,
     StorageObserved,
 )
-from scheduler.core.newest_objects import UNCHANGED
-from scheduler.core.preemptions import Preemptions
-from scheduler.core.repartitioned_pools import RepartitionedPools
-from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.troubles import Troubles
-from scheduler.core.unallocated_claims import UnallocatedClaims
+from scheduler.core.ground.newest_objects import UNCHANGED
+from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.helpful_changes import node_changes, pod_changes
+from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.repartitioned_pools import RepartitionedPools
+from scheduler.core.reports.troubles import Troubles
+from scheduler.core.reports.unallocated_claims import UnallocatedClaims
+from scheduler.core.state.ground import Ground
+from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim

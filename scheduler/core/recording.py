@@ -35,10 +35,11 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
-from allocator import ClaimSpec, claim_spec_text, decode_claim_spec, node_match
-from allocator import model as allocator_model
+from allocator import ClaimSpec, claim_spec_text, decode_claim_spec
+from allocator.pools import node_match
+from allocator.values import model as allocator_model
 from cel.quantity import Quantity
-from scheduler.core import inputs
+from scheduler.core.ground import inputs
 from scheduler.framework import decisions
 from scheduler.model import (
     claim,

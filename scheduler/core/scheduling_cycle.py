@@ -18,22 +18,22 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.core.aftermath import Aftermath
-from scheduler.core.binding_cycle import BindingCycles
-from scheduler.core.causes import Causes
-from scheduler.core.claim_writes import Settlement
-from scheduler.core.dry_run import DryRuns, reserve
-from scheduler.core.dry_run_memory import DryRunMemories
-from scheduler.core.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.binding.aftermath import Aftermath
+from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.gang_cycles import GangCycles
-from scheduler.core.ground import Ground
-from scheduler.core.outbox import Note
-from scheduler.core.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
-from scheduler.core.preemption_texts import making_room
-from scheduler.core.preemptions import Preemptions
-from scheduler.core.queued_pod import QueuedPod
-from scheduler.core.scheduling_queue import SchedulingQueue
-from scheduler.core.writers import Writers
+from scheduler.core.ground.outbox import Note
+from scheduler.core.preempting.preemption_texts import making_room
+from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.queued_pod import QueuedPod
+from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.causes import Causes
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.state.ground import Ground
+from scheduler.core.trying.dry_run import DryRuns, reserve
+from scheduler.core.trying.dry_run_memory import DryRunMemories
+from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.writes.claim_writes import Settlement
+from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
     AddClaimFinalizer,

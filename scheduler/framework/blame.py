@@ -18,7 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from allocator.taints import TaintLike
+from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held

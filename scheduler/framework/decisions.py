@@ -1,11 +1,9 @@
 """What the machine asks its shell to do: a closed union of frozen records.
 
-A decision with an `id` is answered by exactly one input that carries this id (`scheduler.core.inputs`): accepted,
-conflicted, rejected or outcome unknown. Events have no answer. The shell executes decisions that name the same object
-in the order given, others in parallel, and decides nothing itself. Its `doing` is what a person reads of it before the
-object's name.
-
-Here and not in `core`, because plugins return decisions and may not import `core`.
+A decision with an `id` is answered by exactly one input that carries this id (`scheduler.core.ground.inputs`):
+accepted, conflicted, rejected or outcome unknown. Events have no answer. The shell executes decisions that name the
+same object in the order given, others in parallel, and decides nothing itself. Its `doing` is what a person reads of it
+before the object's name.
 """
 
 from __future__ import annotations

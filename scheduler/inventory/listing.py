@@ -30,8 +30,8 @@ from allocator import (
     lacking,
     prevent_allocation,
 )
-from allocator.masks import positions_of
-from allocator.pools import NOTHING_HELD, HeldDevices, PoolView
+from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
+from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
 from scheduler.inventory.answer import (
     Capacity,

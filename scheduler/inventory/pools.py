@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Literal
 
 from allocator import Inventory, Ledger, PoolId, ResourceSlice
-from allocator.pools import PoolView
+from allocator.pools.pools import PoolView
 from scheduler.inventory.answer import Counter, PoolSummary
 from scheduler.inventory.users import amount_text
 

@@ -32,7 +32,7 @@ from allocator import (
     decode_class,
     decode_slice,
 )
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassDeleted,

@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from allocator import encode_allocation
-from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,

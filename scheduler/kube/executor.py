@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from scheduler.core.fair_places import FairPlaces
-from scheduler.core.inputs import Input, WriteAccepted, WriteOutcomeUnknown
+from scheduler.core.ground.fair_places import FairPlaces
+from scheduler.core.ground.inputs import Input, WriteAccepted, WriteOutcomeUnknown
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,

@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
-from scheduler.core.fair_places import FairPlaces
+from scheduler.core.ground.fair_places import FairPlaces
 
 FAILING_SLOTS: Final = 2
 _FAILING_MAX: Final = 1_000  # sharers remembered; the one that failed first is forgotten, and has all its slots again

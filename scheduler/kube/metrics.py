@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from scheduler.core.machine import Machine
-from scheduler.core.queued_pod import Place
+from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
 from scheduler.framework.distribution import Distribution
 from scheduler.kube.executor import WriteStats

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     DisruptionBudgetDeleted,
     DisruptionBudgetObserved,
     Input,
@@ -24,7 +24,7 @@ from scheduler.core.inputs import (
     StorageDeleted,
     StorageObserved,
 )
-from scheduler.core.storage_objects import STORAGE_KINDS
+from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import Observe
 from scheduler.kube.watched_kind import WatchedKind, checked

@@ -39,7 +39,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from scheduler.core.inputs import Input, RelistFinished
+from scheduler.core.ground.inputs import Input, RelistFinished
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of

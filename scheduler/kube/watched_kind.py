@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from scheduler.core.inputs import Input
+from scheduler.core.ground.inputs import Input
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import DECODING, Observe
 from scheduler.kube.requests import StatusReply, UndecodableError

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from allocator.names import is_c_identifier
+from allocator.values.names import is_c_identifier
 from cel import operators
 from cel.errors import CompileError
 from cel.parser.frontend import parse

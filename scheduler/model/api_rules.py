@@ -2,7 +2,7 @@
 
 Who needs one of these takes it from here: the scheduler itself, lint, and the embedded API server.
 What concerns the allocator as well stands there (`allocator.RESULTS_MAX`), what a name may look like in
-`allocator.names`. A new release of Kubernetes is read against this page.
+`allocator.values.names`. A new release of Kubernetes is read against this page.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/types.go, k8s.io/api v0.36.3 resource/v1/types.go.
 """

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import allocator
-from allocator.names import is_label_key, is_label_value
-from allocator.node_match import Requirement, check_term, parse_int64, values_of
+from allocator.pools.node_match import Requirement, check_term, parse_int64, values_of
+from allocator.values.names import is_label_key, is_label_value
 from scheduler.model.objects import LabelSelector
 
 _ORDER: Final = {">": "Gt", "<": "Lt"}

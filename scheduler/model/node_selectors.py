@@ -5,7 +5,7 @@ Rules of this module
      errors).
   2. An empty or missing term matches nothing.
 
-Not here: how a term is checked and matched (`allocator.node_match`), and pod (anti-)affinity terms.
+Not here: how a term is checked and matched (`allocator.pools.node_match`), and pod (anti-)affinity terms.
 
 Cost: compiling is linear in the selector; matching in its requirements. Compiled selectors are cached by value, so the
 thousand pods of one Deployment share one.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import allocator
-from allocator.node_match import CompiledTerm, check_term, named_nodes
+from allocator.pools.node_match import CompiledTerm, check_term, named_nodes
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import (
     Node,
@@ -117,7 +117,7 @@ def node_affinity_of(pod: Pod) -> NodeAffinityTerms:
 
 
 def required_node_names(selector: NodeSelector) -> frozenset[NodeName] | None:
-    """The only nodes that `selector` can match, see `allocator.node_match.named_nodes`."""
+    """The only nodes that `selector` can match, see `allocator.pools.node_match.named_nodes`."""
     found = _NAMES.get(selector)
     if found is None:
         names = named_nodes(allocator.NodeSelector(tuple(map(_term, selector.node_selector_terms or ()))))

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.inputs import Input, PodObserved
+from scheduler.core.ground.inputs import Input, PodObserved
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
 from scheduler.framework.preemption import Preemption

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from scheduler.core.inputs import PodGroupObserved
+from scheduler.core.ground.inputs import PodGroupObserved
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads

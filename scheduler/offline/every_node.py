@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.cluster_view import CoreView
-from scheduler.core.dry_run import DryRuns, beside_nominated
-from scheduler.core.dry_run_memory import DryRunMemories
 from scheduler.core.machine import Machine
+from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.trying.dry_run import DryRuns, beside_nominated
+from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.api import PostFilterResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.evaluations import Row

@@ -33,10 +33,10 @@ import orjson
 from msgspec.structs import replace
 
 from allocator import Features
-from scheduler.core.dry_run import DryRuns, without
-from scheduler.core.dry_run_memory import DryRunMemories
-from scheduler.core.inputs import PodObserved
+from scheduler.core.ground.inputs import PodObserved
 from scheduler.core.machine import KINDS
+from scheduler.core.trying.dry_run import DryRuns, without
+from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.store import Stored
 from scheduler.framework.api import Profile

@@ -12,7 +12,7 @@ import orjson
 from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
-from scheduler.core.inputs import PodObserved
+from scheduler.core.ground.inputs import PodObserved
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.api import Profile
 from scheduler.framework.runner import Runner

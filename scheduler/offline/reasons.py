@@ -3,7 +3,7 @@
 A node's reason is the verdict of the first plugin that refuses it. Where devices are missing, it also says how many of
 them each rule took away.
 
-Not here: the verdict (`verdicts`), the counting (`allocator.explain`).
+Not here: the verdict (`verdicts`), the counting (`allocator.answers.explain`).
 
 Cost: the plugins are asked once for each node and shape of pods. The counting looks at every device, so it is made for
 the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator import AllocationError, Question, explain
-from scheduler.core.cluster_view import CoreView
+from scheduler.core.state.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner

@@ -16,12 +16,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from allocator.class_usage import one_device
-from allocator.in_use import Ledger
-from allocator.inventory import Inventory
-from allocator.masks import positions_of
-from allocator.model import PoolId
-from allocator.pools import NOTHING_HELD, HeldDevices, PoolView
+from allocator.answers.class_usage import one_device
+from allocator.answers.inventory import Inventory
+from allocator.pools.in_use import Ledger
+from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
+from allocator.values.masks import positions_of
+from allocator.values.model import PoolId
 from scheduler.core.machine import Machine
 
 _UNIT_NANO: Final = 10**9

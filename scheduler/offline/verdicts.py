@@ -25,13 +25,13 @@ from typing import Any, Final
 from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     Input,
     RelistFinished,
     TimerFired,
 )
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS, Machine
-from scheduler.core.settings import CoreSettings
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.store import ChangeType
 from scheduler.framework.api import Profile

@@ -1,6 +1,6 @@
 """How many devices of a node serve an extended resource, and how many of them are in use: for scores.
 
-Not here: whether a pod gets any (`dynamic_resources`), what is counted (`allocator.class_usage`).
+Not here: whether a pod gets any (`dynamic_resources`), what is counted (`allocator.answers.class_usage`).
 
 Source: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (calculateDRAResourceTotals) v1.36.3.
 Differs on purpose: devices of pools that are not complete, or of slices that newer ones replace, are not counted.

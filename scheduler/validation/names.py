@@ -8,7 +8,7 @@ Source: k8s.io/apimachinery v0.36.3 pkg/util/validation/validation.go, pkg/api/v
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from allocator.names import is_c_identifier
+from allocator.values.names import is_c_identifier
 from cel.library.formats import FORMATS
 from scheduler.validation.field_errors import FieldError, Json, invalid, required, too_long
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from allocator import AllocationError, Inventory, NodeView, candidate_nodes, decode_slice
-from allocator.requests import Slot
-from allocator.slot_masks import judge
+from allocator.requests.requests import Slot
+from allocator.requests.slot_masks import judge
 from tests.allocator import build
 from tests.allocator.build import DRIVER, claim, device, device_class, pool, request
 from tests.allocator.cases import claims_of, features_of, inventory_of, node_of, recorded

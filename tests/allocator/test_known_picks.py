@@ -96,7 +96,7 @@ def test_nodes_of_a_fleet_get_the_answers_of_a_search(seed: int) -> None:
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """A search made is an entry."""
-    module, made = importlib.import_module("allocator.allocate"), []
+    module, made = importlib.import_module("allocator.answers.allocate"), []
     search = module.Search
     monkeypatch.setattr(module, "Search", lambda *args, **how: made.append(args) or search(*args, **how))
     return made

@@ -122,7 +122,7 @@ def test_a_refusal_is_found_again_without_a_search(monkeypatch: pytest.MonkeyPat
     wanted = claim(request(count=3), constraints=[{"matchAttribute": "driver-a/numa"}])
     asked = case(published, [wanted])
     inventory, in_use = inventory_of(asked), InUse()
-    module, made = importlib.import_module("allocator.allocate"), []
+    module, made = importlib.import_module("allocator.answers.allocate"), []
     search = module.Search
     monkeypatch.setattr(module, "Search", lambda *args, **how: made.append(args) or search(*args, **how))
 

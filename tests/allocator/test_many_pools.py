@@ -19,12 +19,12 @@ from allocator import (
     decode_class,
     decode_slice,
 )
-from allocator.attribute_index import AttributeIndex, PoolAttribute
-from allocator.bounds import Bounds
-from allocator.features import ALL_SHORTCUTS
-from allocator.node_pools import NodePools
-from allocator.problem import Problem
-from allocator.search import Search
+from allocator.pools.attribute_index import AttributeIndex, PoolAttribute
+from allocator.pools.node_pools import NodePools
+from allocator.search.bounds import Bounds
+from allocator.search.problem import Problem
+from allocator.search.search import Search
+from allocator.values.features import ALL_SHORTCUTS
 from cel.quantity import Quantity
 from tests.allocator.build import claim, device, device_class, pool, request
 from tests.allocator.cases import claims_of, in_use_of, inventory_of, node_of
@@ -199,7 +199,7 @@ def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: 
 
 def test_devices_that_are_too_full_are_those_that_looking_at_all_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares come and go in many pools; what is kept of them for each amount asked for is what a new inventory says."""
-    from allocator import node_use as module
+    from allocator.pools import node_use as module
 
     monkeypatch.setattr(module, "_CHANGES_MAX", 50)
     rnd = random.Random(3)

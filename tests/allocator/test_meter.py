@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import STEP, AllocationError, PausedError, Unfinished, allocate_in_parts, candidate_nodes
-from allocator.inventory import Inventory
+from allocator.answers.inventory import Inventory
 from cel import ANSWER_WORK_MAX
 from tests.allocator.build import DRIVER, asks, case, claim, device, device_class, first_of, pool, request
 from tests.allocator.cases import (

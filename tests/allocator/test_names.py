@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocator.names import (
+from allocator.values.names import (
     LABEL_KEY_LENGTH_MAX,
     is_c_identifier,
     is_dns_subdomain,

@@ -38,15 +38,15 @@ from allocator import (
     explain,
     match_node_selector,
 )
-from allocator.capacity import CapacityError, consume
-from allocator.census import Census
-from allocator.features import ALL_SHORTCUTS, Shortcuts
-from allocator.matching import can_match
-from allocator.model import DeviceCapacity, RequestPolicy, Taint, Toleration, ValidRange
-from allocator.problem import Problem
-from allocator.search import Search
-from allocator.search_state import ExhaustedError
-from allocator.taints import prevent_allocation, tolerates
+from allocator.requests.capacity import CapacityError, consume
+from allocator.requests.taints import prevent_allocation, tolerates
+from allocator.search.census import Census
+from allocator.search.matching import can_match
+from allocator.search.problem import Problem
+from allocator.search.search import Search
+from allocator.search.search_state import ExhaustedError
+from allocator.values.features import ALL_SHORTCUTS, Shortcuts
+from allocator.values.model import DeviceCapacity, RequestPolicy, Taint, Toleration, ValidRange
 from cel.quantity import Quantity
 from tests.allocator.build import NODE, answer, asks, case, claim, device, device_class, first_of, picked, pool, request
 from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, node_of
@@ -500,7 +500,7 @@ def test_nodes_that_cannot_serve_the_claims_are_left_out() -> None:
 
 
 def test_the_prefilter_answers_once_for_classes_that_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from allocator import prefilter
+    from allocator.answers import prefilter
 
     asked = []
     answer_afresh = prefilter._candidate_nodes
@@ -754,7 +754,7 @@ def test_a_match_over_a_large_inventory_looks_at_values_once() -> None:
 
 def test_a_selector_that_fails_is_evaluated_once_and_not_on_every_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluation that reaches the cost limit takes long, and the pod fails at the first anyway."""
-    from allocator.selectors import Matcher
+    from allocator.requests.selectors import Matcher
 
     calls = []
     evaluate = Matcher._evaluate

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
-from allocator.paused_searches import _PAUSED_MAX, _STALE
+from allocator.answers.paused_searches import _PAUSED_MAX, _STALE
 from tests.allocator.build import case, claim, device, pool, request
 from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, question_of
 from tests.allocator.generator import Generator

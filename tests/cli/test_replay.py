@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from allocator import Features
 from scheduler.cli.main import cli
-from scheduler.core.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS
-from scheduler.core.settings import CoreSettings
 from scheduler.recorder import VERSION, LineError, ProfileRecipe, Recipe, Recorder, encode_head
 from tests import builders
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS, Machine
 from scheduler.framework.decisions import BindPod
 from tests import builders

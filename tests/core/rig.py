@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from allocator import Features
-from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteAccepted
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, WriteAccepted
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.recording import Recording
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.model.keys import NodeName, PodKey

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.inputs import ClaimObserved
+from scheduler.core.ground.inputs import ClaimObserved
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
 from scheduler.model.claim import Consumer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.allowances import Allowances
+from scheduler.core.reports.allowances import Allowances
 
 
 @given(

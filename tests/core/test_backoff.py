@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.backoff import Backoff
-from scheduler.core.queued_pod import Place, QueuedPod
+from scheduler.core.queue.backoff import Backoff
+from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Profile
 from scheduler.framework.runner import Runner
 from tests import builders

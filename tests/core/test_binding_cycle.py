@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     PodDeleted,

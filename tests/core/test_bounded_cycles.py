@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core import pod_counts
-from scheduler.core.inputs import NamespaceObserved, WriteRejected
+from scheduler.core.counting import pod_counts
+from scheduler.core.ground.inputs import NamespaceObserved, WriteRejected
 from scheduler.framework.cycle import LOOKUPS_PER_STEP
 from scheduler.framework.decisions import BindPod
 from scheduler.model.keys import PodKey

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.causes import Causes
+from scheduler.core.reports.causes import Causes
 from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, Change, cause_of, with_cause, without_cause
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.held import Held

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.change_log import ChangeLog
+from scheduler.core.ground.change_log import ChangeLog
 from scheduler.model.keys import NodeName
 
 NODES = [NodeName(name) for name in "abcd"]

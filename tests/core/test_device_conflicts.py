@@ -9,8 +9,8 @@ import pytest
 
 from allocator import Allocation, DeviceResult, decode_slice
 from cel.quantity import Quantity
-from scheduler.core.device_conflicts import Fate
-from scheduler.core.inputs import ClaimObserved, PodObserved, WriteOutcomeUnknown
+from scheduler.core.binding.device_conflicts import Fate
+from scheduler.core.ground.inputs import ClaimObserved, PodObserved, WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, RecordEvent, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core.disruption_budgets import DisruptionBudgets
-from scheduler.core.inputs import DisruptionBudgetDeleted, DisruptionBudgetObserved
+from scheduler.core.ground.inputs import DisruptionBudgetDeleted, DisruptionBudgetObserved
+from scheduler.core.state.disruption_budgets import DisruptionBudgets
 from scheduler.model.keys import ObjectKey
 from tests.builders import budget
 from tests.core.rig import Rig

@@ -20,9 +20,9 @@ from allocator import (
     overdrawn_counters,
 )
 from cel.quantity import Quantity
-from scheduler.core.dry_run import DryRuns, beside_nominated, reserve
-from scheduler.core.dry_run_memory import DryRunMemories
-from scheduler.core.preemption_records import Record
+from scheduler.core.preempting.preemption_records import Record
+from scheduler.core.trying.dry_run import DryRuns, beside_nominated, reserve
+from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import Trial

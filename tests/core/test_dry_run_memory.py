@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.dry_run_memory import DryRunMemories
+from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.decisions import BindPod, DeletePod
 from scheduler.model.keys import NodeName, PodKey
 from scheduler.plugins import default_plugins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.inputs import NodeDeleted, PodDeleted, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import NodeDeleted, PodDeleted, RelistFinished, TimerFired
 from scheduler.core.machine import KINDS
 from scheduler.plugins import default_plugins
 from tests import builders

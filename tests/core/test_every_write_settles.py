@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimObserved,
     Input,
     PodObserved,
@@ -25,8 +25,8 @@ from scheduler.core.inputs import (
     WriteOutcomeUnknown,
     WriteRejected,
 )
+from scheduler.core.ground.outbox import Answer
 from scheduler.core.machine import KINDS
-from scheduler.core.outbox import Answer
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.core.ranking import RememberedVerdictError
+from scheduler.core.trying.ranking import RememberedVerdictError
 from scheduler.framework.api import PreFilterResult
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import PodKey

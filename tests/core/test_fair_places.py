@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.fair_places import FairPlaces
+from scheduler.core.ground.fair_places import FairPlaces
 
 
 def taken(places: FairPlaces, namespace: str, wanted: int = 1_000) -> int:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core import gang_attempt, gang_cycles
-from scheduler.core.gang_attempt import GangAttempt
+from scheduler.core import gang_cycles
 from scheduler.core.gang_cycles import GangCycles
-from scheduler.core.inputs import PodGroupDeleted, PodGroupObserved, WriteRejected
-from scheduler.core.queued_pod import Place
+from scheduler.core.ground.inputs import PodGroupDeleted, PodGroupObserved, WriteRejected
+from scheduler.core.queue.queued_pod import Place
+from scheduler.core.trying import gang_attempt
+from scheduler.core.trying.gang_attempt import GangAttempt
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey

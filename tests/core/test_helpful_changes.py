@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.helpful_changes import node_changes, pod_changes
+from scheduler.core.queue.helpful_changes import node_changes, pod_changes
 from scheduler.framework.api import Action, Hint, Resource
 from scheduler.model.objects import Node, Pod
 from scheduler.plugins.scheduling_gates import SchedulingGates
@@ -182,6 +182,6 @@ def test_a_change_for_which_no_rejected_pod_waits_costs_no_look_at_the_pods(monk
     rig.add_pod("waiting")
     rig.add_pod("other", scheduler="somebody", node="n")
     rig.settle()
-    monkeypatch.setattr("scheduler.core.scheduling_queue.ClusterEvent", None)  # making one would fail
+    monkeypatch.setattr("scheduler.core.queue.scheduling_queue.ClusterEvent", None)  # making one would fail
     rig.server.delete_pod(builders.pod("other").key)
     rig.settle()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.invariants import InvariantError
-from scheduler.core.preemption_records import Record
-from scheduler.core.queued_pod import Place
+from scheduler.core.preempting.preemption_records import Record
+from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption

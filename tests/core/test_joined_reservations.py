@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
 from scheduler.model.keys import ClaimKey, PodKey

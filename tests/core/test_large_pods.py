@@ -8,8 +8,8 @@ import msgspec
 import orjson
 import pytest
 
-from scheduler.core import pod_counts
-from scheduler.core.inputs import PodObserved
+from scheduler.core.counting import pod_counts
+from scheduler.core.ground.inputs import PodObserved
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module

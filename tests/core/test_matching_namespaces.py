@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.core import matching_namespaces
-from scheduler.core.matching_namespaces import MatchingNamespaces
-from scheduler.core.newest_objects import NewestObjects
-from scheduler.core.store import Store
+from scheduler.core.counting import matching_namespaces
+from scheduler.core.counting.matching_namespaces import MatchingNamespaces
+from scheduler.core.ground.newest_objects import NewestObjects
+from scheduler.core.state.store import Store
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector, NodeSelectorRequirement
 from tests import builders

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from allocator import Features
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.pod_writes import DROPPED_NODE_ALLOCATABLE
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.writes.pod_writes import DROPPED_NODE_ALLOCATABLE
 from scheduler.framework.decisions import BindPod, PatchNodeAllocatable, PatchPodStatus, WriteClaimStatus
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import NodeAllocatableClaim

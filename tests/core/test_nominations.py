@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.nominations import Nominations
+from scheduler.core.state.nominations import Nominations
 from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import PodKey
 from scheduler.plugins import default_plugins

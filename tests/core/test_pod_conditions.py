@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.inputs import WriteRejected
-from scheduler.core.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.ground.inputs import WriteRejected
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.model.keys import PodKey
 from tests.core.rig import Rig

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.core import pod_counts as pod_counts_module
-from scheduler.core import term_counts
-from scheduler.core.store import Store
-from scheduler.core.term_counts import MatchingTerms
+from scheduler.core.counting import pod_counts as pod_counts_module
+from scheduler.core.counting import term_counts
+from scheduler.core.counting.term_counts import MatchingTerms
+from scheduler.core.state.store import Store
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.label_selectors import compile_label_selector

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.pod_selector_objects import PodSelectorObjects
+from scheduler.core.state.pod_selector_objects import PodSelectorObjects
 from scheduler.model.keys import ObjectKey
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector, NodeSelectorRequirement, Pod

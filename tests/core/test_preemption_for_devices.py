@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.inputs import DisruptionBudgetObserved, RelistFinished
+from scheduler.core.ground.inputs import DisruptionBudgetObserved, RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodKey

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pytest
 
-from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Action, Hint, PostFilterResult, Resource
 from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, PatchPodStatus, WriteClaimStatus
 from scheduler.framework.held import Held

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from allocator import Allocation, AllocationConfig, Features, decode_claim_spec
-from scheduler.core.inputs import ClassObserved, PodDeleted, SliceObserved, TimerFired
+from scheduler.core.ground.inputs import ClassObserved, PodDeleted, SliceObserved, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import (
     Entry,

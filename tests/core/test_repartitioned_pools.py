@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.repartitioned_pools import REASON
+from scheduler.core.reports.repartitioned_pools import REASON
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources import DynamicResources

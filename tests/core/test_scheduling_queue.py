@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from scheduler.core.inputs import PodDeleted, PodObserved
-from scheduler.core.queued_pod import Place, QueuedPod
+from scheduler.core.ground.inputs import PodDeleted, PodObserved
+from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Action, Hint, Resource
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.status import Status

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from allocator import STEP
 from cel import ANSWER_WORK_MAX
-from scheduler.core.inputs import WriteRejected
-from scheduler.core.queued_pod import Place, QueuedPod
-from scheduler.core.search_lanes import SearchLanes
-from scheduler.core.settings import CoreSettings
+from scheduler.core.ground.inputs import WriteRejected
+from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.queue.queued_pod import Place, QueuedPod
+from scheduler.core.queue.search_lanes import SearchLanes
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.plan import Shape
 from scheduler.framework.status import Status

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from allocator import Features
-from scheduler.core.device_conflicts import Fate
-from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
-from scheduler.core.pod_writes import DROPPED
+from scheduler.core.binding.device_conflicts import Fate
+from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.writes.pod_writes import DROPPED
 from scheduler.framework.decisions import (
     BindPod,
     CreateClaim,

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.core.inputs import DisruptionBudgetObserved, PodSelectorObserved, StorageDeleted, StorageObserved
-from scheduler.core.newest_objects import UNCHANGED
+from scheduler.core.ground.inputs import DisruptionBudgetObserved, PodSelectorObserved, StorageDeleted, StorageObserved
+from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.recording import Entry, decode_entry, encode_entry
-from scheduler.core.storage_objects import STORAGE_KINDS, StorageObjects
-from scheduler.core.store import Store
+from scheduler.core.state.storage_objects import STORAGE_KINDS, StorageObjects
+from scheduler.core.state.store import Store
 from scheduler.model.keys import NodeName, ObjectKey
 from scheduler.model.pod_selectors import PodSelector
 from scheduler.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim, volume_claims

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from allocator import Features
-from scheduler.core.claim_overlay import ClaimOverlay
-from scheduler.core.newest_objects import UNCHANGED
-from scheduler.core.store import Store, claims_of
+from scheduler.core.ground.newest_objects import UNCHANGED
+from scheduler.core.state.claim_overlay import ClaimOverlay
+from scheduler.core.state.store import Store, claims_of
 from scheduler.framework.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.core.dry_run import without
+from scheduler.core.trying.dry_run import without
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.preemption import Trial
 from scheduler.model.keys import NodeName, PodKey

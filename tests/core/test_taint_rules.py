@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Inventory, Taint
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     RelistFinished,
     SliceDeleted,
     SliceObserved,
@@ -17,7 +17,7 @@ from scheduler.core.inputs import (
     TaintRuleObserved,
 )
 from scheduler.core.machine import KINDS
-from scheduler.core.tainted_slices import TaintedSlices
+from scheduler.core.state.tainted_slices import TaintedSlices
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
 from scheduler.plugins.dynamic_resources import DynamicResources
 from tests import builders

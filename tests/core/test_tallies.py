@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.queued_pod import Place
-from scheduler.core.tallies import Tallies
+from scheduler.core.queue.queued_pod import Place
+from scheduler.core.queue.tallies import Tallies
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.distribution import Distribution, exponential
 from scheduler.framework.status import Status

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core.change_log import ChangeLog
-from scheduler.core.timers import Timers
+from scheduler.core.ground.change_log import ChangeLog
+from scheduler.core.ground.timers import Timers
 
 
 def test_deadlines_fire_in_order_and_once():

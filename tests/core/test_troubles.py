@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from scheduler.core.inputs import PodDeleted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import PodDeleted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, ReadPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey, PodUid

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core import turns
-from scheduler.core.turns import Turns
+from scheduler.core.queue import turns
+from scheduler.core.queue.turns import Turns
 
 
 def test_a_namespace_that_comes_later_is_not_put_back_to_the_beginning():

@@ -11,8 +11,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
-from scheduler.core.taking_back import fence_of
+from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.writes.taking_back import fence_of
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey

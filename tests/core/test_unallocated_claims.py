@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.inputs import RelistFinished
+from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import KINDS
 from scheduler.framework.decisions import RecordEvent
 from scheduler.plugins.dynamic_resources import DynamicResources

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from scheduler.core.versions import Versions
+from scheduler.core.ground.versions import Versions
 
 
 @pytest.mark.parametrize(

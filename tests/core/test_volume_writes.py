@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite, ReserveResult
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, SelectNode
 from scheduler.framework.status import SUCCESS, Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, SelectNode
 from scheduler.model.keys import ObjectKey
 from scheduler.model.storage import SELECTED_NODE

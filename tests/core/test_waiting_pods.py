@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import Hint, PermitResult
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, WAIT

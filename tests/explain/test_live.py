@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from allocator import Features
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
-from scheduler.core.settings import CoreSettings
 from scheduler.framework.api import Profile
 from scheduler.framework.blame import LENGTH_MAX, cause_of, without_cause
 from scheduler.offline import Given, OfflineCluster

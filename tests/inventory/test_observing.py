@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli.main import INTERRUPTED
-from scheduler.core.inputs import PodDeleted, PodObserved, SliceDeleted
+from scheduler.core.ground.inputs import PodDeleted, PodObserved, SliceDeleted
 from scheduler.core.machine import Machine
 from scheduler.embedded import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import POD

@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from scheduler.core.inputs import Input, RelistFinished
+from scheduler.core.ground.inputs import Input, RelistFinished
 from scheduler.kube.credentials import Connection, Credentials
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

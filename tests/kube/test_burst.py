@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from scheduler import machine_turns
-from scheduler.core.inputs import PodObserved
+from scheduler.core.ground.inputs import PodObserved
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from allocator import Taint
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassDeleted,

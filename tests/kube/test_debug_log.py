@@ -6,7 +6,7 @@ import json
 import logging
 
 from scheduler.cli.run import JsonFormatter
-from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.debug_log import DebugLog, describe
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, RecordEvent, WriteClaimStatus, WriteId
 from scheduler.model.api_rules import FINALIZER

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from allocator import Allocation, DeviceResult
-from scheduler.core.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     BindPersistentVolume,

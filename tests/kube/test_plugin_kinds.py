@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     DisruptionBudgetDeleted,
     DisruptionBudgetObserved,
     PodSelectorDeleted,
@@ -17,7 +17,7 @@ from scheduler.core.inputs import (
     StorageObserved,
 )
 from scheduler.core.machine import KINDS
-from scheduler.core.storage_objects import STORAGE_KINDS
+from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.codec import Codec
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.requests import UndecodableError

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from scheduler.core.inputs import PodDeleted, PodObserved, RelistFinished, TaintRuleDeleted, TaintRuleObserved
+from scheduler.core.ground.inputs import PodDeleted, PodObserved, RelistFinished, TaintRuleDeleted, TaintRuleObserved
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.requests import ApiClient

@@ -8,7 +8,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.inputs import PodDeleted, PodObserved
+from scheduler.core.ground.inputs import PodDeleted, PodObserved
 from scheduler.kube.codec import Codec
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import Replacement

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from prometheus_client import CollectorRegistry
 
-from scheduler.core.queued_pod import Place
+from scheduler.core.queue.queued_pod import Place
 from scheduler.kube.metrics import OBSERVED, OBSERVED_DISTRIBUTIONS, Metrics
 from tests.controlplane.build import built_or_skip
 from tests.manifests.rendering import MANIFESTS, ROOT, named, objects, overlay_text

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from allocator import Features, decode_allocation, decode_claim_spec, decode_class, decode_slice
-from scheduler.core.claim_overlay import ClaimOverlay
-from scheduler.core.cluster_view import CoreView
-from scheduler.core.store import Store
+from scheduler.core.state.claim_overlay import ClaimOverlay
+from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.store import Store
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
 from scheduler.framework.held import Held

@@ -580,7 +580,7 @@ def test_filter_keeps_what_it_found_per_claim_for_score_and_changes_nothing_else
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The pools of each search that the allocator makes."""
-    module, made = importlib.import_module("allocator.allocate"), []
+    module, made = importlib.import_module("allocator.answers.allocate"), []
     search = module.Search
 
     def spy(problem, **more):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.node_images import NodeImages
+from scheduler.core.state.node_images import NodeImages
 from scheduler.model.images import asked_images, normalized_name
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import NodeImage

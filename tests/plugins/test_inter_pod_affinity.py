@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.inputs import NamespaceObserved
+from scheduler.core.ground.inputs import NamespaceObserved
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.model.objects import Affinity

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator.names import is_label_key
-from allocator.node_match import parse_int64
+from allocator.pools.node_match import parse_int64
+from allocator.values.names import is_label_key
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.node_selectors import (
     compile_preferred_terms,

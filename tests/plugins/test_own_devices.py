@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.inputs import SliceDeleted, SliceObserved
+from scheduler.core.ground.inputs import SliceDeleted, SliceObserved
 from scheduler.kube.codec import Codec
 from scheduler.model.keys import ClaimKey
 from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector

@@ -15,7 +15,7 @@ import pytest
 
 from allocator.placement import choice, ranks
 from allocator.placement.ranks import Strategy
-from scheduler.core.alike_nodes import AlikeNodes
+from scheduler.core.trying.alike_nodes import AlikeNodes
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory, empty_some
 from scheduler.plugins.dynamic_resources.plugin import DynamicResources

@@ -20,10 +20,10 @@ import orjson
 import pytest
 
 from allocator import Features
-from scheduler.core.inputs import Input, RelistFinished, StorageDeleted, StorageObserved, TimerFired
+from scheduler.core.ground.inputs import Input, RelistFinished, StorageDeleted, StorageObserved, TimerFired
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import KINDS, Machine
-from scheduler.core.queued_pod import Place, QueuedPod
-from scheduler.core.settings import CoreSettings
+from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Plugin, Profile
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Seen

@@ -15,7 +15,7 @@ from dataclasses import replace
 import msgspec
 
 from allocator import DeviceClass, ResourceSlice
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassObserved,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from allocator.meter import STEP
-from scheduler.core import gang_attempt, gang_cycles
-from scheduler.core.inputs import Input, TimerFired
+from allocator.values.meter import STEP
+from scheduler.core import gang_cycles
+from scheduler.core.ground.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
+from scheduler.core.trying import gang_attempt
 
 PIECE: Final = 80
 """What begins in the last step of a budget and is not divided. The largest here: to place a pod of a group (25

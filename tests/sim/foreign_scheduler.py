@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import msgspec
 
-from scheduler.core.inputs import ClaimDeleted, ClaimObserved, Input
+from scheduler.core.ground.inputs import ClaimDeleted, ClaimObserved, Input
 from scheduler.core.machine import Machine
-from scheduler.core.store import claims_of
+from scheduler.core.state.store import claims_of
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey
 from tests import builders

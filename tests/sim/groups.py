@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.core.inputs import Input
+from scheduler.core.ground.inputs import Input
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL, GangKey, gang_key
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core import change_log, gang_attempt, gang_cycles, gang_places, volume_overlay
+from scheduler.core import gang_cycles
+from scheduler.core.ground import change_log
+from scheduler.core.state import volume_overlay
+from scheduler.core.trying import gang_attempt, gang_places
 from scheduler.framework.status import SUCCESS
 from scheduler.model.gang import gang_key
 from scheduler.plugins import gang_scheduling

@@ -19,8 +19,8 @@ from msgspec import structs
 
 from allocator import Allocation
 from scheduler.core import gang_cycles
-from scheduler.core.gang_attempt import GangAttempt
-from scheduler.core.inputs import Input, TimerFired
+from scheduler.core.ground.inputs import Input, TimerFired
+from scheduler.core.trying.gang_attempt import GangAttempt
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.gang import gang_key
 from scheduler.model.keys import NodeName, PodGroupKey

@@ -16,37 +16,17 @@ from functools import partial
 import msgspec
 import pytest
 
-from scheduler.core import (
-    active_pods,
-    aftermath,
-    binding_cycle,
-    binding_waits,
-    claim_overlay,
-    claim_writes,
-    cluster_view,
-    device_conflicts,
-    dry_run_memory,
-    fair_places,
-    feasibility,
-    machine,
-    observation,
-    pod_conditions,
-    pod_removals,
-    pod_writes,
-    preemption_records,
-    preemption_recovery,
-    preemptions,
-    scheduling_queue,
-    store,
-    tainted_slices,
-    taking_back,
-    timers,
-    troubles,
-    versions,
-    withdrawals,
-)
-from scheduler.core.binding import Stage
-from scheduler.core.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core import machine, observation
+from scheduler.core.binding import aftermath, binding_cycle, binding_waits, device_conflicts, withdrawals
+from scheduler.core.binding.binding import Stage
+from scheduler.core.ground import fair_places, timers, versions
+from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.preempting import preemption_records, preemption_recovery, preemptions
+from scheduler.core.queue import active_pods, scheduling_queue
+from scheduler.core.reports import pod_conditions, troubles
+from scheduler.core.state import claim_overlay, cluster_view, store, tainted_slices
+from scheduler.core.trying import dry_run_memory, feasibility
+from scheduler.core.writes import claim_writes, pod_removals, pod_writes, taking_back
 from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, WriteClaimStatus
 from scheduler.framework.status import Status

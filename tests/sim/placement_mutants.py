@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.core import binding_cycle, volume_overlay, volume_writes
-from scheduler.core.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.binding import binding_cycle
+from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.state import volume_overlay
+from scheduler.core.writes import volume_writes
 from scheduler.framework.decisions import SelectNode
 from scheduler.framework.status import SUCCESS
 from scheduler.model.storage import SELECTED_NODE, PersistentVolumeClaim

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from scheduler.core.inputs import ClaimDeleted, ClaimObserved, Input, WriteRejected
-from scheduler.core.outbox import GONE
-from scheduler.core.preemption_records import Record
-from scheduler.core.store import claims_of
+from scheduler.core.ground.inputs import ClaimDeleted, ClaimObserved, Input, WriteRejected
+from scheduler.core.ground.outbox import GONE
+from scheduler.core.preempting.preemption_records import Record
+from scheduler.core.state.store import claims_of
 from scheduler.framework.decisions import (
     BindPod,
     Decision,

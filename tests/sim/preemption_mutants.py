@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.core import cluster_view, disruption_budgets, preemptions, running_gangs
+from scheduler.core.preempting import preemptions
+from scheduler.core.state import cluster_view, disruption_budgets, running_gangs
 from scheduler.plugins.default_preemption import parts
 from scheduler.plugins.dynamic_resources import pre_filter
 
@@ -38,7 +39,7 @@ def what_was_given_away_is_never_taken_again(patch):
 
 def who_may_share_again_is_not_told(patch):
     """Pods that had to leave a claim alone sleep on when nobody waits for it any more."""
-    patch.setattr("scheduler.core.aftermath.Aftermath.claim_may_be_shared", lambda self, key: None)
+    patch.setattr("scheduler.core.binding.aftermath.Aftermath.claim_may_be_shared", lambda self, key: None)
 
 
 def groups_are_single_pods(patch):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from scheduler.core.inputs import Input
+from scheduler.core.ground.inputs import Input
 from scheduler.core.machine import KINDS, Machine
 from scheduler.core.recording import Handle
 from scheduler.framework.decisions import Answered

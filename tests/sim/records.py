@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.inputs import (
+from scheduler.core.ground.inputs import (
     ClaimDeleted,
     ClaimObserved,
     ClassDeleted,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.core.claim_writes import ClaimWrites
+from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.blame import SEPARATOR
 from tests.sim.groups import GroupWorld
 from tests.sim.hostile_groups import HostileGroupWorld

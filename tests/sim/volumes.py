@@ -11,8 +11,8 @@ import random
 
 from msgspec.structs import replace
 
-from scheduler.core.inputs import StorageObserved
-from scheduler.core.store import claims_of
+from scheduler.core.ground.inputs import StorageObserved
+from scheduler.core.state.store import claims_of
 from scheduler.model.keys import ObjectKey
 from scheduler.model.storage import (
     BIND_COMPLETED,

@@ -33,11 +33,11 @@ import msgspec
 
 from allocator import Features
 from scheduler.core import machine as core_machine
-from scheduler.core.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import kinds_read
 from scheduler.core.recording import Recording
-from scheduler.core.settings import CoreSettings
-from scheduler.core.store import claims_of
+from scheduler.core.state.store import claims_of
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, RecordEvent
 from scheduler.model.api_rules import FINALIZER

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
-from allocator.explain import Explanation, RequestExplanation
-from allocator.model import Toleration
+from allocator.answers.explain import Explanation, RequestExplanation
+from allocator.values.model import Toleration
 from cel.quantity import Quantity
 from scheduler.framework.blame import Blame, Change, likeliest, pod_text, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView

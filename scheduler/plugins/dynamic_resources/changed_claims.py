@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from allocator.model import Request, RequestAlternative
+from allocator.values.model import Request, RequestAlternative
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Pod
 

@@ -4,7 +4,8 @@ Rules of this module
   1. A resource counts where the pod would take of it on this node, by the devices found for it there.
   2. What a node has of a class is what it could give: also devices that are shared with other nodes.
 
-Not here: the strategies (`plugins.scoring_strategies`), what there is and what is held (`allocator.class_usage`).
+Not here: the strategies (`plugins.scoring_strategies`); what exists and what is held
+(`allocator.answers.class_usage`).
 
 Source: none upstream; arguments are written as NodeResourcesFit's (docs/adr/0023-nodes-scored-by-devices.md).
 """

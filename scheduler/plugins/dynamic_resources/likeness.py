@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from allocator import AllocationError, NodePools, NodeView
-from allocator.model import Device
+from allocator.values.model import Device
 from scheduler.framework.cluster_view import ClusterView
 
 _NODES_MAX: Final = 65_536

@@ -24,8 +24,8 @@ from allocator.placement.choice import NO_ROOM, Choice, Chooser, Situation, allo
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import SCORE_MAX, Rank, Ranks, Strategy, is_absolute_rank
 from allocator.placement.workload import PodShape, Workload
-from allocator.problem import Problem
-from allocator.requests import Plan, Slot
+from allocator.requests.requests import Plan, Slot
+from allocator.search.problem import Problem
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status

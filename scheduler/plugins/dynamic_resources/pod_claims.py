@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from allocator import Allocation, Claim, NodeView, match_node_selector
-from allocator.node_match import named_nodes
+from allocator.pools.node_match import named_nodes
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from allocator.model import DeviceSelector
+from allocator.values.model import DeviceSelector
 from scheduler.framework.blame import Change
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle

@@ -14,7 +14,7 @@ from allocator.placement.choice import NO_ROOM, Chooser, Situation, allocate_pic
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import Ranks, Strategy
 from allocator.placement.workload import PodShape, Weighted
-from allocator.problem import Problem
+from allocator.search.problem import Problem
 from tests.allocator.build import case, claim, device, device_class, pool, request
 from tests.allocator.cases import claims_of, features_of, in_use_of, inventory_of, question_of, recorded
 from tests.allocator.rules import violations

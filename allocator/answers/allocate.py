@@ -1,0 +1,157 @@
+"""The entry point: claims, a node and what is in use, to devices."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from allocator.answers.explain import Explanation, count_removed, summarize
+from allocator.answers.paused_searches import PausedSearch
+from allocator.answers.question import Question
+from allocator.answers.remembered import is_plain, keep_answer, keep_picks, known_picks, last_answer
+from allocator.answers.result import build_allocations
+from allocator.pools.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
+from allocator.requests.requests import Picks
+from allocator.search.census import Census
+from allocator.search.problem import Problem
+from allocator.search.search import Search
+from allocator.search.search_state import ExhaustedError
+from allocator.values.features import ALL_SHORTCUTS, Shortcuts
+from allocator.values.meter import PausedError
+from allocator.values.model import AllocationError
+
+ASK_WORK: Final = 120
+SLOT_WORK: Final = 40
+"""Asking about a node at all, and so much for each slot, its masks of devices besides."""
+_EXPLAINED_STEPS: Final = 2_000
+"""Steps of the search that an explanation counts: enough to see what is in the way."""
+
+
+def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Outcome:
+    """Pick devices for all unallocated claims of one pod on one node.
+
+    Args:
+        shortcuts: For tests; answers do not depend on them.
+
+    Returns:
+        Allocated: one allocation per claim, same order; the caller must hold them before anything else allocates.
+        Unsatisfiable: the whole tree was searched.
+        BudgetExhausted: nothing is known.
+
+    Raises:
+        AllocationError: a selector failed, a class is missing, too many devices are asked for, …: the pod
+            fails, not the node. The text is upstream's.
+
+    Guarantees: equal arguments give equal outcomes, whatever PYTHONHASHSEED and whatever was asked before.
+    Worst case: exponential in the number of devices asked for.
+
+    Source: `Allocate` of structured/internal/incubating/allocator_incubating.go v0.36.3. Differences:
+    docs/adr/0003-allocator-oddities.md.
+    """
+    outcome = _allocate(question, shortcuts, pause_after=None)
+    assert not isinstance(outcome, Unfinished)
+    return outcome
+
+
+def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> Outcome | Unfinished:
+    """As `allocate`, but a call ends where the inventory's meter allows no more; asked again, it goes on there.
+
+    Gathering candidates goes on where it was, because what it finds is kept; a search does, because the search is.
+
+    Args:
+        pause_after: In addition, steps and refused picks of this call, > 0, whatever they take; one more move may
+            follow. None: as the meter says.
+    """
+    try:
+        return _allocate(question, ALL_SHORTCUTS, pause_after=pause_after or question.budget_steps + 1)
+    except PausedError:
+        return Unfinished(0)
+
+
+def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | None) -> Outcome | Unfinished:
+    claims, node, inventory = question.claims, question.node, question.inventory
+    meter = inventory.meter
+    pools = inventory.node_pools(node, question.features)
+    plan = inventory.plan([claim.spec for claim in claims], question.features)
+    meter.spent += ASK_WORK
+    state = pools.use_of(question.in_use).state
+    if shortcuts.last_answer:
+        last = last_answer(pools, plan, state, question)
+        if last is not None:
+            return last
+    is_supposed = question.in_use.is_supposed
+    paused = inventory.paused.take(plan, node.name, is_supposed=is_supposed) if pause_after is not None else None
+    if paused is not None and paused.pools is pools and paused.state == state:
+        search, spent_before = paused.search, paused.spent_before
+        search.problem.claims = claims
+    else:
+        spent_before = 0 if paused is None else paused.spent
+        budget = question.budget_steps - spent_before
+        if budget <= 0:
+            return BudgetExhausted(spent_before)
+        meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
+        problem = Problem(claims, plan, pools, question.in_use)
+        if shortcuts.known_picks and is_plain(problem):
+            known = known_picks(problem)
+            if known is not None and known.spent <= min(budget, pause_after or budget):
+                return _conclude(question, problem, known, state, shortcuts)
+        problem.look_ahead()
+        search = Search(problem, budget_steps=budget, shortcuts=shortcuts, meter=meter)
+    try:
+        found = search.run() if pause_after is None else search.run(search.spent + pause_after)
+    except ExhaustedError:
+        return BudgetExhausted(search.steps)
+    except AllocationError as error:
+        error.steps = search.steps
+        raise
+    if found is None:
+        is_kept = inventory.paused.keep(
+            PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
+        )
+        return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
+    answer = Picks(tuple(search.picks()) if found else None, search.steps, search.spent)
+    if shortcuts.known_picks and is_plain(search.problem):
+        keep_picks(search.problem, answer)
+    return _conclude(question, search.problem, answer, state, shortcuts)
+
+
+def _conclude(
+    question: Question, problem: Problem, answer: Picks, state: tuple[int, int], shortcuts: Shortcuts
+) -> Allocated | Unsatisfiable:
+    """Put what a search ended with into words."""
+    outcome: Allocated | Unsatisfiable
+    if answer.picks is None:
+        outcome = Unsatisfiable(answer.steps, problem.pools.has_invalid)
+    else:
+        allocations = build_allocations(problem, answer.picks, question.node.name, question.share_ids)
+        outcome = Allocated(allocations, answer.steps)
+    if shortcuts.last_answer:
+        keep_answer(problem.pools, problem.plan, state, question.node.name, outcome, spent=answer.spent)
+    return outcome
+
+
+def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:
+    """Count, per request, how many of a node's devices each stage removes.
+
+    Useful after `allocate` found nothing; with a solution the numbers describe the way to it. Slower than
+    `allocate`: every device is looked at one by one, and the search makes its first moves without shortcuts,
+    which would hide what refuses devices.
+
+    Args:
+        search_steps: Steps of the search that is counted, after the devices that are refused before anything is picked;
+            0: none, then nothing is `refused`.
+
+    Raises:
+        AllocationError: as `allocate`.
+    """
+    inventory, features = question.inventory, question.features
+    plan = inventory.plan([claim.spec for claim in question.claims], features)
+    problem = Problem(question.claims, plan, inventory.node_pools(question.node, features), question.in_use)
+    removed, refused = count_removed(problem), Census()
+    steps = min(question.budget_steps, search_steps)
+    if not steps:
+        return summarize(problem, question.node.name, removed, refused)
+    search = Search(problem, budget_steps=steps, shortcuts=Shortcuts.none(), meter=inventory.meter, census=refused)
+    with suppress(ExhaustedError):
+        search.run()
+    return summarize(problem, question.node.name, removed, refused)

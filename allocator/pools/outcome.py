@@ -1,0 +1,68 @@
+"""What a call of `allocate` can end in: three outcomes, never two, besides an `AllocationError`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from allocator.values.model import Allocation
+
+INVALID_POOLS = "invalid resource pools were encountered"
+"""Upstream's text for a node where nothing fits and a pool is broken."""
+
+
+class Allocated(Struct, frozen=True):
+    """Devices were found: one allocation per claim, in the order of the claims.
+
+    The caller must hold them before anything else may allocate.
+    """
+
+    allocations: tuple[Allocation, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    """No combination of the devices of this node serves the claims: the whole tree was searched.
+
+    `invalid_pools`: a broken pool was left out. Upstream answers with an error for the node then (`INVALID_POOLS`).
+    """
+
+    steps: int
+    invalid_pools: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetExhausted:
+    """The search ended before an answer: nothing is known, and "does not fit" must not be concluded."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """`allocate_in_parts` has not come to an outcome yet: ask again with the same arguments."""
+
+    steps: int
+
+
+Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
+
+
+class LastAnswer(NamedTuple):
+    """What was found for one plan in one state of the ledger; see `remembered`.
+
+    Attributes:
+        plan: Its serial: pools would keep plans that nobody uses any more.
+        spent: How much of the budget it took.
+        node_name: The node that allocations name, None when none does; `has_shares` when some have share ids.
+    """
+
+    plan: int
+    state: tuple[int, int]
+    spent: int
+    node_name: str | None
+    has_shares: bool
+    outcome: Allocated | Unsatisfiable

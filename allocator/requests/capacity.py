@@ -1,0 +1,156 @@
+"""Consumable capacity: what a share of a device consumes, and whether it is allowed.
+
+All amounts are compared exactly, in units of 10^-9. Upstream changes quantities like 2.5Gi in place while
+adding up; nothing here is ever changed.
+
+Source: structured/internal/incubating/consumable_capacity.go v0.36.3, and v0.37.2 for `has_137_semantics`.
+Differs on purpose: `default` is recognised by value, not by Go's representation (no valid object can tell);
+a step that is not positive rejects the device instead of dividing by zero; amounts beyond int64 stay exact
+(upstream reads 10E as 0, so such a request took nothing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from allocator.values.model import DeviceCapacity, RequestPolicy, ValidRange
+from cel.quantity import Quantity
+
+_INT64_MAX: Final = 2**63 - 1
+_NANO_PER_MILLI: Final = 10**6
+_NOT_REPRESENTABLE: Final = "capacity request cannot be represented in the device's range arithmetic"
+
+
+class CapacityError(ValueError):
+    """1.37: a request that no device could serve in its arithmetic; aborts the whole pod."""
+
+
+class Consumption(NamedTuple):
+    """What one share takes: (name, amount) sorted by name, and the same as (name, amount, capacity) in 10^-9."""
+
+    amounts: tuple[tuple[str, Quantity], ...]
+    nanos: tuple[tuple[str, int, int], ...]
+
+    def fits(self, *used: Mapping[str, int]) -> bool:
+        """Whether it fits besides what is used (capacity name -> 10^-9), summed over the arguments."""
+        for name, amount, value in self.nanos:
+            total = amount
+            for amounts in used:
+                total += amounts.get(name, 0)
+            if total > value:
+                return False
+        return True
+
+
+NOTHING: Final = Consumption((), ())
+
+
+def consume(
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, has_137_semantics: bool
+) -> Consumption | None:
+    """What a request consumes of a device that nobody shares yet.
+
+    Returns:
+        None when the device cannot serve the request: a requested capacity is not defined, a request
+        policy forbids the amount, or it exceeds the capacity.
+
+    Raises:
+        CapacityError: only in 1.37.
+    """
+    if not capacity:
+        return None if requests else NOTHING
+    if any(name not in capacity for name in requests):
+        return None
+    amounts = []
+    for name in sorted(capacity):
+        amount = _amount(requests.get(name), capacity[name], name, has_137_semantics)
+        amounts.append((name, amount))
+    nanos = tuple((name, amount.nano, capacity[name].value.nano) for name, amount in amounts)
+    if any(nano > value for _, nano, value in nanos):
+        return None
+    if any(_violates(amount, capacity[name].policy, has_137_semantics) for name, amount in amounts):
+        return None
+    return Consumption(tuple(amounts), nanos)
+
+
+def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, has_137_semantics: bool) -> Quantity:
+    policy = capacity.policy
+    if requested is None:
+        amount = policy.default if policy is not None and policy.default is not None else capacity.value
+    elif policy is None:
+        amount = requested
+    elif policy.valid_range is not None and policy.valid_range.min is not None:
+        try:
+            amount = _round_up_to_range(requested, policy.valid_range.min, policy.valid_range, has_137_semantics)
+        except CapacityError as error:
+            raise CapacityError(f'capacity "{name}": {error}') from None
+    else:
+        amount = next((value for value in policy.valid_values if requested <= value), requested)
+    if has_137_semantics and amount.nano < 0:
+        raise CapacityError(f'capacity "{name}": capacity value is negative')
+    return amount
+
+
+def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, has_137_semantics: bool) -> Quantity:
+    if requested < minimum:
+        return minimum
+    if valid.step is None:
+        return requested
+    if has_137_semantics and _is_milli(valid):
+        step, base = valid.step.nano // _NANO_PER_MILLI, minimum.nano // _NANO_PER_MILLI
+        milli, rest = divmod(requested.nano, _NANO_PER_MILLI)
+        if rest or milli > _INT64_MAX:
+            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} is not a representable milli value")
+        rounded = base + -(-(milli - base) // step) * step
+        if rounded > _INT64_MAX:
+            raise CapacityError(
+                f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes the milli-value range"
+            )
+        if rounded % 1000 == 0:
+            return Quantity.from_int(rounded // 1000, valid.step.format)
+        return Quantity(rounded, -3, False, valid.step.format)
+    # Integer arithmetic: everything is rounded up to whole units first, so 500m counts as 1.
+    if has_137_semantics and requested.nano > _INT64_MAX * 10**9:
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
+    step, base, wanted = _units(valid.step), _units(minimum), _units(requested)
+    if step <= 0:
+        return requested
+    rounded = base + -(-(wanted - base) // step) * step
+    if has_137_semantics and rounded > _INT64_MAX:
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes MaxInt64")
+    return Quantity.from_int(rounded, valid.step.format if has_137_semantics else "BinarySI")
+
+
+def _is_milli(valid: ValidRange) -> bool:
+    """Whether all of min, max and step are whole milli units within int64, and the step is at least one."""
+    return (
+        all(
+            bound is None or (bound.nano % _NANO_PER_MILLI == 0 and abs(bound.nano) <= _INT64_MAX * _NANO_PER_MILLI)
+            for bound in valid
+        )
+        and valid.step is not None
+        and valid.step.nano >= _NANO_PER_MILLI
+    )
+
+
+def _violates(amount: Quantity, policy: RequestPolicy | None, has_137_semantics: bool) -> bool:
+    if policy is None or (policy.default is not None and amount == policy.default):
+        return False
+    valid = policy.valid_range
+    if valid is None:
+        return bool(policy.valid_values) and amount not in policy.valid_values
+    if valid.max is not None and amount > valid.max:
+        return True
+    if valid.step is None:
+        return False
+    minimum = valid.min or Quantity.from_int(0)
+    if has_137_semantics and _is_milli(valid):
+        return amount.nano % _NANO_PER_MILLI != 0 or (amount.nano - minimum.nano) % valid.step.nano != 0
+    step = _units(valid.step)
+    return step <= 0 or (_units(amount) - _units(minimum)) % step != 0
+
+
+def _units(quantity: Quantity) -> int:
+    """Rounded up to whole units."""
+    return -(-quantity.nano // 10**9)

@@ -1,0 +1,429 @@
+"""Claims and classes to a plan: what must be picked, in which order, and what is wrong before any search.
+
+A plan depends on the specs of the claims, the classes they name and the features; not on claim names,
+nodes or devices. It is made once and used for thousands of nodes.
+
+Source: `Allocate` (checks before the search) and `validateDeviceRequest` of
+structured/internal/incubating/allocator_incubating.go v0.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, NamedTuple, TypeAlias
+
+from allocator.requests.capacity import Consumption, consume
+from allocator.requests.selectors import Matcher
+from allocator.requests.slot_records import SlotKey, SlotRecord, Total
+from allocator.values.features import Features
+from allocator.values.meter import Meter
+from allocator.values.model import (
+    RESULTS_MAX,
+    AllocationConfig,
+    AllocationError,
+    Claim,
+    ClaimSpec,
+    Constraint,
+    DeviceCapacity,
+    DeviceClass,
+    Request,
+    RequestAlternative,
+    Toleration,
+)
+from cel.quantity import Quantity
+
+_SERIALS: Final = count()
+_CONSUMPTION_MAX: Final = 1_024
+
+
+class Slot:
+    """One way to serve one request: an exact request, or one entry of a firstAvailable list.
+
+    Attributes:
+        claim: Index of the claim.
+        request: Index of the request among all requests of all claims.
+        label: `req` or `req/sub`, as in results; `name` is the bare name errors use; `base` the request's.
+        details: What is asked for; `device_class` the class it names.
+        is_all: Whether all matching devices are wanted; else `count` of them.
+        constraints: Indices of the claim's constraints that count devices of this slot.
+        key: Equal for slots that accept the same devices; for caches. `record` counts what is in them.
+    """
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        claim: int,
+        request: int,
+        base: str,
+        details: RequestAlternative,
+        is_sub: bool,
+        device_class: DeviceClass,
+        matcher: Matcher,
+        constraints: tuple[int, ...],
+        features: Features,
+        record: SlotRecord,
+    ) -> None:
+        self.index: Final = index
+        self.claim: Final = claim
+        self.request: Final = request
+        self.base: Final = base
+        self.name: Final = details.name
+        self.label: Final = f"{base}/{details.name}" if is_sub else details.name
+        self.details: Final = details
+        self.device_class: Final = device_class
+        self.is_all: Final = details.allocation_mode == "All"
+        self.count: Final = details.count
+        self.is_admin: Final = bool(details.admin_access) and not is_sub
+        self.matcher: Final = matcher
+        self.features: Final = features
+        self.constraints: Final = constraints
+        self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
+        self.record: Final = record
+        self.key: Final = record.key
+        self._consumption: Final[dict[int, tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
+
+    def consumption_of(self, capacity: Mapping[str, DeviceCapacity]) -> Consumption | None:
+        """As `consume`; worked out once for devices whose capacities are one object. Raises CapacityError."""
+        known = self._consumption.get(id(capacity))
+        if known is not None and known[0] is capacity:
+            return known[1]
+        found = consume(self.capacity, capacity, has_137_semantics=self.features.has_137_semantics)
+        if len(self._consumption) >= _CONSUMPTION_MAX:
+            self._consumption.clear()
+        self._consumption[id(capacity)] = capacity, found
+        return found
+
+    def __repr__(self) -> str:
+        return f"Slot({self.claim}:{self.label})"
+
+
+@dataclass(frozen=True, eq=False)
+class RequestPlan:
+    """The slots of one request, in the order they are tried."""
+
+    index: int
+    claim: int
+    name: str
+    is_list: bool
+    slots: tuple[Slot, ...]
+
+
+Check: TypeAlias = str | Slot | None
+"""A step of the checks before the search: a text to fail with, an All slot whose devices must be listed, or
+(None) the number of devices of the requests so far."""
+
+
+class ClaimPlan:
+    """A claim's requests and constraints.
+
+    Attributes:
+        checks: Done in order before the search; a text raises AllocationError("claim NAME" + text).
+        has_config: Whether the claim or a class brings any configuration.
+        configs: The allocation's configuration by the slots that serve the requests; kept by `result`.
+    """
+
+    def __init__(
+        self, index: int, spec: ClaimSpec, requests: tuple[RequestPlan, ...], checks: tuple[Check, ...]
+    ) -> None:
+        self.index: Final = index
+        self.spec: Final = spec
+        self.requests: Final = requests
+        self.checks: Final = checks
+        self.constraints: Final[tuple[Constraint, ...]] = spec.constraints
+        self.has_config: Final = bool(spec.config) or any(
+            slot.device_class.config for request in requests for slot in request.slots
+        )
+        self.configs: Final[dict[tuple[Slot, ...], tuple[AllocationConfig, ...]]] = {}
+
+
+class Picks(NamedTuple):
+    """What a search ended with: picks in order (None: there is no solution), its steps, and the budget it spent."""
+
+    picks: tuple[tuple[Slot, int], ...] | None
+    steps: int
+    spent: int
+
+
+class Plan:
+    """Everything that can be known about claims without looking at devices.
+
+    Attributes:
+        serial: Its own, and never another plan's.
+        records: Of its slots, each once.
+        is_exact: No slot wants all devices and nothing is wrong: `claims[].checks` are empty.
+        is_unconstrained: In addition no slot is under a constraint.
+        picks: What searches ended with, by the candidates of the slots; kept by `remembered`.
+    """
+
+    def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
+        self.serial: Final = next(_SERIALS)
+        self.claims: Final = claims
+        self.features: Final = features
+        self.requests: Final = tuple(request for claim in claims for request in claim.requests)
+        self.slots: Final = tuple(slot for request in self.requests for slot in request.slots)
+        self.records: Final = tuple({slot.key: slot.record for slot in self.slots}.values())
+        self.is_exact: Final = not any(claim.checks for claim in claims)
+        self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
+        self.picks: Final[dict[tuple[int, ...], Picks]] = {}
+
+
+class SlotMeaning(NamedTuple):
+    """What slots that accept the same devices have in common."""
+
+    matcher: Matcher
+    tolerations: tuple[Toleration, ...]
+    capacity_requests: tuple[tuple[str, str], ...]
+    features: Features
+
+
+class Draft:
+    """What a plan that is not finished has made, which nobody else may use; counted among the users."""
+
+    def __init__(self) -> None:
+        self.matchers: Final[dict[Matcher, None]] = {}
+        self.records: Final[dict[SlotRecord, None]] = {}
+
+
+class Planner:
+    """Makes plans; remembers compiled selectors by what they say, and slot keys by what they mean."""
+
+    def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
+        self._classes: Final = classes
+        self._meter: Final = meter
+        self.total: Final = Total()
+        self._matchers: Final[dict[object, Matcher]] = {}
+        self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
+        self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
+        self._serial = count()
+        self._draft = Draft()
+
+    def discount_masks(self, keys: Iterable[SlotKey]) -> None:
+        """Masks that were kept with a pool for these slots are gone."""
+        for key in keys:
+            if key in self._by_key:
+                self._by_key[key][1].discount_mask()
+
+    def discount_candidates(self, keys: Iterable[SlotKey]) -> None:
+        """Candidates that were kept with a node's pools for these slots are gone."""
+        for key in keys:
+            if key in self._by_key:
+                self._by_key[key][1].discount_candidates()
+
+    def discount_all_candidates(self) -> None:
+        """What was kept with all nodes' pools is gone."""
+        for _, record in self._by_key.values():
+            record.discount_candidates(all_of_them=True)
+
+    def is_used(self, key: SlotKey) -> bool:
+        """Whether a plan or a draft has such slots."""
+        return self._by_key[key][1].users > 0
+
+    def entries_of(self, key: SlotKey) -> int:
+        """What is kept for such slots, with their part of the answers that slots share."""
+        (matcher, *_), record = self._by_key[key]
+        return record.entries + matcher.size // matcher.users
+
+    def forget_slots(self, key: SlotKey) -> None:
+        """Slots with this key are gone, and their matcher if it has no others."""
+        meaning, record = self._by_key.pop(key)
+        record.discount_all()
+        del self._records[meaning]
+        self._let_go(meaning.matcher)
+
+    def _let_go(self, matcher: Matcher) -> None:
+        matcher.users -= 1
+        if not matcher.users and self._matchers.get(matcher.meaning) is matcher:
+            del self._matchers[matcher.meaning]
+            self.total.entries -= matcher.size
+
+    def discard(self, draft: Draft) -> list[SlotKey]:
+        """The plan is finished, or nobody wants it any more. Returns the slots that no plan has."""
+        for matcher in draft.matchers:
+            self._let_go(matcher)
+        for record in draft.records:
+            record.users -= 1
+        return [record.key for record in draft.records if not record.users]
+
+    def plan(self, specs: Sequence[ClaimSpec], features: Features, draft: Draft) -> Plan:
+        """The plan for claims with these specs, in this order; `draft` is that of an earlier attempt, or a new one.
+
+        Raises:
+            PausedError: compiling their selectors takes longer than is allowed now.
+        """
+        self._draft = draft
+        claims: list[ClaimPlan] = []
+        slots = requests = 0
+        for index, spec in enumerate(specs):
+            claim = _ClaimPlanner(self, index, spec, features, slots=slots, requests=requests).run()
+            claims.append(claim)
+            requests += len(claim.requests)
+            slots += sum(len(request.slots) for request in claim.requests)
+        return Plan(tuple(claims), features)
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        return self._classes.get(name)
+
+    def matcher(self, device_class: DeviceClass, details: RequestAlternative, features: Features) -> Matcher:
+        key = (device_class.selectors, details.selectors, features)
+        matcher = self._matchers.get(key)
+        if matcher is None:
+            matcher = Matcher(
+                device_class.selectors, details.selectors, features, meter=self._meter, total=self.total, meaning=key
+            )
+            self._matchers[key] = matcher
+        if matcher not in self._draft.matchers:
+            self._draft.matchers[matcher] = None
+            matcher.users += 1
+        if not matcher.is_ready:
+            matcher.prepare()
+        return matcher
+
+    def record(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotRecord:
+        amounts = tuple((name, str(amount)) for name, amount in details.capacity_requests or ())
+        meaning = SlotMeaning(matcher, details.tolerations, amounts, features)
+        record = self._records.get(meaning)
+        if record is None:
+            record = self._records[meaning] = SlotRecord(next(self._serial), self.total)
+            self._by_key[record.key] = meaning, record
+            matcher.users += 1
+        if record not in self._draft.records:
+            self._draft.records[record] = None
+            record.users += 1
+        return record
+
+
+class _ClaimPlanner:
+    """One claim. Stops at the first problem: what would be checked later cannot matter any more."""
+
+    def __init__(
+        self, planner: Planner, claim: int, spec: ClaimSpec, features: Features, *, slots: int, requests: int
+    ) -> None:
+        self._planner = planner
+        self._claim = claim
+        self._spec = spec
+        self._features = features
+        self._next_slot = slots
+        self._next_request = requests
+        self._checks: list[Check] = []
+        self._plans: list[RequestPlan] = []
+
+    def run(self) -> ClaimPlan:
+        for request in self._spec.requests:
+            problem = self._request(request) or (self._count_problem() if self._features.has_137_semantics else "")
+            if problem:
+                self._checks.append(problem)
+                break
+        else:
+            problem = self._count_problem() or self._constraint_problem()
+            if problem:
+                self._checks.append(problem)
+        return ClaimPlan(self._claim, self._spec, tuple(self._plans), tuple(self._checks))
+
+    def _request(self, request: Request) -> str:
+        features = self._features
+        subs = request.first_available
+        if subs and not features.prioritized_list:
+            return f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        if not features.consumable_capacity and not features.is_stable_variant:
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            if request.exactly is not None and request.exactly.capacity_requests is not None:
+                return f", request {request.name}: {disabled}"
+            for sub in subs:
+                if sub.capacity_requests is not None:
+                    return f", subrequest {sub.name}: {disabled}"
+        if not request.alternatives:
+            return f", request {request.name}: missing device class name (unsupported request type?)"
+        slots: list[Slot] = []
+        problem = ""
+        for details in request.alternatives:
+            problem = self._alternative_problem(details, is_sub=bool(subs))
+            device_class = self._planner.device_class(details.device_class_name)
+            if problem or device_class is None:
+                break
+            matcher = self._planner.matcher(device_class, details, features)
+            slot = Slot(
+                index=self._next_slot + len(slots),
+                claim=self._claim,
+                request=self._next_request,
+                base=request.name,
+                details=details,
+                is_sub=bool(subs),
+                device_class=device_class,
+                matcher=matcher,
+                constraints=self._scope(request.name, details.name if subs else ""),
+                features=features,
+                record=self._planner.record(matcher, details, features),
+            )
+            slots.append(slot)
+            if slot.is_all:
+                self._checks.append(slot)
+            elif details.allocation_mode != "ExactCount":
+                problem = f", request {details.name}: unsupported count mode {details.allocation_mode}"
+                break
+        self._plans.append(RequestPlan(self._next_request, self._claim, request.name, bool(subs), tuple(slots)))
+        self._next_request += 1
+        self._next_slot += len(slots)
+        return problem
+
+    def _alternative_problem(self, details: RequestAlternative, *, is_sub: bool) -> str:
+        prefix = f", request {details.name}"
+        if self._features.has_137_semantics and details.has_derived_attributes:
+            return f"{prefix}: cannot handle request with derived attributes, the feature is disabled"
+        for index, selector in enumerate(details.selectors):
+            if selector.expression is None:
+                return f"{prefix}, selector #{index}: CEL expression empty (unsupported selector type?)"
+        if not self._features.admin_access and details.admin_access is not None and not is_sub:
+            return f"{prefix}: admin access is requested, but the feature is disabled"
+        name = details.device_class_name
+        if not name:
+            return f"{prefix}: missing device class name (unsupported request type?)"
+        if self._planner.device_class(name) is None:
+            return f'{prefix}: could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
+        return ""
+
+    def _scope(self, request: str, sub: str) -> tuple[int, ...]:
+        names = {request, f"{request}/{sub}"} if sub else {request}
+        return tuple(
+            index
+            for index, constraint in enumerate(self._spec.constraints)
+            if not constraint.requests or names.intersection(constraint.requests)
+        )
+
+    def _count_problem(self) -> str:
+        """How many devices an All slot wants is known when its devices are listed, so the check waits for that."""
+        if self._checks:
+            self._checks.append(None)
+            return ""
+        counts = [(request.name, [slot.count for slot in request.slots]) for request in self._plans]
+        return count_problem(counts, self._features)
+
+    def _constraint_problem(self) -> str:
+        for index, constraint in enumerate(self._spec.constraints):
+            has_distinct = constraint.distinct_attribute is not None and not self._features.is_stable_variant
+            if constraint.match_attribute is None and not has_distinct:
+                return f", constraint #{index}: empty constraint (unsupported constraint type?)"
+        return ""
+
+
+def count_problem(counts: Sequence[tuple[str, Sequence[int]]], features: Features) -> str:
+    """What is wrong with the number of devices: (request name, devices per alternative) of one claim."""
+    total = 0
+    for name, alternatives in counts:
+        least = min(alternatives)
+        if features.has_137_semantics and least > RESULTS_MAX - total:
+            return (
+                f", request {name}: adding {least} devices exceeds the claim limit of {RESULTS_MAX}, "
+                f"with {total} already accounted for"
+            )
+        total += least
+    if total > RESULTS_MAX:
+        return f": number of requested devices {total} exceeds the claim limit of {RESULTS_MAX}"
+    return ""
+
+
+def claim_error(claim: Claim, problem: str) -> AllocationError:
+    """The error for a problem text of a plan."""
+    return AllocationError(f"claim {claim}{problem}")

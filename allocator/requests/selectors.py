@@ -1,0 +1,351 @@
+"""CEL selectors of a request, answered once per distinct reading.
+
+A compiled selector knows which attributes and capacities it reads. Devices of one driver that agree on
+those get the same answer, so 4,000 devices of four models are four evaluations.
+
+Compiling and evaluating selectors is most of the work for a claim: both are counted, and pause between two (`meter`).
+
+Failures are values here, not exceptions: whether a failure matters is decided by whether the search
+reaches the device (upstream evaluates lazily, and an error aborts the whole pod).
+
+Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.go v0.36.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+from allocator.requests.slot_records import ENTRY_WORDS, Total
+from allocator.values.features import Features
+from allocator.values.meter import Meter, PausedError
+from allocator.values.model import Attribute, Device, DeviceCapacity, DeviceSelector
+from cel import (
+    ANSWER_WORK_MAX,
+    CompileError,
+    DeviceView,
+    Environment,
+    EvaluationError,
+    EvaluationFailure,
+    Selector,
+    UnsupportedAttribute,
+    answer_with_work,
+    compile_in_stages,
+    compile_selector,
+    decode_attribute,
+    device_view,
+    partial_view,
+    stage_work,
+)
+from cel.checker import environments
+
+T = TypeVar("T")
+_Names: TypeAlias = tuple[tuple[str, str], ...]  # of domain and name
+_Read: TypeAlias = tuple[list[Attribute | None], list[DeviceCapacity | None]]  # in the order of the names
+
+_ANSWERS_MAX: Final = 100_000
+_CHEAP_ANSWERS_MAX: Final = 4_096
+"""The limit where evaluating is not much slower than looking up: selectors that read what each device has for itself
+(a uuid) fill the table with answers that are never asked for again."""
+_PLAIN_KINDS: Final = frozenset({"bool", "int", "string"})
+VIEW_WORK: Final = 60
+VIEW_NAME_WORK: Final = 15
+"""Showing a device to expressions, and so much for each attribute and capacity."""
+_HINT: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+    "optional fields"
+)
+
+
+class Failure(NamedTuple):
+    """A selector that cannot be answered for a device: of the class or of the claim, which one, why."""
+
+    is_class: bool
+    number: int
+    what: str
+    text: str
+    names_device: bool = False
+
+    def message(self, class_name: str, claim: object, device: object) -> str:
+        """Upstream's text; 1.37 names the device when a selector fails on it."""
+        owner = f"class {class_name}" if self.is_class else f"claim {claim}"
+        where = f" on device {device}" if self.names_device else ""
+        return f"{owner}: selector #{self.number}{where}: {self.what}: {self.text}"
+
+
+class Mismatch(NamedTuple):
+    """The first selector that said no."""
+
+    is_class: bool
+    number: int
+
+
+MATCH: Final = None
+Answer = Failure | Mismatch | None
+"""None when all selectors match."""
+
+
+class _Compiled:
+    """One selector: where it is, what it compiled to, and what an evaluation has to be expected to take."""
+
+    def __init__(self, is_class: bool, number: int, selector: Selector | CompileError) -> None:
+        self.is_class: Final = is_class
+        self.number: Final = number
+        self.selector: Final = selector
+        # What is not generated may take anything, until it is known better.
+        is_cheap = isinstance(selector, CompileError) or selector.is_generated
+        self.expected = 0 if is_cheap else ANSWER_WORK_MAX
+        self.entries = 0
+        """What its patterns keep; counted after each evaluation."""
+
+
+class _Readings:
+    """What devices show to selectors that read the same: equal readings are one object while such a matcher is there.
+
+    Thousands of selectors that each compare the uuid have as many answers for each device, and all under its uuid.
+    """
+
+    __slots__ = ("__weakref__", "_known")
+
+    def __init__(self) -> None:
+        self._known: Final[dict[object, object]] = {}
+
+    def one(self, reading: object) -> object:
+        if len(self._known) >= _ANSWERS_MAX:
+            self._known.clear()
+        return self._known.setdefault(reading, reading)
+
+
+_READINGS: Final[WeakValueDictionary[object, _Readings]] = WeakValueDictionary()
+
+
+class Matcher:
+    """All selectors of a request: the class's first, then its own; every one must match.
+
+    Ask it only when it is ready: once `prepare` has returned.
+    """
+
+    def __init__(
+        self,
+        class_selectors: Sequence[DeviceSelector],
+        selectors: Sequence[DeviceSelector],
+        features: Features,
+        *,
+        meter: Meter,
+        total: Total,
+        meaning: object,
+    ) -> None:
+        self._total: Final = total
+        self.meaning: Final = meaning
+        self.users = 0
+        self._features: Final = features
+        self.meter: Final = meter
+        self._texts: Final = [
+            (is_class, index, selector.expression or "")
+            for is_class, group in ((True, class_selectors), (False, selectors))
+            for index, selector in enumerate(group)
+        ]
+        self._compiled: Final[list[_Compiled]] = []
+        self._compilation: Generator[None, None, Selector] | None = None
+        self._answers: Final[dict[object, Answer]] = {}
+        # How many selectors the device that is being decided has passed.
+        self._passed: tuple[Device, int] | None = None
+        self._reads: tuple[_Names, _Names] | None = None
+        self._readings = _Readings()
+        self._is_costly = False
+        self.is_trivial: Final = not self._texts
+        self.is_ready = self.is_trivial
+
+    @property
+    def size(self) -> int:
+        """Entries: answers, and what patterns remember."""
+        return len(self._answers) + sum(one.entries for one in self._compiled)
+
+    def prepare(self) -> None:
+        """Compile the selectors, those that are not compiled yet.
+
+        Raises:
+            PausedError: to be called again.
+        """
+        if self.is_ready:
+            return
+        while len(self._compiled) < len(self._texts):
+            is_class, index, expression = self._texts[len(self._compiled)]
+            self._compiled.append(_Compiled(is_class, index, self._compile(expression)))
+        attributes: set[tuple[str, str]] = set()
+        capacities: set[tuple[str, str]] = set()
+        reads_all = False
+        for one in self._compiled:
+            if isinstance(one.selector, CompileError):
+                continue
+            reads = one.selector.reads
+            if reads.attributes is None or reads.capacities is None:
+                reads_all = True
+            else:
+                attributes |= reads.attributes
+                capacities |= reads.capacities
+        self._is_costly = any(one.expected for one in self._compiled)
+        self._reads = None if reads_all else (tuple(sorted(attributes)), tuple(sorted(capacities)))
+        if self._reads is not None:
+            self._readings = _READINGS.setdefault(self._reads, self._readings)
+        self.is_ready = True
+
+    def _compile(self, expression: str) -> Selector | CompileError:
+        work = stage_work(expression)
+        try:
+            while True:
+                self.meter.check(work)
+                if self._compilation is None:
+                    self._compilation = compile_in_stages(expression, _environment(self._features))
+                self.meter.spent += work
+                self.meter.is_fresh = False
+                next(self._compilation)
+        except StopIteration as end:
+            self._compilation = None
+            selector: Selector = end.value
+            assert selector.reads is not None  # worked out here, while compiling is paid for
+            return selector
+        except CompileError as error:
+            self._compilation = None
+            return error.with_traceback(None)
+
+    def answer(self, device: Device) -> Answer:
+        """Whether the device matches; the same object for devices that look the same to these selectors.
+
+        Raises:
+            PausedError: not known, and not to be found out now.
+        """
+        if self.is_trivial:
+            return MATCH
+        read: _Read | None = None
+        key: object = device
+        if self._reads is not None:
+            driver = device.id.driver
+            names, amounts = self._reads
+            attributes = [_read(device.attributes, domain, name, driver) for domain, name in names]
+            capacity = [_read(device.capacity, domain, name, driver) for domain, name in amounts]
+            problem = None
+            if device.has_odd_attributes:
+                problem = _view(device, self._features).problem
+            else:
+                read = attributes, capacity
+            # Equal amounts are not one value to `isInteger`, and what a share may take no expression sees.
+            amounts_read = [one and one.value.representation for one in capacity]
+            key = (driver, device.allow_multiple_allocations, problem, *attributes, *amounts_read)
+        try:
+            return self._answers[key]
+        except KeyError:
+            answer = self._evaluate(device, read)
+            if len(self._answers) >= (_ANSWERS_MAX if self._is_costly else _CHEAP_ANSWERS_MAX):
+                self._total.entries -= len(self._answers)
+                self._answers.clear()
+            self._total.entries += 1
+            self._answers[self._readings.one(key)] = answer
+            return answer
+
+    def _partial_view(self, device: Device, read: _Read) -> DeviceView:
+        """The device with what the expressions read alone: making the whole view is most of a short evaluation."""
+        assert self._reads is not None
+        (names, amounts), (attributes, capacity) = self._reads, read
+        return partial_view(
+            device.id.driver,
+            [(*name, _value(one, False)) for name, one in zip(names, attributes, strict=True) if one is not None],
+            [(*name, one.value) for name, one in zip(amounts, capacity, strict=True) if one is not None],
+            device.allow_multiple_allocations,
+        )
+
+    def _evaluate(self, device: Device, read: _Read | None = None) -> Answer:
+        meter = self.meter
+        view: DeviceView | None = None
+        first = 0
+        if self._passed is not None:
+            if self._passed[0] is device:
+                first = self._passed[1]
+            self._passed = None
+        for index in range(first, len(self._compiled)):
+            one = self._compiled[index]
+            if isinstance(one.selector, CompileError):
+                return Failure(one.is_class, one.number, "CEL compile error", str(one.selector))
+            try:
+                meter.check(one.expected)
+            except PausedError:
+                self._passed = device, index
+                raise
+            if view is None:
+                view = self._partial_view(device, read) if read is not None else _view(device, self._features)
+                shown = read if read is not None else (device.attributes, device.capacity)
+                meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(shown[0]) + len(shown[1]))
+            answer, work = answer_with_work(one.selector, view)
+            meter.spent += work
+            meter.is_fresh = False
+            one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
+            kept = one.selector.kept // ENTRY_WORDS
+            self._total.entries += kept - one.entries
+            one.entries = kept
+            if answer is False:
+                return Mismatch(one.is_class, one.number)
+            if answer is not True:
+                return Failure(
+                    one.is_class, one.number, "CEL runtime error", self._text(answer), self._features.has_137_semantics
+                )
+        return MATCH
+
+    def _text(self, error: EvaluationError) -> str:
+        text = str(error)
+        return text + _HINT if self._features.has_137_semantics and "no such key:" in text else text
+
+
+def first_failure(
+    expression: str, devices: Iterable[Device], features: Features
+) -> tuple[Device, EvaluationFailure] | None:
+    """The first device for which a selector fails, and how.
+
+    For people: nothing is counted or remembered. None also where the expression does not compile.
+    """
+    try:
+        selector = compile_selector(expression, _environment(features))
+    except CompileError:
+        return None
+    for device in devices:
+        failure = selector.failure(_view(device, features))
+        if failure is not None:
+            return device, failure
+    return None
+
+
+def _view(device: Device, features: Features) -> DeviceView:
+    """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
+    shows_lists = features.list_type_attributes or features.has_137_semantics
+    attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
+    capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
+    return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
+
+
+def _read(values: Mapping[str, T], domain: str, name: str, driver: str) -> T | None:
+    """What a selector sees under `[domain].name`."""
+    value = values.get(f"{domain}/{name}")
+    if value is None and domain == driver:
+        value = values.get(name)
+    return value
+
+
+def _bare_first(values: Mapping[str, T]) -> list[tuple[str, T]]:
+    """Names without a domain come first, so that a later one with the driver's domain replaces it."""
+    return sorted(values.items(), key=lambda item: "/" in item[0])
+
+
+def _value(attribute: Attribute, shows_lists: bool) -> object:
+    if attribute.kind in _PLAIN_KINDS:
+        return attribute.value
+    if attribute.value is None:
+        return UnsupportedAttribute()
+    return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)
+
+
+def _environment(features: Features) -> Environment:
+    return environments.get(
+        features.kubernetes,
+        consumable_capacity=features.consumable_capacity,
+        list_type_attributes=features.list_type_attributes,
+    )

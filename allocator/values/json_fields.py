@@ -1,0 +1,231 @@
+"""Fields of JSON objects, declared: which Python value a field of the API becomes, and what it is when absent.
+
+`fields` and `record` make readers of objects from such declarations. Types are checked, null means absent, unknown
+fields are ignored. An error travels up as `FieldError`; every level puts its own part of the path in front, so the path
+costs nothing while all is well.
+
+Why not msgspec: its errors have no keys of maps (`attributes[...]`), so nobody would find a device's bad attribute; it
+refuses null where a field may be absent, and cannot share equal values, which most attributes and quantities are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from allocator.values.model import DecodeError
+from cel.quantity import Quantity
+
+T = TypeVar("T")
+Json: TypeAlias = Mapping[str, Any]
+Read: TypeAlias = Callable[[Any], T]
+"""Makes a value of what a JSON parser gave, which is not None. Raises FieldError."""
+
+SHARED_MAX: Final = 65536
+"""Entries per table of shared values; a full table is emptied, which costs memory and nothing else."""
+
+_quantities: Final[dict[str, Quantity]] = {}
+
+
+class FieldError(Exception):
+    """A problem at a path below the value being read; each level puts its own part in front."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def below(self, prefix: str) -> FieldError:
+        separator = "." if self.path and not self.path.startswith("[") else ""
+        return FieldError(prefix + separator + self.path, self.problem)
+
+
+class Field(NamedTuple):
+    """One field: how it is read, its value when absent, and its JSON name where that is not the Python one's."""
+
+    read: Read[Any]
+    absent: Any = None
+    name: str = ""
+
+
+def fields(**declared: Field) -> Read[list[Any]]:
+    """A reader of objects: the values of these fields, in this order."""
+    rows = [(field.name or _camel_case(name), field.read, field.absent) for name, field in declared.items()]
+
+    def read(obj: Any) -> list[Any]:
+        check_object(obj)
+        values = []
+        key = ""
+        try:
+            for key, read_value, absent in rows:
+                value = obj.get(key)
+                values.append(absent if value is None else read_value(value))
+        except FieldError as error:
+            raise error.below(key) from None
+        return values
+
+    return read
+
+
+def record(make: Callable[..., T], **declared: Field) -> Read[T]:
+    """A reader of objects: what `make` makes of the values of these fields, which are its arguments in order."""
+    read = fields(**declared)
+    return lambda obj: make(*read(obj))
+
+
+def only(field: Field, name: str) -> Read[Any]:
+    """A reader of objects of which one field matters."""
+    read = fields(**{name: field})
+    return lambda obj: read(obj)[0]
+
+
+def many(read: Read[T], name: str = "") -> Field:
+    """A list, empty when absent."""
+
+    def read_all(values: Any) -> tuple[T, ...]:
+        if not isinstance(values, list | tuple):
+            raise FieldError("", f"expected a list, got {name_of(values)}")
+        result: list[T] = []
+        try:
+            for value in values:
+                result.append(read(value))  # noqa: PERF401 - how far it came is the index of the one that is wrong
+        except FieldError as error:
+            raise error.below(f"[{len(result)}]") from None
+        return tuple(result)
+
+    return Field(read_all, (), name)
+
+
+def entries(read: Read[T], name: str = "") -> Field:
+    """A map, as pairs sorted by key; empty when absent."""
+
+    def read_all(values: Any) -> tuple[tuple[str, T], ...]:
+        return tuple(sorted(read_entries(values, read).items(), key=lambda entry: entry[0]))
+
+    return Field(read_all, (), name)
+
+
+def read_entries(values: Any, read: Read[T]) -> dict[str, T]:
+    """A map."""
+    check_object(values)
+    result: dict[str, T] = {}
+    key = ""
+    try:
+        for key, value in values.items():
+            result[key] = read(value)
+    except FieldError as error:
+        raise error.below(f"[{key}]") from None
+    return result
+
+
+def decode_object(kind: str, obj: Json, read: Callable[[str, Any], T]) -> T:
+    """A whole object: what `read` makes of its name and its spec. Raises DecodeError."""
+    if not isinstance(obj, Mapping):
+        raise DecodeError(kind, "", "object", f"expected an object, got {name_of(obj)}")
+    name, path = "", ""
+    try:
+        metadata, spec = obj.get("metadata"), obj.get("spec")
+        path = "metadata"
+        name = _NAME(metadata) if metadata is not None else ""
+        path = "spec"
+        if spec is None:
+            raise FieldError("", "missing")
+        return read(name, spec)
+    except FieldError as error:
+        bad = error.below(path)
+        raise DecodeError(kind, name, bad.path, bad.problem) from None
+
+
+def decode_part(kind: str, path: str, obj: Any, read: Read[T]) -> T:
+    """Part of an object, at this path. Raises DecodeError."""
+    try:
+        return read(obj)
+    except FieldError as error:
+        bad = error.below(path)
+        raise DecodeError(kind, "", bad.path, bad.problem) from None
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
+
+
+def name_of(value: Any) -> str:
+    """A value in words, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return f"{_TYPE_NAMES.get(type(value), type(value).__name__)} ({value!r})"
+
+
+def check_object(value: Any) -> None:
+    """Raises FieldError for what is no object."""
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise FieldError("", f"expected an object, got {name_of(value)}")
+
+
+def _of_type(expected: type[T]) -> Read[T]:
+    def read(value: Any) -> T:
+        if type(value) is expected:
+            return value
+        raise FieldError("", f"expected {_TYPE_NAMES[expected]}, got {name_of(value)}")
+
+    return read
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise FieldError("", f"expected a string, got {name_of(value)}")
+
+
+def _object(value: Any) -> Json:
+    check_object(value)
+    return value  # type: ignore[no-any-return]
+
+
+def _text_or_date(value: Any) -> str:
+    # YAML reads an unquoted time stamp as a date; it means the text.
+    return str(value.isoformat()) if hasattr(value, "isoformat") else _text(value)
+
+
+def quantity_at(value: Any) -> Quantity:
+    """A quantity from a JSON value."""
+    if type(value) is str:
+        return quantity(value)
+    # The API takes numbers, too, and YAML users write them: 2 and 0.5 mean "2" and "0.5".
+    if type(value) in (int, float):
+        return quantity(str(value))
+    raise FieldError("", f"expected a quantity like 10Gi, got {name_of(value)}")
+
+
+def quantity(text: str) -> Quantity:
+    """A quantity from its text; equal texts share one."""
+    known = _quantities.get(text)
+    if known is None:
+        try:
+            known = Quantity.parse(text)
+        except ValueError as error:
+            raise FieldError("", f"{text!r} is not a quantity: {error}") from None
+        if len(_quantities) >= SHARED_MAX:
+            _quantities.clear()
+        _quantities[text] = known
+    return known
+
+
+TEXT: Final = Field(_text, "")
+OPTIONAL_TEXT: Final = Field(_text_or_date)
+TEXTS: Final = many(_text)
+INT: Final = Field(_of_type(int), 0)
+OPTIONAL_INT: Final = Field(_of_type(int))
+BOOL: Final = Field(_of_type(bool), False)
+OPTIONAL_BOOL: Final = Field(_of_type(bool))
+QUANTITY: Final = Field(quantity_at)
+OBJECT: Final = Field(_object)
+_NAME: Final = only(TEXT, "name")

@@ -1,0 +1,52 @@
+"""What people read about preemption: on the victims, and on the pod that they make room for.
+
+Source: pkg/scheduler/framework/preemption/executor.go v1.36.3. Differs on purpose: victims learn the name of the pod
+that takes their place, and which devices it needs; that pod's condition names the victims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from allocator import DeviceId
+from scheduler.core.ground.inputs import WriteRejected
+from scheduler.framework.preemption import Preemption
+from scheduler.model.keys import NodeName
+from scheduler.model.objects import Pod
+
+_NAMED_MAX: Final = 8
+GIVEN_UP: Final = "preempted by pod {} on node {} before it was bound"
+
+
+def announcement(preemptor: Pod) -> str:
+    """The message of the victims' condition."""
+    return f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+
+
+def preempted(preemptor: Pod, node: NodeName, devices: Sequence[DeviceId], *, is_in_memory: bool) -> str:
+    """The note of the event on a victim."""
+    wanted = f", which needs its devices {_named(list(map(str, devices)))}" if devices else ""
+    ending = " (in kube-scheduler memory)." if is_in_memory else ""
+    return f"Preempted by pod {preemptor.uid} on node {node}: {preemptor.key}{wanted}{ending}"
+
+
+def making_room(preemption: Preemption) -> str:
+    """What is added to the condition of the preemptor."""
+    pods = [str(pod.key) for pod in preemption.victims]
+    away = sum(pod.node_name not in (None, preemption.node) for pod in preemption.victims)
+    of_gangs = f" and {away} of their groups on others" if away else ""
+    here = len(pods) - away
+    text = f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}: {_named(pods)}"
+    devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
+    return f"{text}; devices {_named(devices)} are released." if devices else f"{text}."
+
+
+def refused(pod: Pod, what: str, refusal: WriteRejected) -> str:
+    """Why a preemption ended."""
+    return f"preemption: pod {pod.key} could not be {what}: {refusal.reason}: {refusal.message}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,232 @@
+"""What users read about a pod that is not bound: its condition PodScheduled=False, and a warning beside it.
+
+Rules of this module
+  1. A condition is written only when it differs from what the pod has, or from what we last asked the API server for.
+  2. A condition that a broken server or webhook did not store is written again, with backoff, while it still holds.
+  3. A wait is no failure: it changes the condition and makes no event.
+  4. Of one namespace `_UNDER_WAY_MAX` conditions are under way; the others wait, and what is written is what holds by
+     then. They are for people, who lose nothing by it: thousands of them at once took the API server from everybody's
+     bindings (p99 884 ms of another namespace's pods; benchmarks/README.md, "one user"). Who nominates a node does not
+     wait.
+  5. A condition that would change in its numbers only ("437 cannot allocate" to "436") is written at once for the
+     `_REWRITES_AT_ONCE` first of a namespace, then one each `_REWRITE_EVERY_MS`: they change whenever any pod comes or
+     goes, for every pod that waits.
+
+Not here: the texts (`scheduling_cycle`, `troubles`, plugins); the fence that goes with a condition (`taking_back`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Final
+
+from msgspec import Struct, field
+
+from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.outbox import Answer
+from scheduler.core.reports.allowances import Allowances
+from scheduler.core.state.ground import Ground
+from scheduler.framework.decisions import PatchPodStatus
+from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+_UNDER_WAY_MAX: Final = 2
+_REWRITES_AT_ONCE: Final = 50
+_REWRITE_EVERY_MS: Final = 200
+_NUMBER: Final = re.compile(r"\d+")
+_BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
+
+
+class Reason(Struct, frozen=True):
+    """What a condition says."""
+
+    reason: str
+    message: str
+
+
+def reason_of(failure: Status) -> Reason:
+    """What the condition says of a pod that is given up for `failure`."""
+    return Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
+
+
+class _Rewrites(Struct):
+    """The pods of a namespace whose condition would change in its numbers only, in the order of their reports."""
+
+    pods: dict[PodUid, None] = field(default_factory=dict)
+    is_timed: bool = False
+
+
+class PodConditions:
+    """Reports on pods that are not bound."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._store: Final = ground.store
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        # The condition that the pod is to have, while it may not be observed yet; and the one that was sent last.
+        self._asked: Final[dict[PodUid, Reason]] = {}
+        self._sent: Final[dict[PodUid, Reason]] = {}
+        self._owed: Final[set[PodUid]] = set()  # pods of which an event is to be recorded
+        self._under_way: Final[dict[str, int]] = {}  # by namespace
+        # Pods whose condition waits for its turn, by namespace, and which attempt it is.
+        self._waiting: Final[dict[str, dict[PodUid, int]]] = {}
+        self._rewrites: Final[dict[str, _Rewrites]] = {}
+        self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
+
+    def report(self, pod: Pod, why: Reason, nominated_node: NodeName | None = None) -> None:
+        """The pod was not placed: an event and the condition. The event waits with a condition that waits (rule 4)."""
+        self._owed.add(pod.uid)
+        self._set(pod, why, nominated_node)
+        if not self._is_waiting(pod):
+            self._record_event(pod, why)
+
+    def _record_event(self, pod: Pod, why: Reason) -> None:
+        if pod.uid in self._owed:
+            self._owed.remove(pod.uid)
+            self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
+
+    def report_wait(self, uid: PodUid, why: Reason) -> None:
+        """What a pod that is being bound waits for."""
+        pod = self._store.pods.get(uid)
+        if pod is not None and pod.node_name is None:
+            self._set(pod, why, None)
+
+    def report_trouble(self, uid: PodUid, text: str) -> None:
+        """Which failing request keeps a pod from being bound; reported once."""
+        pod, why = self._store.pods.get(uid), Reason(SCHEDULER_ERROR, text)
+        if pod is not None and pod.node_name is None and self._asked.get(uid) != why:
+            self.report(pod, why)
+
+    def expect(self, uid: PodUid, why: Reason) -> None:
+        """The condition goes with somebody else's write."""
+        self._asked[uid] = self._sent[uid] = why
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is bound or gone."""
+        self._asked.pop(uid, None)
+        self._sent.pop(uid, None)
+        self._owed.discard(uid)
+
+    def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
+        is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
+        if is_nominated and (self._asked.get(pod.uid) or condition_of(pod)) == why:
+            return
+        self._asked[pod.uid] = why
+        if nominated_node is not None:
+            self._patch(_patch_of(pod, why, nominated_node), 1)
+        else:
+            self._wait(pod, 1)
+
+    def _wait(self, pod: Pod, attempt: int) -> None:
+        namespace, why = pod.key.namespace, self._asked[pod.uid]
+        before = self._sent.get(pod.uid) or condition_of(pod)
+        if attempt == 1 and before is not None and _without_numbers(before) == _without_numbers(why):
+            self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
+        else:
+            self._waiting.setdefault(namespace, {}).setdefault(pod.uid, attempt)
+        self._send_next(namespace)
+
+    def _is_waiting(self, pod: Pod) -> bool:
+        rewrites = self._rewrites.get(pod.key.namespace)
+        return pod.uid in self._waiting.get(pod.key.namespace, ()) or (
+            rewrites is not None and pod.uid in rewrites.pods
+        )
+
+    def _send_next(self, namespace: str) -> None:
+        """Write the conditions that wait, as many as may be under way; what is new comes first."""
+        while self._under_way.get(namespace, 0) < _UNDER_WAY_MAX:
+            taken = self._take(namespace)
+            if taken is None:
+                return
+            uid, attempt = taken
+            pod, why = self._store.pods.get(uid), self._asked.get(uid)
+            if pod is None or why is None or pod.node_name is not None:
+                self._owed.discard(uid)
+                continue
+            self._record_event(pod, why)
+            if attempt > 1 or (self._sent.get(uid) or condition_of(pod)) != why:
+                self._under_way[namespace] = self._under_way.get(namespace, 0) + 1
+                self._patch(_patch_of(pod, why, None), attempt)
+
+    def _take(self, namespace: str) -> tuple[PodUid, int] | None:
+        """Whose condition is written next, and for which time; None when nobody's is, or not yet."""
+        waiting = self._waiting.get(namespace)
+        if waiting:
+            uid, attempt = next(iter(waiting.items()))
+            del waiting[uid]
+            if not waiting:
+                del self._waiting[namespace]
+            return uid, attempt
+        rewrites = self._rewrites.get(namespace)
+        if rewrites is None:
+            return None
+        if not self._may_rewrite.take(namespace, self._timers.now_ms):
+            if not rewrites.is_timed:
+                rewrites.is_timed = True
+                self._timers.at(self._may_rewrite.next_ms(namespace), partial(self._rewrite, namespace, rewrites))
+            return None
+        uid = next(iter(rewrites.pods))
+        del rewrites.pods[uid]
+        if not rewrites.pods:
+            del self._rewrites[namespace]
+        return uid, 1
+
+    def _rewrite(self, namespace: str, rewrites: _Rewrites) -> None:
+        rewrites.is_timed = False
+        self._send_next(namespace)
+
+    def _patch(self, patch: PatchPodStatus, attempt: int) -> None:
+        self._sent[patch.uid] = Reason(patch.reason, patch.message)
+        self._outbox.ask(patch, partial(self._patched, patch, attempt))
+
+    def _patched(self, patch: PatchPodStatus, attempt: int, answer: Answer) -> None:
+        if patch.nominated_node is None:
+            self._give_back(patch.pod.namespace)
+        if isinstance(answer, WriteAccepted) or not self._still_holds(patch):
+            return
+        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
+            wait_ms = self._settings.backoff_ms(attempt)
+            self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
+        else:
+            self.forget(patch.uid)  # the next report writes it again
+
+    def _give_back(self, namespace: str) -> None:
+        left = self._under_way[namespace] - 1
+        if left:
+            self._under_way[namespace] = left
+        else:
+            del self._under_way[namespace]
+        self._send_next(namespace)
+
+    def _patch_again(self, patch: PatchPodStatus, attempt: int) -> None:
+        pod = self._store.pods.get(patch.uid)
+        if pod is None or not self._still_holds(patch):
+            return
+        if patch.nominated_node is None:
+            self._wait(pod, attempt)
+        else:
+            self._patch(patch, attempt)
+
+    def _still_holds(self, patch: PatchPodStatus) -> bool:
+        return self._asked.get(patch.uid) == Reason(patch.reason, patch.message)
+
+
+def _without_numbers(why: Reason) -> tuple[str, str]:
+    return why.reason, _NUMBER.sub("", why.message)
+
+
+def _patch_of(pod: Pod, why: Reason, nominated_node: NodeName | None) -> PatchPodStatus:
+    return PatchPodStatus(pod.key, pod.uid, why.reason, why.message, nominated_node, generation=pod.metadata.generation)
+
+
+def condition_of(pod: Pod) -> Reason | None:
+    """What PodScheduled=False says, as observed."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return Reason(condition.reason, condition.message)
+    return None

@@ -1,0 +1,55 @@
+"""What every part of the core stands on: the state, the time, what is decided, and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allocator import Features
+from scheduler.core.ground.fair_places import FairPlaces
+from scheduler.core.ground.outbox import Outbox
+from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.ground.timers import TimerId, Timers
+from scheduler.core.state.claim_overlay import ClaimOverlay
+from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.kept_devices import KeptDevices
+from scheduler.core.state.store import Store
+from scheduler.core.state.supposition import Suppositions
+from scheduler.core.state.volume_overlay import VolumeOverlay
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Whole before any other part is made, so each part takes this and its own neighbours."""
+
+    store: Store
+    overlay: ClaimOverlay
+    volumes: VolumeOverlay
+    outbox: Outbox
+    timers: Timers
+    settings: CoreSettings
+    view: CoreView
+    suppositions: Suppositions
+    kept: KeptDevices
+
+    def retry(self, action: Callable[[], None], attempts: int, *, is_hopeless: bool = False) -> TimerId:
+        """Call `action` when a write, or its read, may be sent again; see `CoreSettings.write_retry_ms`."""
+        wait_ms = self.settings.write_retry_ms(attempts, is_hopeless=is_hopeless)
+        return self.timers.at(self.timers.now_ms + wait_ms, action)
+
+
+def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:
+    """That of a machine which knows nothing yet."""
+    store, timers = Store(features), Timers()
+    overlay = ClaimOverlay(store)
+    return Ground(
+        store,
+        overlay,
+        VolumeOverlay(store),
+        Outbox(places, timers, takes_notes=settings.takes_notes),
+        timers,
+        settings,
+        CoreView(store, overlay, new_uid),
+        Suppositions(store),
+        KeptDevices(store, overlay),
+    )

@@ -1,0 +1,405 @@
+"""One search for places for a whole gang. It pauses when its turn is over, and goes on in a later input.
+
+    in order ── one pod does not fit ──> that pod first ──> the pods of a node together ──> nodes taken back one by one
+
+Rules of this module
+  1. Between two inputs nothing is held (`gang_places`). A pod that lost its place in a pause is placed anew, on the
+     same node if that still fits.
+  2. "Does not fit" is what this search found, in a bounded number of placements (`_PLACEMENTS_MORE`). It is no proof.
+  3. A turn takes the steps that it is given and one piece of work more. Searches among the devices that the gang's own
+     pods have been given begin anew in each turn; all others go on.
+  4. A claim that one pod of the gang is given counts as allocated for those that follow.
+
+Not here: what is held, and pauses (`gang_places`); which pods are needed, and what becomes of the answer
+(`gang_cycles`); devices for several pods (`joint_devices`).
+
+Cost: a turn begins with O(pods that have a place).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from allocator import Allocation
+from scheduler.core.queue.queued_pod import QueuedPod
+from scheduler.core.state.ground import Ground
+from scheduler.core.state.supposition import SupposedDevices
+from scheduler.core.trying.dry_run import beside_nominated, reserve
+from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.trying.gang_places import GangPlaces, Placed
+from scheduler.core.trying.joint_devices import choose_jointly
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
+from scheduler.framework.plan import Shape
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.model.keys import NodeName, PodUid
+
+_PLACEMENTS_MORE: Final = 128
+"""Beside one for each pod."""
+_STEPS_OF_PLACEMENT: Final = 25
+_STEPS_TO_TAKE_AGAIN: Final = 20
+_SHARES_MAX: Final = 16
+_SPEAKERS_MAX: Final = 4
+NOWHERE: Final[frozenset[NodeName]] = frozenset()
+
+
+class Stopped(Struct, frozen=True):
+    """The search has ended without an answer: a plugin failed. Within a turn, without `failure`: it is over."""
+
+    queued: QueuedPod
+    failure: Status | None
+
+
+class Unfit(Struct, frozen=True):
+    """A pod found no node when `placed` others had one."""
+
+    queued: QueuedPod
+    message: str
+    placed: int
+
+
+Refused: TypeAlias = Unfit | Stopped
+Found: TypeAlias = list[Placed] | Refused
+_Search: TypeAlias = Generator[None, None, Found]
+
+
+class GangAttempt:
+    """The search of one gang.
+
+    Attributes:
+        order: The pods to place, all in the queue.
+        needed: How many of them must have a place.
+        steps, rests: What it has taken so far, and how often it has rested.
+        rests_until_ms: It is not to go on before.
+        begun_ms: When it began.
+        is_told: Whether its pods were told that it takes long.
+        places: Where its pods are.
+        placements: How often a pod was given a node, or refused.
+        trying: The pod that is being placed.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        feasibility: Feasibility,
+        pods: Sequence[QueuedPod],
+        needed: int,
+        *,
+        before: GangAttempt | None = None,
+    ) -> None:
+        """`before`: a search of the gang that does not go on, as its pods are others now; what it took stays taken."""
+        self._ground: Final = ground
+        self._store: Final = ground.store
+        self._view: Final = ground.view
+        self._feasibility: Final = feasibility
+        self.order: Final = tuple(pods)
+        self.needed: Final = needed
+        self.steps: int = before.steps if before is not None else 0
+        self.rests: int = before.rests if before is not None else 0
+        self.rests_until_ms: int = before.rests_until_ms if before is not None else 0
+        self.begun_ms: Final[int] = before.begun_ms if before is not None else ground.timers.now_ms
+        self.is_told: bool = before is not None and before.is_told
+        self.placements = 0
+        self.places: Final = GangPlaces(ground)
+        self.trying = pods[0]
+        self._shapes: Final[dict[PodUid, Shape | None]] = {}
+        self._before: Final[dict[PodUid, NodeName]] = {}  # where pods were that lost their place in a pause
+        self._left = _PLACEMENTS_MORE + len(pods)
+        self._steps_max = self._steps_end = self._calls_end = 0
+        self._search: Final = self._run()
+
+    @property
+    def steps_each(self) -> int:
+        """What it has taken for each pod; a large gang may take as much as `_SHARES_MAX` pods."""
+        return self.steps // min(len(self.order), _SHARES_MAX)
+
+    def speakers(self, unfit: QueuedPod) -> frozenset[PodUid]:
+        """Pods for which a change may help the gang: the one that did not fit, and the first of some other shapes."""
+        found = {self._shapes.get(unfit.uid): unfit.uid}
+        for uid, shape in self._shapes.items():
+            if len(found) < _SPEAKERS_MAX:
+                found.setdefault(shape, uid)
+        return frozenset(found.values())
+
+    def is_about(self, needed: int, ready: Iterable[QueuedPod]) -> bool:
+        """Whether this is the search for so many pods, and each of its pods can be tried."""
+        here = {one.uid: one for one in ready}
+        return needed == self.needed and all(here.get(one.uid) is one for one in self.order)
+
+    def go_on(self, calls_max: int, steps_max: int) -> Found | None:
+        """Search for one turn; None: it is over, and nothing is held. A list: what is held for each pod.
+
+        Args:
+            calls_max: Nodes to look at.
+            steps_max: Steps to take.
+        """
+        for one in self.places.take_again():
+            self._before[one.queued.uid] = one.node
+            self._left += 1
+        self._feasibility.steps += _STEPS_TO_TAKE_AGAIN * len(self.places.by_pod)
+        self._steps_max, self._steps_end = steps_max, self._feasibility.steps + steps_max
+        self._calls_end = self._feasibility.filter_calls + calls_max
+        try:
+            next(self._search)
+        except StopIteration as ended:
+            found: Found = ended.value
+            if not isinstance(found, list):
+                self.places.end()
+            return found
+        self.places.pause()
+        return None
+
+    # The search
+
+    def _run(self) -> _Search:
+        """All pods; else as many as are needed."""
+        if not self._store.node_infos:
+            return Unfit(self.order[0], NO_NODES, 0)
+        while True:
+            found = yield from self._place_all(list(self.order))
+            if isinstance(found, Unfit) and self.needed < len(self.order):
+                found = yield from self._place_some()
+            if isinstance(found, list) and self.places.has_population_changed:
+                self._feasibility.steps += _STEPS_OF_PLACEMENT * len(found)
+            one = self.places.contradicted() if isinstance(found, list) else None
+            if one is None:
+                return found
+            self.places.undo((one,))
+
+    def _place_all(self, order: list[QueuedPod]) -> _Search:
+        """In this order; then with whoever did not fit first; then by taking back choices of nodes."""
+        moved: set[PodUid] = set()
+        furthest: Unfit | None = None
+        while True:
+            found = yield from self._place_in_order(order)
+            if not isinstance(found, Unfit):
+                return found
+            if furthest is None or found.placed > furthest.placed:
+                furthest = found
+            if not found.placed:  # it does not fit even alone
+                return furthest if furthest.queued is found.queued else found
+            if found.queued.uid in moved or self._left < len(order):
+                break
+            moved.add(found.queued.uid)
+            order.remove(found.queued)
+            order.insert(0, found.queued)
+        if self._left < len(order):
+            return furthest
+        found = yield from self._place_in_order(order, jointly=True)
+        if isinstance(found, Unfit) and self._left >= len(order):
+            found = yield from self._backtrack(order)
+        return furthest if isinstance(found, Unfit) else found
+
+    def _place_in_order(self, order: Sequence[QueuedPod], *, jointly: bool = False) -> _Search:
+        """`jointly`: a pod that does not fit may have others on a node choose their devices anew, with it."""
+        while (queued := self._first_without_place(order)) is not None:
+            refused = yield from self._place(queued)
+            if jointly and isinstance(refused, Unfit) and (yield from self._join(queued)):
+                continue
+            if refused is not None:
+                self.places.undo(self.places.by_pod.values())
+                return refused
+        return list(self.places.by_pod.values())
+
+    def _first_without_place(self, order: Iterable[QueuedPod]) -> QueuedPod | None:
+        return next((one for one in order if one.uid not in self.places.by_pod), None)
+
+    def _place_some(self) -> _Search:
+        """Whoever fits beside those that came before, as long as enough can."""
+        passed: dict[PodUid, None] = {}
+        while (queued := self._first_without_place(one for one in self.order if one.uid not in passed)) is not None:
+            refused = yield from self._place(queued)
+            if isinstance(refused, Unfit):
+                passed[queued.uid] = None
+                if len(self.order) - len(passed) >= self.needed:
+                    continue
+            if refused is not None:
+                self.places.undo(self.places.by_pod.values())
+                return refused
+        return list(self.places.by_pod.values())
+
+    def _backtrack(self, order: Sequence[QueuedPod]) -> _Search:
+        """Depth first over nodes: a pod that does not fit sends the one before it to another node."""
+        tried: dict[PodUid, set[NodeName]] = {}
+        while (queued := self._first_without_place(order)) is not None:
+            refused = yield from self._place(queued, tried.get(queued.uid, NOWHERE))
+            if refused is None:
+                continue
+            at = order.index(queued)
+            if not at or self._left <= 0 or isinstance(refused, Stopped):
+                self.places.undo(self.places.by_pod.values())
+                return refused
+            tried.pop(queued.uid, None)
+            before = self.places.by_pod.get(order[at - 1].uid)
+            if before is not None:
+                tried.setdefault(before.queued.uid, set()).add(before.node)
+                self.places.undo(
+                    [self.places.by_pod[one.uid] for one in order[at - 1 :] if one.uid in self.places.by_pod]
+                )
+        return list(self.places.by_pod.values())
+
+    def _join(self, queued: QueuedPod) -> Generator[None, None, bool]:
+        """Whether the pod fits on a node with those that have a place there, when all of them choose devices together.
+
+        What that takes must fit into one turn for each node. If not, everything is as it was.
+        """
+        for node in dict.fromkeys(one.node for one in self.places.by_pod.values()):
+            if self._left <= 0:
+                break
+            if self._is_turn_over(most=self._steps_max // 2):
+                yield
+            here = self.places.on(node)
+            if here and self._join_on(node, here, queued):
+                return True
+        return False
+
+    def _join_on(self, node: NodeName, here: Sequence[Placed], queued: QueuedPod) -> bool:
+        if self.places.has_shared(here):
+            return False  # others may use it
+        self.places.undo(here)
+        pods = [*(one.queued for one in here), queued]
+        steps = self._steps_end - self._feasibility.steps
+        info = self._store.node_infos[node]
+        chosen, taken = choose_jointly(self._ground, info, [one.uid for one in pods], self.places.shared, steps)
+        self._feasibility.steps += taken
+        if chosen is not None and all(
+            # Whatever a pod takes, it leaves to those after it what was chosen for them.
+            self._place_on(one, node, tuple(itertools.chain(*chosen[index + 1 :]))) is None
+            for index, one in enumerate(pods)
+        ):
+            return True
+        self.places.undo(self.places.on(node))
+        for one in here:
+            self.places.put(one)
+        return False
+
+    # One pod
+
+    def _is_turn_over(self, most: int = 0) -> bool:
+        """Whether no more than `most` steps are left of it."""
+        return self._feasibility.steps >= self._steps_end - most or self._feasibility.filter_calls >= self._calls_end
+
+    def _place(
+        self, queued: QueuedPod, without: AbstractSet[NodeName] = NOWHERE
+    ) -> Generator[None, None, Refused | None]:
+        """Give a pod the best node that is not in `without`, and hold what it takes there; None: done."""
+        self._left -= 1
+        self.placements += 1
+        self.trying = queued
+        goes_on = False
+        while True:
+            if self._is_turn_over():
+                yield
+            refused = self._try(queued, without, goes_on=goes_on)
+            if not isinstance(refused, Stopped) or refused.failure is not None:
+                return refused
+            goes_on = True
+            yield
+
+    def _try(self, queued: QueuedPod, without: AbstractSet[NodeName], *, goes_on: bool) -> Refused | None:
+        cycle = self._begin(queued)
+        with self._ground.suppositions.claims(self._view, tuple(self.places.shared.values())):
+            node = self._find(queued, cycle, without, goes_on=goes_on)
+            if not isinstance(node, str):
+                return node
+            return self._reserve(queued, cycle, node)
+
+    def _place_on(self, queued: QueuedPod, node: NodeName, leaves: tuple[Allocation, ...]) -> Refused | None:
+        """The same for one node, without the devices of `leaves`; a search that is not finished counts as refused."""
+        self._left -= 1
+        self.placements += 1
+        cycle, runner, info = self._begin(queued), queued.runner, self._store.node_infos[node]
+        suppositions = self._ground.suppositions
+        with (
+            suppositions.claims(self._view, tuple(self.places.shared.values())),
+            suppositions.devices(self._view, SupposedDevices(taken=leaves)),
+        ):
+            allowed = cycle.steps_left
+            filtered = runner.pre_filter(cycle, self._view)
+            status = filtered.status
+            if status is SUCCESS and not filtered.allows(node):
+                status = not_named(filtered.narrowing)
+            if status is SUCCESS:
+                status = beside_nominated(self._ground, runner, cycle, info, self._view)
+            if status is SUCCESS:
+                plan = runner.plan(cycle, self._view, filtered)
+                status = plan if isinstance(plan, Status) else runner.verdict(plan, cycle, info, self._view)
+            self._feasibility.steps += max(0, allowed - cycle.steps_left)
+            if status is not SUCCESS:
+                return self._refused(queued, status)
+            return self._reserve(queued, cycle, node)
+
+    def _begin(self, queued: QueuedPod) -> Cycle:
+        self._feasibility.steps += _STEPS_OF_PLACEMENT
+        return Cycle(queued.pod, self._ground.timers.wall_ms, max(1, self._steps_end - self._feasibility.steps))
+
+    def _find(
+        self, queued: QueuedPod, cycle: Cycle, without: AbstractSet[NodeName], *, goes_on: bool
+    ) -> NodeName | Refused:
+        runner = queued.runner
+        allowed = cycle.steps_left
+        filtered = runner.pre_filter(cycle, self._view)
+        self._feasibility.steps += allowed - cycle.steps_left
+        cycle.steps_left = max(cycle.steps_left, allowed // 2)
+        if filtered.status is not SUCCESS:
+            return self._refused(queued, filtered.status)
+        plan = runner.plan(cycle, self._view, filtered)
+        if isinstance(plan, Status):
+            return Stopped(queued, plan)
+        self._shapes[queued.uid] = plan.shape
+        preferred = self._store.nominations.node_of(queued.uid) or self._before.pop(queued.uid, NodeName(""))
+        found = self._feasibility.find(
+            Question(
+                runner,
+                cycle,
+                plan,
+                filtered.node_names,
+                filtered.possible_nodes,
+                preferred if preferred not in without else NodeName(""),
+                max(1, self._calls_end - self._feasibility.filter_calls),
+                goes_on=goes_on,
+                without=without,
+            )
+        )
+        match found:
+            case Chosen(node):
+                return node
+            case NoneFits() as none:
+                reasons = dict(none.reasons)
+                absent = len(self._store.node_infos) - len(none.verdicts)
+                if absent and not without:
+                    (text,) = not_named(filtered.narrowing).reasons
+                    reasons[text] = reasons.get(text, 0) + absent
+                message = fit_error(len(self._store.node_infos), pre_filter="", reasons=reasons)
+                return Unfit(queued, message, len(self.places.by_pod))
+            case Unfinished():
+                return Stopped(queued, None)
+            case Status() as failure:
+                return Stopped(queued, failure)
+
+    def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> Refused | None:
+        allowed = cycle.steps_left
+        reserved = reserve(self._ground, queued.runner, cycle, self._store.node_infos[node], self._view)
+        self._feasibility.steps += allowed - cycle.steps_left
+        if not reserved.status.is_success:
+            return self._refused(queued, reserved.status)
+        one = Placed(queued, cycle, node, reserved, queued.runner.permit(cycle, node, self._view))
+        self.places.put(one)
+        status = one.permit.status
+        if status is not SUCCESS and status.code not in (Code.SUCCESS, Code.WAIT):
+            self.places.undo((one,))
+            return self._refused(queued, status)
+        return None
+
+    def _refused(self, queued: QueuedPod, status: Status) -> Refused:
+        if status.code is Code.UNFINISHED:
+            return Stopped(queued, None)
+        if not status.is_rejection:
+            return Stopped(queued, status)
+        text = fit_error(len(self._store.node_infos), pre_filter=status.message, reasons={})
+        return Unfit(queued, text, len(self.places.by_pod))

@@ -1,0 +1,223 @@
+"""The places that a search has found for the pods of a gang, and how they outlast a pause.
+
+Rules of this module
+  1. Between two inputs nothing is held. A pause gives everything back and keeps only where each pod had its place; the
+     next turn takes these places again.
+  2. A place is taken again only where the node has not changed since, for whatever a plugin reads of it.
+  3. What was taken and given back within a turn, or given back and taken again around a pause, is a detour
+     (`change_log`): who saw neither need not look at these nodes again.
+  4. What pods elsewhere decide (spread, affinity) is judged once more when the search has ended well (`contradicted`).
+
+Not here: finding places (`gang_attempt`).
+
+Cost: `take_again`, `pause` O(pods that have a place).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from scheduler.core.queue.queued_pod import QueuedPod
+from scheduler.core.state.ground import Ground
+from scheduler.framework.api import PermitResult, ReserveResult
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.objects import Pod
+from scheduler.model.storage import volume_claims
+
+VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
+
+
+class Placed(Struct, frozen=True):
+    """A pod of the gang with its node, as long as the search lasts.
+
+    `volumes`: the uids and revisions of its claims for volumes when it got its place.
+    """
+
+    queued: QueuedPod
+    cycle: Cycle
+    node: NodeName
+    reserved: ReserveResult
+    permit: PermitResult
+    volumes: VolumesSeen = ()
+
+
+class GangPlaces:
+    """Where the pods of one gang are, for one search.
+
+    Attributes:
+        by_pod: Pods that have a place, in the order in which they got it.
+        shared: Claims that several pods use and one of these was given, as they will be.
+        has_population_changed: Whether pods came or went in any pause.
+        undone: Pods that had a place and lost it again, each as it was last.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground: Final = ground
+        self._store: Final = ground.store
+        self.by_pod: Final[dict[PodUid, Placed]] = {}
+        self.shared: Final[dict[ClaimKey, ResourceClaim]] = {}
+        self.undone: Final[dict[PodUid, Placed]] = {}
+        self._begun = self._paused = self._given_back = (0, 0)
+        self.has_population_changed = False
+
+    # Turns
+
+    def take_again(self) -> list[Placed]:
+        """A turn begins. Gives the pods that have lost their place."""
+        self._begun = self._positions()
+        if not self.by_pod:
+            return []
+        noted = self._store.changes.since(self._given_back[0])
+        changed = frozenset(noted) if noted is not None else None
+        self.has_population_changed |= self._begun[1] != self._given_back[1]
+        lost = [one for one in self.by_pod.values() if changed is None or not self._is_as_it_was(one, changed)]
+        lost += self._that_rely_on(lost)
+        for one in lost:
+            self._forget(one)
+        for one in self.by_pod.values():
+            self._hold(one)
+        self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
+        return lost
+
+    def _that_rely_on(self, lost: Sequence[Placed]) -> list[Placed]:
+        """The others that may use a claim, or a volume, which one of these was given."""
+        lost_pods = {one.queued.uid for one in lost}
+        have_shared, have_volumes = self.has_shared(lost), any(one.reserved.volumes for one in lost)
+        return [
+            one
+            for uid, one in self.by_pod.items()
+            if uid not in lost_pods
+            and (
+                (have_shared and not self.shared.keys().isdisjoint(self._store.claims_of(uid)))
+                or (have_volumes and one.queued.pod.spec.volumes)
+            )
+        ]
+
+    def pause(self) -> None:
+        """The turn is over: give everything back until the next."""
+        self._paused = self._positions()
+        for one in self.by_pod.values():
+            self._give_back(one)
+        self._note_detour(self._begun)
+        self._given_back = self._positions()
+
+    def end(self) -> None:
+        """The search has ended, and nothing is held."""
+        self._note_detour(self._begun)
+
+    def _positions(self) -> tuple[int, int]:
+        return self._store.changes.position, self._store.population.position
+
+    def _note_detour(self, since: tuple[int, int], nodes: Container[NodeName] | None = None) -> None:
+        for log, position in zip((self._store.changes, self._store.population), since, strict=True):
+            log.detour(position, nodes)
+
+    def _is_as_it_was(self, one: Placed, changed: Container[NodeName]) -> bool:
+        pod, before = one.queued.pod, one.cycle.pod
+        if one.node in changed or self._volumes_of(pod) != one.volumes:
+            return False
+        if pod is not before and (
+            pod.spec != before.spec
+            or pod.metadata.labels != before.metadata.labels
+            or pod.status.resource_claim_statuses != before.status.resource_claim_statuses
+        ):
+            return False
+        if not all(map(self._ground.volumes.may_hold_again, one.reserved.volumes)):
+            return False
+        return not any(self._ground.overlay.is_held(held.uid) for held in one.reserved.held) and all(
+            claim is None or (claim.uid == held.uid and claim.allocation is None)
+            for held in one.reserved.held
+            for claim in (self._store.claim(held.claim),)
+        )
+
+    def _volumes_of(self, pod: Pod) -> VolumesSeen:
+        if not pod.spec.volumes:
+            return ()
+        claims = [self._store.storage.persistent_volume_claim(*key) for key in volume_claims(pod)]
+        return tuple((one.metadata.uid, one.revision) if one is not None else None for one in claims)
+
+    # Places
+
+    def put(self, one: Placed) -> None:
+        """The pod has this place, and what it takes there is held."""
+        one = structs.replace(one, volumes=self._volumes_of(one.queued.pod))
+        self.by_pod[one.queued.uid] = one
+        self._hold(one)
+        for held in one.reserved.held:
+            claim = self._store.claim(held.claim)
+            if claim is not None and len(self._store.users_of(held.claim)) > 1:
+                self.shared[held.claim] = replace(claim, allocation=held.allocation)
+
+    def undo(self, ones: Iterable[Placed]) -> None:
+        """These pods have no place any more."""
+        for one in tuple(ones):
+            self._give_back(one)
+            self._forget(one)
+            self.undone[one.queued.uid] = one
+
+    def on(self, node: NodeName) -> list[Placed]:
+        """The pods that have a place on a node."""
+        return [one for one in self.by_pod.values() if one.node == node]
+
+    def has_shared(self, ones: Iterable[Placed]) -> bool:
+        """Whether one of them was given a claim that others use too."""
+        return any(held.claim in self.shared for one in ones for held in one.reserved.held)
+
+    def _hold(self, one: Placed) -> None:
+        uid = one.queued.uid
+        self._ground.overlay.hold(uid, one.reserved.held)
+        self._store.assume(uid, one.node, one.reserved.of_node)
+        if one.reserved.volumes:
+            self._ground.volumes.hold(uid, one.reserved.volumes)
+
+    def _give_back(self, one: Placed) -> None:
+        uid = one.queued.uid
+        self._ground.overlay.release(uid)
+        self._store.forget_assumed(uid)
+        self._ground.volumes.release(uid)
+
+    def _forget(self, one: Placed) -> None:
+        del self.by_pod[one.queued.uid]
+        for held in one.reserved.held:
+            self.shared.pop(held.claim, None)
+
+    # What other nodes' pods decide
+
+    def contradicted(self) -> Placed | None:
+        """A pod whose place pods elsewhere do not allow any more; they came or went in a pause."""
+        if not self.has_population_changed:
+            return None
+        begun = self._positions()
+        for one in self.by_pod.values():
+            self._give_back(one)
+            passes = self._passes(one)
+            self._hold(one)
+            if not passes:
+                return one
+        self._note_detour(begun)
+        return None
+
+    def _passes(self, one: Placed) -> bool:
+        """Whether what the pod's plugins read of other nodes allows its place, beside all others of the gang."""
+        runner, view, node = one.queued.runner, self._ground.view, self._store.node_infos[one.node]
+        cycle = Cycle(one.queued.pod, self._ground.timers.wall_ms)
+        own = {held.claim for held in one.reserved.held}
+        shared = tuple(claim for key, claim in self.shared.items() if key not in own)
+        with self._ground.suppositions.claims(view, shared):
+            filtered = runner.pre_filter(cycle, view)
+            plan = runner.plan(cycle, view, filtered) if filtered.status is SUCCESS else filtered.status
+            if isinstance(plan, Status):
+                return False
+            if not plan.fact_filters:
+                return True
+            facts = runner.facts(plan, cycle, node, view)
+            return not isinstance(facts, Status) and all(
+                runner.filter_fact(plugin, cycle, facts[place], view) is SUCCESS for place, plugin in plan.fact_filters
+            )
