@@ -56,7 +56,7 @@ from benchmarks.loads import CREATING, count_violations, create_all, quantile, r
 from benchmarks.report import aligned, replace_file
 from benchmarks.watching import BoundPods
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
-from tests.integration.api import Api, ApiError, connected
+from tests.integration.api import Api, ApiError, Object, connected
 
 RATE: Final = 20.0
 TAIL_SECONDS: Final = 15.0
@@ -214,11 +214,13 @@ async def _streams(
 async def _is_bound(api: Api) -> bool:
     """Whether all pods of the load are bound, within a time."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_FITS_SECONDS):
-            while not all(pod["spec"].get("nodeName") for pod in await api.list("pods", HOSTILE)):
-                await asyncio.sleep(1)
-            return True
+        await api.wait_for("pods", _all_bound, HOSTILE, seconds=_FITS_SECONDS)
+        return True
     return False
+
+
+def _all_bound(pods: dict[str, Object]) -> bool:
+    return all(pod["spec"].get("nodeName") for pod in pods.values())
 
 
 async def _stream(api: Api, fleet: Fleet, one: Ours, bound: BoundPods, stretch: int, seconds: float) -> Stream:
