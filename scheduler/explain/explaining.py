@@ -30,7 +30,6 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
-_NODES_MAX: Final = 100
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim", "binding-condition")
 """Changes of pods and claims that the API server lets somebody make to an object that is there."""
@@ -325,16 +324,8 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
     assert ruling.verdict is not None
     if ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or ruling.verdict.node:
         return ()
-    return tuple(
-        NodeGroup(
-            plugin=one.plugin,
-            reason=one.reason,
-            devices=one.devices,
-            count=len(one.nodes),
-            nodes=one.nodes[:_NODES_MAX],
-        )
-        for one in Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
-    )
+    reasons = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
+    return tuple(NodeGroup(**one.document()) for one in reasons)
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:

@@ -364,5 +364,5 @@ class Routes:
     def _self_description(self, incoming: Incoming) -> web.Response:
         if incoming.method not in ("GET", "HEAD"):
             raise method_not_allowed("", incoming.path, incoming.method.lower())
-        body, content_type = discovery.answer(self._api.registry, incoming.path, incoming.accept)
+        body, content_type = discovery.answer(self._api.registry, incoming.path)
         return _reply(body, content_type=content_type)
