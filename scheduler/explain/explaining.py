@@ -91,7 +91,6 @@ def explain_pod(
         also=tuple(map(_step, found.also)),
         questions=found.asked,
         exhausted=found.is_exhausted,
-        devices=(),
         nodes=_groups(ruling),
         failures=failures,
         notes=notes,
@@ -126,14 +125,13 @@ def explain_claim(
     if devices := _allocated(claim[1]):
         shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
         users = ", ".join(str(one.get("name")) for one in claim[1]["status"].get("reservedFor") or ()) or "no pod"
-        return _answer(
-            subject,
-            "bound",
-            None,
-            f"claim {namespace}/{name} is allocated: {shown}",
-            f"reserved for {users}",
-            devices,
-            (),
+        return Explanation(
+            subject=subject,
+            fits=True,
+            outcome="bound",
+            verdict=f"claim {namespace}/{name} is allocated: {shown}",
+            advice=f"reserved for {users}",
+            devices=devices,
         )
     for _, pod in objects.of("Pod"):
         own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
@@ -235,35 +233,14 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
     devices = tuple(Device(**{key: str(row[key]) for key in fields}) for row in rows)
     shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
     verb = "is bound to" if is_bound else "fits: it would run on"
-    verdict = f"{name} {verb} node {ruling.verdict.node}"
-    advice = f"devices: {shown}" if shown else "it has no devices"
-    return _answer(subject, "bound" if is_bound else "fits", ruling.verdict.node, verdict, advice, devices, notes)
-
-
-def _answer(  # noqa: PLR0917
-    subject: str,
-    outcome: Any,
-    node: str | None,
-    verdict: str,
-    advice: str,
-    devices: tuple[Device, ...],
-    notes: tuple[str, ...],
-) -> Explanation:
-    """What needs no change."""
     return Explanation(
         subject=subject,
         fits=True,
-        outcome=outcome,
-        node=node,
-        message="",
-        verdict=verdict,
-        advice=advice,
-        changes=(),
-        also=(),
-        questions=0,
-        exhausted=False,
+        outcome="bound" if is_bound else "fits",
+        node=ruling.verdict.node,
+        verdict=f"{name} {verb} node {ruling.verdict.node}",
+        advice=f"devices: {shown}" if shown else "it has no devices",
         devices=devices,
-        nodes=(),
         notes=notes,
     )
 
