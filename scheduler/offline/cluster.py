@@ -40,7 +40,7 @@ from scheduler.embedded.loading import (
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
-from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
@@ -65,7 +65,6 @@ _FIRST: Final = (
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
 _SELECTING_OWNERS: Final = frozenset(SELECTOR_KINDS) - {SERVICE}
-_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 _WINDOW: Final = 1
 """Nobody watches: the listener hears of every change."""
 _LOOKS_MAX: Final = 100_000
@@ -320,7 +319,7 @@ class OfflineCluster:
             obj.setdefault("status", {})["resourceClaimStatuses"] = list(named.values())
             return obj
 
-        self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status", options=_MANAGER)
+        self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status")
 
     def _claim_for(self, pod: Stored, entry: str, template_name: str) -> str:
         """The name of the pod's claim for an entry, or of its group's, made where there is none."""
@@ -349,7 +348,7 @@ class OfflineCluster:
         if copied.get("labels"):
             metadata["labels"] = dict(copied["labels"])
         spec = Stored("", "", dict(template["spec"]["spec"]), 0).copy()
-        return self.api.create(CLAIM, namespace, {"metadata": metadata, "spec": spec}, _MANAGER).name
+        return self.api.create(CLAIM, namespace, {"metadata": metadata, "spec": spec}).name
 
     # -- reading -----------------------------------------------------------------------------------
 

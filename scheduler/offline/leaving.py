@@ -9,13 +9,12 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from scheduler.embedded.kinds.catalog import CLAIM, POD
-from scheduler.embedded.server.rest import DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import DeleteOptions
 from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names, owning_pod
 from scheduler.offline.cluster import OfflineCluster
 
 _AT_ONCE: Final = DeleteOptions(grace_period_s=0)
-_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 
 
 def leave(cluster: OfflineCluster, pod: Stored, brought: Collection[tuple[str, str]] = ()) -> None:
@@ -48,7 +47,7 @@ def _give_back(cluster: OfflineCluster, namespace: str, name: str, uid: str, *, 
         return obj
 
     if consumers != left:
-        api.update(CLAIM, namespace, name, change, sub_resource="status", options=_MANAGER)
+        api.update(CLAIM, namespace, name, change, sub_resource="status")
     if not left and (is_own or is_brought):
-        api.update(CLAIM, namespace, name, unfinish, options=_MANAGER)
+        api.update(CLAIM, namespace, name, unfinish)
         api.delete(CLAIM, namespace, name, _AT_ONCE)
