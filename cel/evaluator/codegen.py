@@ -47,8 +47,9 @@ from cel.evaluator.codegen_parts import (
     kind_of,
     quantifier,
 )
+from cel.evaluator.constants import constant_of
 from cel.library.stdlib import Implementation
-from cel.library.values import MISSING, AbortedError, begin, make_map
+from cel.library.values import MISSING, AbortedError
 from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, terms_of
 from cel.semver import Semver
 
@@ -72,7 +73,6 @@ def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[
 
 
 def _prepared(checked: Checked) -> tuple[Generator, str] | None:
-    begin()  # of folding constants
     try:
         generator = Generator(checked)
         return generator, generator.condition(checked.expr, {}, 0)
@@ -154,12 +154,10 @@ class Generator:
                 return self.select(node, scope, depth)
             case Call():
                 return self.call(node, scope, depth)
-            case ListExpr():
-                return self.list_literal(node, scope, depth)
+            case ListExpr() | MapExpr():
+                return self.collection(node, scope, depth)
             case Comprehension():
                 return self.comprehension(node, scope, depth)
-            case MapExpr():
-                return self.map_literal(node, scope, depth)
             case _:
                 raise Unsupported
 
@@ -179,28 +177,14 @@ class Generator:
             return Code("d.fields", "device")
         raise Unsupported
 
-    def list_literal(self, node: ListExpr, scope: Scope, depth: int) -> Code:
-        if node.optional_indices:
+    def collection(self, node: ListExpr | MapExpr, scope: Scope, depth: int) -> Code:
+        value = constant_of(self.checked, node)
+        if value is not MISSING:
+            return Code(self.constant(value), "list" if type(node) is ListExpr else "map", value)
+        if isinstance(node, MapExpr) or node.optional_indices:
             raise Unsupported
         codes = [self.emit(element, scope, depth + 1) for element in node.elements]
-        if all(code.constant is not MISSING for code in codes):
-            values = [code.constant for code in codes]
-            return Code(self.constant(values), "list", values)
         return Code(f"[{', '.join(code.text for code in codes)}]", "list")
-
-    def map_literal(self, node: MapExpr, scope: Scope, depth: int) -> Code:
-        pairs = []
-        for entry in node.entries:
-            key = self.emit(entry.key, scope, depth + 1)
-            value = self.emit(entry.value, scope, depth + 1)
-            if entry.optional or key.constant is MISSING or value.constant is MISSING:
-                raise Unsupported
-            pairs.append((key.constant, value.constant))
-        try:
-            constant = make_map(pairs)
-        except (EvaluationError, AbortedError):
-            raise Unsupported from None  # a key that is none: the exact evaluator says it when it gets there
-        return Code(self.constant(constant), "map", constant)
 
     # --- selection
 
@@ -262,7 +246,7 @@ class Generator:
         return kinds.pop() if len(kinds) == 1 else "any"
 
     def implementation(self, node: Call, count: int) -> Implementation:
-        from cel.evaluator.walker import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
+        from cel.evaluator.calls import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
 
         return implementation_of(self.checked, node, count)
 
@@ -455,17 +439,9 @@ class Generator:
         values = collection.constant
         if values.__class__ is list and element.kind in ("string", "int", "attribute"):
             return Code(self.one_of(element, values), "bool")
-        if values is not MISSING or self.is_constant_list(node.args[1]):
+        if values is not MISSING:
             raise Unsupported
         return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
-
-    def is_constant_list(self, node: Expr) -> bool:
-        """A list that is a constant to the exact evaluator, though not here: it looks elements up in a set."""
-        if type(node) is not ListExpr or not any(type(element) is Call for element in node.elements):
-            return False
-        from cel.evaluator.walker import Planner  # noqa: PLC0415 - few lists have calls in them
-
-        return Planner(self.checked).constant(node) is not MISSING
 
     def one_of(self, element: Code, values: list[Any]) -> str:
         """`x in [constants]`: all texts or all ints; numbers of other types are the exact evaluator's."""
