@@ -139,14 +139,6 @@ class ClaimPlan:
         self.configs: Final[dict[tuple[Slot, ...], tuple[AllocationConfig, ...]]] = {}
 
 
-class Picks(NamedTuple):
-    """What a search ended with: picks in order (None: there is no solution), its steps, and the budget it spent."""
-
-    picks: tuple[tuple[Slot, int], ...] | None
-    steps: int
-    spent: int
-
-
 class Plan:
     """Everything that can be known about claims without looking at devices.
 
@@ -155,7 +147,6 @@ class Plan:
         records: Of its slots, each once.
         is_exact: No slot wants all devices and nothing is wrong: `claims[].checks` are empty.
         is_unconstrained: In addition no slot is under a constraint.
-        picks: What searches ended with, by the candidates of the slots; kept by `remembered`.
     """
 
     def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
@@ -167,7 +158,6 @@ class Plan:
         self.records: Final = tuple({slot.key: slot.record for slot in self.slots}.values())
         self.is_exact: Final = not any(claim.checks for claim in claims)
         self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
-        self.picks: Final[dict[tuple[int, ...], Picks]] = {}
 
 
 class SlotMeaning(NamedTuple):

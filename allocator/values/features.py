@@ -64,8 +64,6 @@ class Shortcuts:
         backjump: Go back to a choice that can matter for the failure instead of the latest one.
         matching: Give up a branch when the remaining requests cannot all get different devices.
         counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
-        last_answer: What was found for a node is found again without a search while nothing changed there.
-        known_picks: What was found for one node is found for others that have the same candidates.
     """
 
     bulk: bool = True
@@ -75,8 +73,6 @@ class Shortcuts:
     backjump: bool = True
     matching: bool = True
     counter_bounds: bool = True
-    last_answer: bool = True
-    known_picks: bool = True
 
     @classmethod
     def none(cls) -> Shortcuts:
