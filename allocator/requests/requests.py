@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allocator.requests.capacity import Consumption, consume
 from allocator.requests.selectors import Matcher
-from allocator.requests.slot_records import SlotKey, SlotRecord, Total
+from allocator.requests.slot_records import EntryCount, SlotKey, SlotRecord
 from allocator.values.features import Features
 from allocator.values.meter import Meter
 from allocator.values.model import (
@@ -86,7 +86,11 @@ class Slot:
         self._consumption: Final[dict[int, tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
 
     def consumption_of(self, capacity: Mapping[str, DeviceCapacity]) -> Consumption | None:
-        """As `consume`; worked out once for devices whose capacities are one object. Raises CapacityError."""
+        """As `consume`; devices whose capacities are one object share what is found, as masks keep it for each.
+
+        Raises:
+            CapacityError: as `consume`.
+        """
         known = self._consumption.get(id(capacity))
         if known is not None and known[0] is capacity:
             return known[1]
@@ -183,7 +187,7 @@ class Planner:
     def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
         self._classes: Final = classes
         self._meter: Final = meter
-        self.total: Final = Total()
+        self.total: Final = EntryCount()
         self._matchers: Final[dict[object, Matcher]] = {}
         self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
         self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
