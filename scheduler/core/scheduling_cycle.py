@@ -83,7 +83,6 @@ class SchedulingCycles:
         self._ground: Final = ground
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._memories: Final = DryRunMemories(ground.store)
@@ -185,7 +184,6 @@ class SchedulingCycles:
                 self._fail(queued, failure)
 
     def _reserve(self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName) -> None:
-        uid = queued.uid
         allowed = cycle.steps_left
         reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node], self._view)
         self._feasibility.steps += allowed - cycle.steps_left
@@ -196,10 +194,7 @@ class SchedulingCycles:
                 return
             self._end_without_node(queued, reserved.status)
             return
-        self._overlay.hold(uid, reserved.held)
-        self._store.assume(uid, node, reserved.of_node)
-        if reserved.volumes:
-            self._volumes.hold(uid, reserved.volumes)
+        self._ground.stakes.put(queued.uid, node, reserved)
         self._preemptions.placed(queued.pod, node, reserved.held)
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:

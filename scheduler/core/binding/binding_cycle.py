@@ -74,7 +74,7 @@ class BindingCycles:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
+        self._stakes: Final = ground.stakes
         self._writes: Final = writers.claims
         self._volume_writes: Final = writers.volumes
         self._outbox: Final = ground.outbox
@@ -378,12 +378,11 @@ class BindingCycles:
         self.waits.rouse(binding)
         del self.bindings[binding.uid]
         pod = binding.pod
-        released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
-        self._aftermath.volumes_released(self._volumes.release(binding.uid))
+        released = self._stakes.release(binding.uid, is_bound=True)  # what the server stores may be put differently
         note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {binding.node}"
         self._outbox.report_on_pod(pod, "Normal", "Scheduled", "Binding", note)
         self._aftermath.pod_bound(binding)
-        self._aftermath.devices_released(released)
+        self._aftermath.stake_released(released)
 
     # Giving up
 
