@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from scheduler.core.counting import pod_counts
-from scheduler.core.ground.inputs import PodObserved
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
@@ -20,6 +19,7 @@ from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import observed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -89,7 +89,7 @@ def test_an_ordinary_pod_is_kept_as_it_is():
 
 
 def test_a_recording_has_it_in_full():
-    entry = Entry(1, PodObserved(large("p", EVERYTHING)), ())
+    entry = Entry(1, observed(large("p", EVERYTHING)), ())
     (pod,) = msgspec.structs.astuple(decode_entry(encode_entry(entry)).given)
     assert pod.packed() == entry.given.pod
 

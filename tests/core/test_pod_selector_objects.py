@@ -31,22 +31,26 @@ def pod(labels=None, *, owner: tuple[str, str, str] | None = None, is_controller
     return msgspec.convert(made, Pod)
 
 
+def keep(objects, new, revision):
+    objects.observe((new.kind, new.key), revision, new)
+
+
 @pytest.fixture
 def objects() -> PodSelectorObjects:
     return PodSelectorObjects()
 
 
 def test_nothing_selects_a_pod_without_services_and_owner(objects):
-    objects.observe(selector("Service", "db", ("app", "db")), 1)
-    objects.observe(selector("Service", "elsewhere", ("app", "web"), namespace="other"), 2)
-    objects.observe(selector("Service", "headless"), 3)
+    keep(objects, selector("Service", "db", ("app", "db")), 1)
+    keep(objects, selector("Service", "elsewhere", ("app", "web"), namespace="other"), 2)
+    keep(objects, selector("Service", "headless"), 3)
     assert objects.of(pod()) is None
 
 
 def test_services_that_select_the_pod_are_merged(objects):
-    objects.observe(selector("Service", "web", ("app", "web")), 1)
-    objects.observe(selector("Service", "front", ("app", "web"), ("tier", "front")), 2)
-    objects.observe(selector("Service", "back", ("app", "web"), ("tier", "back")), 3)
+    keep(objects, selector("Service", "web", ("app", "web")), 1)
+    keep(objects, selector("Service", "front", ("app", "web"), ("tier", "front")), 2)
+    keep(objects, selector("Service", "back", ("app", "web"), ("tier", "back")), 3)
     assert objects.of(pod()) == LabelSelector({"app": "web", "tier": "front"})
 
 
@@ -54,8 +58,8 @@ def test_services_that_select_the_pod_are_merged(objects):
     ("api_version", "kind"), [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")]
 )
 def test_the_owner_counts(objects, api_version, kind):
-    objects.observe(selector("Service", "web", ("app", "web")), 1)
-    objects.observe(selector(kind, "owner", ("pod-template-hash", "1"), ("tier", "front")), 2)
+    keep(objects, selector("Service", "web", ("app", "web")), 1)
+    keep(objects, selector(kind, "owner", ("pod-template-hash", "1"), ("tier", "front")), 2)
     expected = LabelSelector({"app": "web", "pod-template-hash": "1", "tier": "front"})
     assert objects.of(pod(owner=(api_version, kind, "owner"))) == expected
     assert objects.of(pod(owner=(api_version, kind, "another"))) == LabelSelector({"app": "web"})
@@ -64,15 +68,15 @@ def test_the_owner_counts(objects, api_version, kind):
 
 
 def test_a_job_does_not_count(objects):
-    objects.observe(selector("ReplicaSet", "owner", ("app", "web")), 1)
+    keep(objects, selector("ReplicaSet", "owner", ("app", "web")), 1)
     assert objects.of(pod(owner=("batch/v1", "Job", "owner"))) is None
 
 
 def test_what_contradicts_a_service_is_demanded_too(objects):
-    objects.observe(selector("Service", "web", ("app", "web")), 1)
+    keep(objects, selector("Service", "web", ("app", "web")), 1)
     exists = NodeSelectorRequirement("zone", "Exists")
-    objects.observe(selector("ReplicaSet", "rs", ("app", "old"), expressions=(exists,)), 2)
-    objects.observe(selector("ReplicationController", "rc", ("app", "old")), 3)
+    keep(objects, selector("ReplicaSet", "rs", ("app", "old"), expressions=(exists,)), 2)
+    keep(objects, selector("ReplicationController", "rc", ("app", "old")), 3)
     both = objects.of(pod(owner=("apps/v1", "ReplicaSet", "rs")))
     assert both == LabelSelector({"app": "web"}, (NodeSelectorRequirement("app", "In", ("old",)), exists))
     assert not compile_label_selector(both).matches({"app": "web", "zone": "a"})
@@ -80,12 +84,12 @@ def test_what_contradicts_a_service_is_demanded_too(objects):
 
 
 def test_the_newest_counts_and_what_is_deleted_does_not(objects):
-    objects.observe(selector("Service", "web", ("app", "web")), 2)
-    objects.observe(selector("Service", "web", ("app", "db")), 1)
+    keep(objects, selector("Service", "web", ("app", "web")), 2)
+    keep(objects, selector("Service", "web", ("app", "db")), 1)
     assert objects.of(pod()) == LabelSelector({"app": "web"})
-    objects.observe(selector("Service", "web", ("tier", "front")), 3)
+    keep(objects, selector("Service", "web", ("tier", "front")), 3)
     assert objects.of(pod()) == LabelSelector({"tier": "front"})
-    objects.delete("Service", ObjectKey("default", "web"), 2)
+    objects.delete(("Service", ObjectKey("default", "web")), 2)
     assert objects.of(pod()) is not None
-    objects.delete("Service", ObjectKey("default", "web"), 4)
+    objects.delete(("Service", ObjectKey("default", "web")), 4)
     assert objects.of(pod()) is None
