@@ -104,7 +104,7 @@ def test_nothing_is_decided_before_the_rules_have_been_listed():
     rig.server.put_slice(builders.resource_slice("slice-a", node="a", devices=1))
     add_pod(rig, "p")
     rig.watch()
-    for kind in sorted(KINDS - {"DeviceTaintRule"}):
+    for kind in sorted(KINDS.keys() - {"DeviceTaintRule"}):
         rig.tell(RelistFinished(kind))
     rig.settle()
     assert rig.node_of("p") is None

@@ -14,7 +14,7 @@ from scheduler.model.claim import Consumer, DeviceCondition
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ObjectKey, PodKey
 from tests.kube.misbehaving import bookmark, event, pod, status_object
-from tests.observed import is_of, observed
+from tests.observed import is_of
 
 
 def meta(name: str, version: object = 7, namespace: str = "") -> dict:
@@ -109,7 +109,7 @@ def test_taint_rule_is_decoded(spec, selector):
     decoded = Codec().taint_rules.decode_event(line("ADDED", taint_rule(**spec)))
 
     taint = Taint("example.com/broken", "", "NoSchedule", "2026-01-01T00:00:00Z")
-    assert decoded.input == observed(DeviceTaintRule("rule", selector, taint), 7)
+    assert decoded.input.object == DeviceTaintRule("rule", selector, taint)
 
 
 @pytest.mark.parametrize("field", [{"deviceClassName": "gpu"}, {"selectors": [{"cel": {"expression": "true"}}]}])
@@ -133,7 +133,7 @@ def test_each_kind_has_its_inputs():
         ("Node", ("", "n"), "uid-n", 7),
         ("Namespace", ("", "ns"), "uid-ns", 7),
         ("DeviceClass", ("", "c"), "uid-c", 7),
-        ("ResourceSlice", ("", "s"), "uid-s", 7),
+        ("ResourceSlice", ("", "node-1-gpus"), "uid-node-1-gpus", 7),
     ]
     assert slice_.input.object.devices[0].name == "gpu-0"
     assert [kind.name for kind in codec.kinds] == [

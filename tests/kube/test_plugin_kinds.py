@@ -36,7 +36,7 @@ def event(obj: dict) -> bytes:
 def test_the_table_has_exactly_the_kinds_of_the_core():
     names = [kind.name for kind in PLUGIN_KINDS]
     assert sorted(names) == sorted({*STORAGE_KINDS, *SELECTOR_KINDS, DISRUPTION_BUDGET})
-    assert set(names) <= KINDS
+    assert set(names) <= KINDS.keys()
     assert all(kind.cost for kind in PLUGIN_KINDS)
 
 
@@ -84,7 +84,7 @@ EXPRESSIONS = [{"key": "tier", "operator": "Exists"}]
 def test_of_what_selects_pods_only_the_selector_is_kept(kind, selector, labels, expressions):
     seen = Codec().for_plugins[kind].decode_event(event(selecting(kind, selector)))
     key = ObjectKey("team", "web")
-    assert seen.input == observed(PodSelector(kind, key, labels, expressions), 5)
+    assert seen.input == Observed(kind, key, "u", 5, PodSelector(kind, key, labels, expressions))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_of_a_budget_its_selector_and_what_it_allows_are_kept(spec, status, expe
     metadata = {"name": "web", "namespace": "team", "uid": "u", "resourceVersion": "5"}
     kind, key = Codec().for_plugins[DISRUPTION_BUDGET], ObjectKey("team", "web")
     seen = kind.decode_event(event({"kind": DISRUPTION_BUDGET, "metadata": metadata, "spec": spec, "status": status}))
-    assert seen.input == observed(DisruptionBudget(key, *expected), 5)
+    assert seen.input == Observed(DISRUPTION_BUDGET, key, "u", 5, DisruptionBudget(key, *expected))
 
 
 def test_the_reply_to_a_write_is_the_volume_or_the_claim():
