@@ -203,7 +203,7 @@ class Machine:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
         is_recovering = self._recovery.is_under_way
-        if self._binding_cycles.has_permits_due or is_recovering or (not self._unlisted and self.queue.has_active()):
+        if is_recovering or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         asked = (
             timers.next_deadline_ms(),
@@ -257,7 +257,6 @@ class Machine:
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
-        self._binding_cycles.ask_permits()
         self.causes.end_tick()
 
     def _answered(self, answer: Answer) -> None:

@@ -13,7 +13,7 @@ from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, Re
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from tests import builders
-from tests.core.plugins import Patience, Slots, TinyDevices
+from tests.core.plugins import Slots, TinyDevices
 from tests.core.rig import Rig
 from tests.observed import observed
 
@@ -479,31 +479,7 @@ def test_devices_come_free_for_those_who_wait_when_a_binding_fails():
     assert rig.node_of("q") == "a"
 
 
-# Permit and waiting
-
-
-def test_permit_holds_a_pod_back_until_it_is_allowed():
-    allowed = []
-    rig = Rig(Slots(2), Patience(is_allowed=lambda: bool(allowed)))
-    rig.add_nodes("a")
-    rig.add_pod("p")
-    rig.settle()
-    assert rig.node_of("p") is None
-    allowed.append(True)
-    rig.add_pod("q")  # its reservation makes Permit look again
-    rig.settle()
-    assert rig.node_of("p") == rig.node_of("q") == "a"
-
-
-def test_permit_that_never_allows_ends_at_its_timeout():
-    rig = Rig(Slots(1), Patience(is_allowed=lambda: False, timeout_ms=3_000))
-    rig.add_nodes("a")
-    rig.add_pod("p")
-    rig.settle()
-    assert rig.machine.store.assumed
-    rig.wait(3_000)
-    assert not rig.machine.store.assumed
-    assert rig.events[-1] == "FailedScheduling: timed out waiting on permit"
+# Waiting
 
 
 class Conditions(TinyDevices):
