@@ -31,12 +31,12 @@ from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.gang import GangKey, gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
-from scheduler.model.pod_selectors import SELECTOR_KINDS, PodSelector
+from scheduler.model.pod_selectors import SELECTOR_KINDS
 from scheduler.model.storage import AnyStorageObject
 
 
@@ -301,19 +301,11 @@ class Observations:
             self._binding_cycles.storage_changed(old, None)
             self._change(Resource(given.kind), Action.DELETE, old, None)
 
-    def pod_selector_observed(self, given: Observed) -> None:
-        selector: PodSelector = given.object
-        self._store.pod_selectors.observe((selector.kind, selector.key), given.revision, selector)
+    def only_kept(self, given: Observed) -> None:
+        self._store.kept[given.kind].observe(given.object.key, given.revision, given.object)
 
-    def pod_selector_deleted(self, given: Deleted) -> None:
-        self._store.pod_selectors.delete((given.kind, given.key), given.revision)
-
-    def disruption_budget_observed(self, given: Observed) -> None:
-        budget: DisruptionBudget = given.object
-        self._store.disruption_budgets.observe(budget.key, given.revision, budget)
-
-    def disruption_budget_deleted(self, given: Deleted) -> None:
-        self._store.disruption_budgets.delete(given.key, given.revision)
+    def no_longer_kept(self, given: Deleted) -> None:
+        self._store.kept[given.kind].delete(given.key, given.revision)
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)
@@ -347,11 +339,11 @@ ALWAYS_WATCHED: Final[Mapping[str, Kind]] = {
     "PodGroup": Kind(Observations.pod_group_observed, Observations.pod_group_deleted),
 }
 _STORAGE: Final = Kind(Observations.storage_observed, Observations.storage_deleted)
-_POD_SELECTOR: Final = Kind(Observations.pod_selector_observed, Observations.pod_selector_deleted)
+_KEPT: Final = Kind(Observations.only_kept, Observations.no_longer_kept)
 KINDS: Final[Mapping[str, Kind]] = {
     **ALWAYS_WATCHED,
     # Watched where a plugin reads them (`Plugin.reads`).
     **dict.fromkeys(STORAGE_KINDS, _STORAGE),
-    **dict.fromkeys(SELECTOR_KINDS, _POD_SELECTOR),
-    DISRUPTION_BUDGET: Kind(Observations.disruption_budget_observed, Observations.disruption_budget_deleted),
+    **dict.fromkeys(SELECTOR_KINDS, _KEPT),
+    DISRUPTION_BUDGET: _KEPT,
 }

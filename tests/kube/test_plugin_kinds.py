@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from scheduler.core.ground.inputs import Observed, RelistFinished
-from scheduler.core.observation import KINDS
+from scheduler.core.observation import ALWAYS_WATCHED, KINDS
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.codec import Codec
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
@@ -38,6 +38,11 @@ def test_the_table_has_exactly_the_kinds_of_the_core():
     assert sorted(names) == sorted({*STORAGE_KINDS, *SELECTOR_KINDS, DISRUPTION_BUDGET})
     assert set(names) <= KINDS.keys()
     assert all(kind.cost for kind in PLUGIN_KINDS)
+
+
+def test_every_kind_that_is_watched_has_a_row_in_the_core_and_every_row_is_watched():
+    assert {kind.name for kind in Codec(reads=KINDS).kinds} == KINDS.keys()
+    assert {kind.name for kind in Codec().kinds} == ALWAYS_WATCHED.keys()
 
 
 def test_only_what_plugins_read_is_watched():
