@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from allocator import Features
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.embedded.server.store import Stored
 from scheduler.framework.api import Profile
 from scheduler.kube.codec import Codec
