@@ -34,6 +34,7 @@ from msgspec import Struct
 
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
@@ -219,7 +220,7 @@ class GangCycles:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
         now_ms = self._ground.timers.now_ms
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
-        at_ms = now_ms + self._ground.settings.gated_ms_silent
+        at_ms = now_ms + GATED_SILENT_MS
         self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, text))
 
     def _report_later(self, queued: QueuedPod, ticket: int, text: str) -> None:

@@ -24,6 +24,7 @@ from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.outbox import Note
 from scheduler.core.preempting.preemption_texts import making_room
 from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
@@ -90,7 +91,6 @@ class SchedulingCycles:
         self._writes: Final = writers.claims
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
         self._view: Final = ground.view
         self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions
@@ -291,7 +291,7 @@ class SchedulingCycles:
         if record is not None and record.is_outstanding:
             return  # the condition says for whom it waits; that it still does is nothing new
         if nominated_node is None and self._waits_for_own_write(queued.uid):
-            at_ms = self._timers.now_ms + self._settings.gated_ms_silent
+            at_ms = self._timers.now_ms + GATED_SILENT_MS
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
         else:
             self._causes.report(queued, Reason(UNSCHEDULABLE, message), nominated_node)
