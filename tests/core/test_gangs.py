@@ -533,7 +533,7 @@ def paused(rig: Rig) -> str:
     rig.watch()
     for _ in range(50):
         rig.tick()
-        for search in rig.machine._cycles.gangs._attempts.values():
+        for search in rig.machine._cycles.gangs._searches.values():
             for one in search.places.by_pod.values():
                 return one.node
     raise AssertionError("no search has paused")

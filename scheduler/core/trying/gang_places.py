@@ -19,11 +19,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from msgspec import Struct, structs
-
-from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
-from scheduler.framework.api import ReserveResult
+from scheduler.core.trying.attempt import Placed
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
@@ -32,19 +29,6 @@ from scheduler.model.objects import Pod
 from scheduler.model.storage import volume_claims
 
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
-
-
-class Placed(Struct, frozen=True):
-    """A pod of the gang with its node, as long as the search lasts.
-
-    `volumes`: the uids and revisions of its claims for volumes when it got its place.
-    """
-
-    queued: QueuedPod
-    cycle: Cycle
-    node: NodeName
-    reserved: ReserveResult
-    volumes: VolumesSeen = ()
 
 
 class GangPlaces:
@@ -64,6 +48,7 @@ class GangPlaces:
         self.by_pod: Final[dict[PodUid, Placed]] = {}
         self.shared: Final[dict[ClaimKey, ResourceClaim]] = {}
         self.undone: Final[dict[PodUid, Placed]] = {}
+        self._volumes: Final[dict[PodUid, VolumesSeen]] = {}  # claims for them, as they were when a pod got its place
         self._begun = self._paused = self._given_back = (0, 0)
         self.has_population_changed = False
 
@@ -121,7 +106,7 @@ class GangPlaces:
 
     def _is_as_it_was(self, one: Placed, changed: Container[NodeName]) -> bool:
         pod, before = one.queued.pod, one.cycle.pod
-        if one.node in changed or self._volumes_of(pod) != one.volumes:
+        if one.node in changed or self._volumes_of(pod) != self._volumes[pod.uid]:
             return False
         if pod is not before and (
             pod.spec != before.spec
@@ -146,10 +131,14 @@ class GangPlaces:
     # Places
 
     def put(self, one: Placed) -> None:
-        """The pod has this place, and what it takes there is held."""
-        one = structs.replace(one, volumes=self._volumes_of(one.queued.pod))
-        self.by_pod[one.queued.uid] = one
+        """The pod has a place that it had before."""
         self._stakes.put(one.queued.uid, one.node, one.reserved)
+        self.add(one)
+
+    def add(self, one: Placed) -> None:
+        """The pod has been given this place."""
+        self._volumes[one.queued.uid] = self._volumes_of(one.queued.pod)
+        self.by_pod[one.queued.uid] = one
         for held in one.reserved.held:
             claim = self._store.claim(held.claim)
             if claim is not None and len(self._store.users_of(held.claim)) > 1:
