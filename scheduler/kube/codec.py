@@ -16,7 +16,6 @@ before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -54,7 +53,6 @@ from scheduler.core.ground.inputs import (
 )
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.plugin_kinds import plugin_kinds
-from scheduler.kube.profiling import REPLIES, Observe, unobserved
 from scheduler.kube.requests import UndecodableError
 from scheduler.kube.watched_kind import Seen, WatchedKind, checked, meta_decoder
 from scheduler.model import pod_group
@@ -304,7 +302,6 @@ class Codec:
     Args:
         slices: The only ResourceSlices to observe, None for all.
         reads: The kinds of `PLUGIN_KINDS` that a plugin reads; no other of them is watched.
-        observe: Counts what decoding takes.
     """
 
     def __init__(
@@ -312,14 +309,11 @@ class Codec:
         slices: TextSelector | None = None,
         *,
         reads: Collection[str] = (),
-        observe: Observe = unobserved,
     ) -> None:
         claims = ClaimDecoder()
-        self.for_plugins: Final = plugin_kinds(observe)
+        self.for_plugins: Final = plugin_kinds()
         self._reads: Final = frozenset(reads)
-        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self._decode_claim)
-        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
-        kind = partial(WatchedKind, observe=observe)
+        kind = WatchedKind
         self.pods = kind(
             "Pod",
             "/api/v1/pods",
@@ -392,7 +386,8 @@ class Codec:
             self.pods,
         )
 
-    def _decode_claim(self, body: bytes) -> ResourceClaim:
+    def decode_claim(self, body: bytes) -> ResourceClaim:
+        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
         decoded = self.claims.decode_object(body)
         if isinstance(decoded, Seen) and isinstance(decoded.input, ClaimObserved):
             return decoded.input.claim

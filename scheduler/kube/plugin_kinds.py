@@ -26,7 +26,6 @@ from scheduler.core.ground.inputs import (
 )
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.api_versions import ServedAs
-from scheduler.kube.profiling import Observe
 from scheduler.kube.watched_kind import WatchedKind, checked
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
@@ -110,7 +109,7 @@ PLUGIN_KINDS: Final = (
 )
 
 
-def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
+def plugin_kinds(kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
     """How to watch each of them, by name."""
     watched = {}
     for one in kinds:
@@ -131,7 +130,6 @@ def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -
             partial(_deleted, deleted),
             served_as=ServedAs(one.group, ("v1",), one.plural),
             cost=one.cost,
-            observe=observe,
         )
     return watched
 
