@@ -1,12 +1,12 @@
-"""An HTTP server with a limited number of connections, over TLS or without: a crowd keeps no kubelet's probe out.
+"""An HTTP server with a limited number of connections, over TLS or without.
 
 Rules of this module
-  1. There are at most `connections_max` connections, those whose TLS handshake is not over among them. A new one is
-     always accepted. To make room, an old one is cut: of the address that has most connections the one that has been
-     idle longest. So a kubelet's probe always gets an answer.
-  2. A connection that does not send a request's head in time is cut; the handshake is part of that time.
-  3. A handshake is begun at most once in its gap, of all that wait the one of the address with the fewest connections:
-     handshakes cost the scheduler a bounded share of its time.
+  1. At most `connections_max` connections are open, at most `of_one_address_max` of them from one address; those before
+     and in their TLS handshake count. What is beyond is closed when it is accepted.
+  2. A connection has `head_s` for its handshake, as long for its first request's head, and from each head `idle_s` for
+     the answer and the next head. Then it is cut, and its place is free.
+  3. A handshake is begun at most once in its gap, in the order in which connections came: handshakes cost the scheduler
+     a bounded share of its time.
 
 Not here: what is answered (`health`), certificates (`certificates`), who may read (`readers`).
 
@@ -16,13 +16,11 @@ Cost: a TLS handshake takes about 1 ms of CPU, most of it the signature's and th
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from ssl import SSLContext
 from typing import Any, Final
 
@@ -31,34 +29,19 @@ from aiohttp.web_protocol import RequestHandler
 
 log = logging.getLogger(__name__)
 
-_SWEEP_S: Final = 1.0
+_ACCEPTED_AT_ONCE: Final = 100  # asyncio's
 _ACCEPT_PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Seconds and counts; the times are for the other side to be slow in.
-
-    Attributes:
-        head_s: From the connection to the end of its first request's head.
-        idle_s: From an answer to the end of the next request's head; Prometheus asks every 15 to 60 s.
-        handshake_gap_s: Between the beginnings of two TLS handshakes.
-    """
+    """Counts and seconds (rules 1 to 3); Prometheus asks every 15 to 60 s."""
 
     connections_max: int = 64
+    of_one_address_max: int = 16
     head_s: float = 5.0
     idle_s: float = 75.0
     handshake_gap_s: float = 0.01
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One connection. `until_s`: when it is cut, unless a request comes."""
-
-    cut: Callable[[], object]
-    address: str
-    until_s: float
-    is_busy: bool = False
 
 
 class LimitedServer(web.Server):
@@ -81,133 +64,92 @@ class LimitedServer(web.Server):
         )
         self._limits = limits
         self._tls = tls
-        self._seats: dict[RequestHandler, Seat] = {}  # in the order in which they became idle
-        self._crowds: Counter[str] = Counter()  # how many of each address
-        self._sweeping: asyncio.TimerHandle | None = None
-        self._waiting: dict[RequestHandler, socket.socket] = {}  # for their handshakes
-        self._shaking: dict[RequestHandler, asyncio.Task[None]] = {}
-        self._next_handshake: asyncio.TimerHandle | None = None
-        self._accepting: list[asyncio.Task[None]] = []
+        self._listening: list[socket.socket] = []
+        self._addresses: dict[RequestHandler, str] = {}  # of all connections
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._cuts: dict[RequestHandler, asyncio.TimerHandle] = {}
+        self._handshake_s = 0.0  # when the last one begins
 
-    def seat_of(self, request: web.BaseRequest) -> Seat | None:
-        return self._seats.get(request.protocol)
+    def serve(self, listening: Iterable[socket.socket]) -> None:
+        """Accept connections until `close`, which closes the sockets, too."""
+        # Python's servers count a connection when its handshake is over, and wait a minute for that.
+        for one in listening:
+            one.setblocking(False)
+            self._listening.append(one)
+            self._listen(one)
 
-    def rest(self, request: web.BaseRequest) -> None:
-        """The request is answered: its connection is idle again, if it is still there."""
-        if (seat := self._seats.pop(request.protocol, None)) is not None:
-            seat.is_busy, seat.until_s = False, self._loop.time() + self._limits.idle_s
-            self._seats[request.protocol] = seat
+    async def close(self, timeout_s: float) -> None:
+        """Accept nothing more, and end the connections, at the latest after `timeout_s`."""
+        for listening in self._listening:
+            self._loop.remove_reader(listening)
+            listening.close()
+        for task in self._beginning:
+            task.cancel()
+        await asyncio.sleep(0)
+        self.pre_shutdown()
+        await self.shutdown(timeout_s)
+
+    def note_head(self, request: web.BaseRequest) -> None:
+        """The head of a request has been read."""
+        self._cut_after(request.protocol, self._limits.idle_s)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        if (seat := self._seats.get(handler)) is not None:
-            seat.cut = transport.abort  # its handshake is over
-        elif self._tls is None:
-            peer = transport.get_extra_info("peername")
-            self._sit(handler, str(peer[0]) if isinstance(peer, tuple) and peer else "", transport.abort)
-        else:
-            transport.abort()  # cut during its handshake
+        self._cut_after(handler, self._limits.head_s)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self._leave(handler)
+        self._addresses.pop(handler, None)
+        self._cuts.pop(handler).cancel()
         super().connection_lost(handler, exc)
 
-    def _sit(self, handler: RequestHandler, address: str, cut: Callable[[], object]) -> None:
-        if len(self._seats) >= self._limits.connections_max:
-            self._make_room()
-        self._seats[handler] = Seat(cut, address, self._loop.time() + self._limits.head_s)
-        self._crowds[address] += 1
-        if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
+    def _cut_after(self, handler: RequestHandler, seconds: float) -> None:
+        transport = handler.transport
+        if transport is None:
+            return  # gone already
+        if (earlier := self._cuts.get(handler)) is not None:
+            earlier.cancel()
+        self._cuts[handler] = self._loop.call_later(seconds, transport.abort)
 
-    def _leave(self, handler: RequestHandler) -> Seat | None:
-        seat = self._seats.pop(handler, None)
-        if seat is not None:
-            self._crowds[seat.address] -= 1
-            if not self._crowds[seat.address]:
-                del self._crowds[seat.address]
-        return seat
+    def _listen(self, listening: socket.socket) -> None:
+        if listening.fileno() != -1:
+            self._loop.add_reader(listening, self._accept, listening)
 
-    def _cut(self, handler: RequestHandler) -> None:
-        if (seat := self._leave(handler)) is not None:
-            seat.cut()
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, (address, *_) = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors left
+                log.debug("cannot accept a connection: %s", error)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_ACCEPT_PAUSE_S, self._listen, listening)
+                return
+            if not self._has_room(address):
+                accepted.close()
+                continue
+            handler = self()
+            self._addresses[handler] = address
+            task = self._loop.create_task(self._begin(handler, accepted), name="connection")
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
 
-    def _make_room(self) -> None:
-        # A flood makes thousands of connections a second: no look at all seats where the first one will do.
-        most = max(self._crowds.values())
-        crowd = (one for one, seat in self._seats.items() if self._crowds[seat.address] == most)
-        first = next(crowd)
-        idle = (one for one in itertools.chain((first,), crowd) if not self._seats[one].is_busy)
-        self._cut(next(idle, first))
+    def _has_room(self, address: str) -> bool:
+        of_this = sum(one == address for one in self._addresses.values())
+        return len(self._addresses) < self._limits.connections_max and of_this < self._limits.of_one_address_max
 
-    def _sweep(self) -> None:
-        self._sweeping = None
-        now_s = self._loop.time()
-        for handler, seat in list(self._seats.items()):
-            if not seat.is_busy and now_s >= seat.until_s:
-                self._cut(handler)
-        if self._seats:
-            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
-
-    def serve(self, listening: Iterable[socket.socket]) -> None:
-        """Accept connections for TLS until `close`, which closes the sockets, too."""
-        self._accepting = [self._loop.create_task(self._accept(one), name="accept") for one in listening]
-
-    async def _accept(self, listening: socket.socket) -> None:
-        # Python's servers count a connection when its handshake is over. Here it is a socket that nothing is read from
-        # until its turn comes.
-        listening.setblocking(False)
-        with listening:
-            while True:
-                try:
-                    accepted, peer = await self._loop.sock_accept(listening)
-                except OSError as error:  # gone again, or no descriptors left
-                    log.debug("cannot accept a connection: %s", error)
-                    await asyncio.sleep(_ACCEPT_PAUSE_S)
-                    continue
-                handler = self()
-                self._waiting[handler] = accepted
-                self._sit(handler, str(peer[0]), partial(self._forget, handler))
-                if self._next_handshake is None:
-                    self._begin_handshake()
-
-    def _forget(self, handler: RequestHandler) -> None:
-        """Cut before its handshake is over."""
-        if (accepted := self._waiting.pop(handler, None)) is not None:
-            accepted.close()
-        elif (task := self._shaking.get(handler)) is not None:
-            task.cancel()
-
-    def _begin_handshake(self) -> None:
-        self._next_handshake = None
-        if not self._waiting:
-            return
-        # Of equals the first, which has waited longest.
-        handler = min(self._waiting, key=lambda one: self._crowds[self._seats[one].address])
-        task = self._loop.create_task(self._shake_hands(handler, self._waiting.pop(handler)), name="handshake")
-        self._shaking[handler] = task
-        task.add_done_callback(lambda _: self._shaking.pop(handler, None))
-        self._next_handshake = self._loop.call_later(self._limits.handshake_gap_s, self._begin_handshake)
-
-    async def _shake_hands(self, handler: RequestHandler, accepted: socket.socket) -> None:
-        assert self._tls is not None
+    async def _begin(self, handler: RequestHandler, accepted: socket.socket) -> None:
+        options: dict[str, Any] = {}
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: handler,
-                accepted,
-                ssl=self._tls(),
-                ssl_handshake_timeout=self._limits.head_s,
-                ssl_shutdown_timeout=1.0,
-            )
-        except OSError:  # no TLS, another version, an untrusting client, too slow, gone
-            self._leave(handler)
-            accepted.close()
-
-    def close(self) -> None:
-        for timer in (self._sweeping, self._next_handshake):
-            if timer is not None:
-                timer.cancel()
-        for task in self._accepting:
-            task.cancel()
-        for handler in [*self._waiting, *self._shaking]:
-            self._forget(handler)
+            if self._tls is not None:
+                now_s = self._loop.time()
+                self._handshake_s = max(now_s, self._handshake_s + self._limits.handshake_gap_s)
+                await asyncio.sleep(self._handshake_s - now_s)
+                times = {"ssl_handshake_timeout": self._limits.head_s, "ssl_shutdown_timeout": 1.0}
+                options = {"ssl": self._tls(), **times}
+            with suppress(OSError):  # no TLS, another version, an untrusting client, too slow, gone
+                await self._loop.connect_accepted_socket(lambda: handler, accepted, **options)
+        finally:
+            if handler.transport is None:
+                self._addresses.pop(handler, None)
+                accepted.close()

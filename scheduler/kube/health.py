@@ -103,64 +103,41 @@ class HealthServer:
             _METRICS: _Paced(lambda: _Answer(200, *metrics()), limits.metrics_gap_s),
         }
         self._open_to_all = frozenset(path for path in self._answers if _is_among(path, always_allowed))
-        self._runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> HealthServer:
+        listening = _listen(self._address, self.port)
+        self.port = listening[0].getsockname()[1]
         self._server = LimitedServer(self._answer, self._limits, tls=self._tls)
-        self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=1.0)
-        await self._runner.setup()
-        try:
-            if self._tls is not None:
-                listening = _listen(self._address, self.port)
-                self.port = listening[0].getsockname()[1]
-                self._server.serve(listening)
-                return self
-            if self._address in _ALL_ADDRESSES:
-                site: web.BaseSite = web.SockSite(self._runner, _listen_everywhere(self.port))
-            else:
-                site = web.TCPSite(self._runner, self._address, self.port)
-            await site.start()
-        except OSError:
-            await self._runner.cleanup()
-            raise
-        self.port = self._runner.addresses[0][1]
+        self._server.serve(listening)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        if self._runner is not None:
-            self._server.close()
-            await self._runner.cleanup()
+        await self._server.close(1.0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        seat = self._server.seat_of(request)
-        if seat is not None:
-            seat.is_busy = True
-        try:
-            paced = self._answers.get(request.path)
-            if paced is None:
-                return web.Response(status=404, text=f"there are {', '.join(self._answers)}\n")
-            if request.method not in {"GET", "HEAD"}:
-                return web.Response(status=405, headers={"Allow": "GET, HEAD"})
-            address = seat.address if seat is not None else ""
-            refusal = await self._refusal(request, request.method.lower(), request.path, address)
-            if refusal is not None:
-                return web.Response(
-                    status=refusal.code,
-                    body=refusal.body,
-                    headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
-                )
-            is_told_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS, address) is None
-            answer = await paced.result()
-            body = answer.body if is_told_all else answer.withheld(request.path[1:], "verbose" in request.query)
-            return web.Response(status=answer.code, body=body, headers={"Content-Type": answer.content_type})
-        finally:
-            self._server.rest(request)
+        self._server.note_head(request)
+        paced = self._answers.get(request.path)
+        if paced is None:
+            return web.Response(status=404, text=f"there are {', '.join(self._answers)}\n")
+        if request.method not in {"GET", "HEAD"}:
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        refusal = await self._refusal(request, request.method.lower(), request.path)
+        if refusal is not None:
+            return web.Response(
+                status=refusal.code,
+                body=refusal.body,
+                headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
+            )
+        is_told_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS) is None
+        answer = await paced.result()
+        body = answer.body if is_told_all else answer.withheld(request.path[1:], "verbose" in request.query)
+        return web.Response(status=answer.code, body=body, headers={"Content-Type": answer.content_type})
 
-    async def _refusal(self, request: web.BaseRequest, verb: str, path: str, address: str) -> Refusal | None:
+    async def _refusal(self, request: web.BaseRequest, verb: str, path: str) -> Refusal | None:
         """None: whoever sent this may do that."""
         if self._readers is None or path in self._open_to_all:
             return None
-        return await self._readers.refusal(request.headers.get("Authorization"), verb, path, address)
+        return await self._readers.refusal(request.headers.get("Authorization"), verb, path, request.remote or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import orjson
@@ -138,8 +139,7 @@ class Readers:
         self._users = _Remembered(limits.remembered_max, limits.remembered_s)
         self._accesses = _Remembered(limits.remembered_max, limits.remembered_s)
         self._places = asyncio.Semaphore(limits.at_once)
-        self._addresses: dict[str, asyncio.Lock] = {}  # of those that ask now
-        self._asking: Counter[str] = Counter()
+        self._addresses: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of those that ask now
         self._complaint = ""
 
     async def refusal(self, authorization: str | None, verb: str, path: str, address: str) -> Refusal | None:
@@ -190,21 +190,14 @@ class Readers:
     @asynccontextmanager
     async def _turn_of(self, address: str) -> AsyncIterator[None]:
         """One place, when this address has no other (rule 3)."""
-        lock = self._addresses.setdefault(address, asyncio.Lock())
-        self._asking[address] += 1
-        try:
-            async with lock:
-                await self._places.acquire()
-                loop = asyncio.get_running_loop()
-                until_s = loop.time() + self._limits.place_s
-                try:
-                    yield
-                finally:
-                    loop.call_at(until_s, self._places.release)
-        finally:
-            self._asking[address] -= 1
-            if not self._asking[address]:
-                del self._asking[address], self._addresses[address]
+        async with self._addresses.setdefault(address, asyncio.Lock()):
+            await self._places.acquire()
+            loop = asyncio.get_running_loop()
+            until_s = loop.time() + self._limits.place_s
+            try:
+                yield
+            finally:
+                loop.call_at(until_s, self._places.release)
 
     async def _who(self, token: str, digest: bytes) -> _TokenStatus:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

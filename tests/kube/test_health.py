@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import socket
 from contextlib import asynccontextmanager
 
@@ -95,7 +96,7 @@ async def test_only_reading_is_allowed():
 
 async def test_what_asks_at_once_shares_one_rendering():
     metrics = Metrics()
-    async with serving(metrics=metrics) as server:
+    async with serving(metrics=metrics, of_one_address_max=50) as server:
         answers = await asyncio.gather(*(ask(server, "/metrics") for _ in range(50)))
 
     # The first is answered at once; all the others ask before the gap is over.
@@ -159,15 +160,53 @@ async def test_a_client_that_goes_away_takes_nobodys_answer_along():
         del gone
 
 
-async def test_connections_that_say_nothing_do_not_stay():
-    limit = 16
-    async with serving(connections_max=limit, head_s=1000.0) as server:
-        taken = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(10 * limit)]
-        assert await ask(server, "/livez") == (200, "ok\n")
-        cut = await asyncio.gather(*(is_cut(reader) for reader, _ in taken[: 9 * limit]))
-        assert all(cut)
+async def cut_of(taken, count: int) -> list[bool]:
+    """Wait until so many are cut; which ones are."""
+    tasks = [asyncio.create_task(is_cut(reader)) for reader, _ in taken]
+    for one in itertools.islice(asyncio.as_completed(tasks), count):
+        assert await one
+    cut = [one.done() for one in tasks]
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return cut
+
+
+async def test_what_is_beyond_the_share_of_an_address_is_closed_and_a_kubelet_has_its_own():
+    async with serving(connections_max=8, of_one_address_max=5, head_s=1000.0) as server:
+        crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(50)]
+        assert await cut_of(crowd, 45) == [False] * 5 + [True] * 45
+        for _ in range(4):  # each gives its place back
+            assert await ask(server, source="127.0.0.2") == (200, "ok\n")
+        crowd[0][1].write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (await crowd[0][0].readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in crowd:
+            writer.transport.abort()
+
+
+async def test_all_addresses_together_have_a_limit_too():
+    async with serving(connections_max=5, of_one_address_max=2, head_s=1000.0) as server:
+        sources = [f"127.0.0.{2 + number // 2}" for number in range(8)]
+        taken = [await asyncio.open_connection("127.0.0.1", server.port, local_addr=(source, 0)) for source in sources]
+        assert await cut_of(taken, 3) == [False] * 5 + [True] * 3
         for _, writer in taken:
             writer.transport.abort()
+
+
+async def test_an_answer_that_is_not_read_is_cut_and_gives_its_place_back():
+    """Its answer is larger than what the system takes; nobody else has a place meanwhile."""
+    large = b"x" * 50_000_000
+    async with serving(metrics=lambda: (large, "text/plain"), connections_max=1, idle_s=0.3) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert await ask(server) == (200, "ok\n")
+                    break
+                except (ConnectionError, IndexError):  # closed without an answer
+                    continue
+        writer.transport.abort()
 
 
 async def test_a_head_that_does_not_come_in_time_is_cut():
@@ -191,53 +230,6 @@ async def test_a_connection_that_is_used_again_is_kept_and_one_that_rests_too_lo
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         assert await is_cut(reader)
         writer.close()
-
-
-async def test_a_probe_from_elsewhere_is_not_pushed_out_by_a_crowd():
-    """A kubelet's connection is the only one of its address; the crowd has all the others."""
-    async with serving(connections_max=8) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
-        crowd = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(50)]
-        writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
-        async with asyncio.timeout(20):
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-        for _, one in [*crowd, (reader, writer)]:
-            one.transport.abort()
-
-
-async def answered(reader, writer) -> None:
-    writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
-    async with asyncio.timeout(20):
-        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-
-
-async def test_of_a_crowd_the_one_that_has_been_idle_longest_is_cut():
-    async with serving(connections_max=3) as server:
-        first, second, third = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
-        await answered(*second)
-        await answered(*third)
-        await answered(*first)
-        fourth = await asyncio.open_connection("127.0.0.1", server.port)
-        assert await is_cut(second[0])
-        for one in (first, third, fourth):
-            await answered(*one)
-        for _, writer in (first, second, third, fourth):
-            writer.close()
-
-
-async def test_one_that_is_being_answered_is_not_cut_while_others_are_idle():
-    async with serving(connections_max=2, metrics_gap_s=1.0) as server:
-        await ask(server, "/metrics")
-        busy = await asyncio.open_connection("127.0.0.1", server.port)
-        busy[1].write(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
-        idle = await asyncio.open_connection("127.0.0.1", server.port)
-        await answered(*idle)  # so that the request for metrics has been read, too
-        new = await asyncio.open_connection("127.0.0.1", server.port)
-        assert await is_cut(idle[0])
-        async with asyncio.timeout(20):
-            assert (await busy[0].readuntil(b"renderings 2\n")).startswith(b"HTTP/1.1 200")
-        for _, writer in (busy, idle, new):
-            writer.close()
 
 
 @pytest.mark.parametrize("address", ["::", "0.0.0.0", ""])
