@@ -6,7 +6,7 @@ Rules of this module
   2. A KubeSchedulerConfiguration is read as kube-scheduler reads it: strictly, null as if it were not there. What v1 no
      longer has is brought to v1 by the rules of `lint`, with a word.
 
-Not here: what can be set (`settings`), rules (`sections`, `profiles`, `argument_rules`).
+Not here: what can be set (`settings`), rules (`sections`, `profiles`).
 """
 
 from __future__ import annotations

@@ -71,15 +71,17 @@ class InterPodAffinityArgs(PluginArgs):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class NodeSelectorRequirementArgs(Section):
+class RequirementArgs(Section):
+    """Of a node selector or a label selector."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = Field(default=(), strict=False)
 
 
 class NodeSelectorTermArgs(Section):
-    match_expressions: tuple[NodeSelectorRequirementArgs, ...] = Field(default=(), strict=False)
-    match_fields: tuple[NodeSelectorRequirementArgs, ...] = Field(default=(), strict=False)
+    match_expressions: tuple[RequirementArgs, ...] = Field(default=(), strict=False)
+    match_fields: tuple[RequirementArgs, ...] = Field(default=(), strict=False)
 
 
 class NodeSelectorArgs(Section):
@@ -112,15 +114,9 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
     resources: tuple[ResourceSpecArgs, ...] = Field(default=(), strict=False)
 
 
-class LabelSelectorRequirementArgs(Section):
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = Field(default=(), strict=False)
-
-
 class LabelSelectorArgs(Section):
     match_labels: dict[str, str] = Field(default_factory=dict)
-    match_expressions: tuple[LabelSelectorRequirementArgs, ...] = Field(default=(), strict=False)
+    match_expressions: tuple[RequirementArgs, ...] = Field(default=(), strict=False)
 
 
 class TopologySpreadConstraintArgs(Section):

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from scheduler.config.argument_rules import argument_errors
 from scheduler.config.fields import FieldsError, SchedulerName, Section
 from scheduler.config.plugin_args import (
     ARGS_BY_PLUGIN,
@@ -30,7 +29,7 @@ from scheduler.framework.profiles import extension_points
 from scheduler.model.gang import GANG_SCHEDULING
 from scheduler.model.gone_plugins import INSTEAD_OF, REMOVED
 from scheduler.model.label_selectors import TextSelector
-from scheduler.plugins import build_plugins
+from scheduler.plugins import ROW_BY_NAME, build_plugins
 from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
 SPREADING: Final = frozenset({"NodeResourcesFit", "NodeResourcesBalancedAllocation"})
@@ -122,8 +121,9 @@ class ProfileConfig(Section):
             seen.add(one.name)
             if one.name in REMOVED:
                 yield invalid(path, one.name, f"there is no such plugin any more; instead: {INSTEAD_OF[one.name]}")
-            if isinstance(one.args, PluginArgs):
-                for error in argument_errors(one.name, one.args):
+            row = ROW_BY_NAME.get(one.name)
+            if isinstance(one.args, PluginArgs) and row is not None and row.build and row.argument_errors:
+                for error in row.argument_errors(row.build(**plugin_fields(one.name, one.args))):
                     yield replace(error, field=f"{path}.args.{error.field}")
 
     def plugin_sets(self) -> dict[str, PluginSet]:

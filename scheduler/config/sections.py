@@ -6,15 +6,13 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go; k8s.io/component-base 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
 from scheduler.config.fields import FieldsError, SchedulerName, Seconds, Section, duration_text
 from scheduler.config.plugin_args import Int32, Int64
-from scheduler.model.resources import is_extended_resource
 from scheduler.validation.field_errors import FieldError, invalid, required
-from scheduler.validation.names import label_key
 
 _JITTER_FACTOR: Final = 1.2  # client-go's
 
@@ -71,24 +69,8 @@ class ClientConnection(Section):
     burst: Annotated[Int32, Field(ge=0)] = 0
 
 
-class ExtenderResource(Section):
-    name: str = ""
-    ignored_by_scheduler: bool = False
-
-
-class ExtenderTls(Section):
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = Field(default="", alias="caFile")
-    cert_data: str = ""
-    key_data: str = ""
-    ca_data: str = Field(default="", alias="caData")
-
-
 class Extender(Section):
-    """A web hook of kube-scheduler. Read, so that files with one are accepted; never called."""
+    """A web hook of kube-scheduler. Read, so that files with one are accepted; never called, so only on the surface."""
 
     url_prefix: str = Field(default="", alias="urlPrefix")
     filter_verb: str = ""
@@ -97,28 +79,18 @@ class Extender(Section):
     weight: Int64 = 0
     bind_verb: str = ""
     enable_https: bool = Field(default=False, alias="enableHTTPS")
-    tls_config: ExtenderTls | None = Field(default=None, alias="tlsConfig")
+    tls_config: dict[str, Any] | None = Field(default=None, alias="tlsConfig")
     http_timeout: Seconds = Field(default=5.0, alias="httpTimeout")
     node_cache_capable: bool = False
-    managed_resources: tuple[ExtenderResource, ...] = Field(default=(), strict=False)
+    managed_resources: tuple[dict[str, Any], ...] = Field(default=(), strict=False)
     ignorable: bool = False
 
 
 def extender_errors(extenders: Sequence[Extender]) -> Iterator[FieldError]:
-    """What kube-scheduler refuses of them."""
-    managed = set()
+    """What kube-scheduler refuses of them; what it refuses of their managed resources is not looked for."""
     for index, one in enumerate(extenders):
         if one.prioritize_verb and one.weight <= 0:
             yield invalid(f"extenders[{index}].weight", one.weight, "must have a positive weight applied to it")
-        for at, resource in enumerate(one.managed_resources):
-            path = f"extenders[{index}].managedResources[{at}].name"
-            if problems := label_key(resource.name):
-                yield from (invalid(path, resource.name, problem) for problem in problems)
-            elif not is_extended_resource(resource.name):
-                yield invalid(path, resource.name, "is an invalid extended resource name")
-            if resource.name in managed:
-                yield invalid(path, resource.name, "duplicate extender managed resource name")
-            managed.add(resource.name)
     if (binders := sum(bool(one.bind_verb) for one in extenders)) > 1:
         yield invalid(
             "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"

@@ -481,9 +481,5 @@ REFUSED: Final[dict[str, tuple[str, str]]] = {
         "extenders: [{bindVerb: b, urlPrefix: 'http://a'}, {bindVerb: b, urlPrefix: 'http://a'}]\n",
         'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
     ),
-    "extender-resource": (
-        "extenders: [{urlPrefix: 'http://a', managedResources: [{name: cpu}]}]\n",
-        'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
-    ),
     "extender-field": ("extenders: [{url: a}]\n", "extenders[0].url: unknown field"),
 }
