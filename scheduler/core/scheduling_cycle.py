@@ -32,7 +32,7 @@ from scheduler.core.state.ground import Ground
 from scheduler.core.trying.dry_run import DryRuns, reserve
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
-from scheduler.core.writes.claim_writes import Settlement
+from scheduler.core.writes.pursuits import Outcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
@@ -339,7 +339,7 @@ class SchedulingCycles:
     def _send(self, queued: QueuedPod, decision: Decision) -> None:
         match decision:
             case AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
-                self._writes.send(decision, None, _settled)
+                self._writes.send(decision, _settled)
             case RecordEvent():
                 self._outbox.report(decision)
             case _:
@@ -371,7 +371,7 @@ def _chosen(node: NodeName, held: Iterable[Held]) -> str:
     return f"node {node}{devices}"
 
 
-def _settled(settlement: Settlement) -> None:
+def _settled(outcome: Outcome) -> None:
     """The outcome of PostFilter's write shows on the claim, and the change of the claim wakes the pod."""
 
 
