@@ -14,12 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
+    Deleted,
     Input,
-    PodObserved,
     RelistFinished,
-    StorageObserved,
     TimerFired,
     WriteAccepted,
     WriteConflicted,
@@ -27,7 +24,7 @@ from scheduler.core.ground.inputs import (
     WriteRejected,
 )
 from scheduler.core.ground.outbox import Answer
-from scheduler.core.machine import KINDS
+from scheduler.core.observation import KINDS
 from scheduler.core.writes.pursuits import Overtaken
 from scheduler.framework.decisions import (
     BindPersistentVolume,
@@ -48,6 +45,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid, V
 from tests import builders
 from tests import storage_builders as made
 from tests.core.rig import START_MS, Rig
+from tests.observed import observed
 
 CLAIM, CLAIM_UID = ClaimKey("default", "c"), ClaimUid("uid-default-c")
 POD, POD_UID = PodKey("default", "p"), PodUid("uid-default-p")
@@ -73,8 +71,8 @@ class Driver:
         pod = builders.pod("p", revision=1, scheduler="another")
         claim = builders.claim("c", revision=1)
         volume, volume_claim = made.volume("pv", revision=1), made.volume_claim("data", revision=1)
-        seen: list[Input] = [PodObserved(pod), ClaimObserved(claim)]
-        seen += [StorageObserved(volume), StorageObserved(volume_claim)]
+        seen: list[Input] = [observed(pod), observed(claim)]
+        seen += [observed(volume), observed(volume_claim)]
         for one in (*seen, *(RelistFinished(kind) for kind in sorted(KINDS))):
             self.rig.tell(one)
         writers = self.rig.machine._writers
@@ -104,8 +102,8 @@ class Driver:
     def show_newer(self) -> None:
         """The objects are observed at another revision."""
         for name in ("c", "new"):
-            self.rig.tell(ClaimObserved(builders.claim(name, revision=2)))
-        self.rig.tell(PodObserved(builders.pod("p", revision=2, scheduler="another")))
+            self.rig.tell(observed(builders.claim(name, revision=2)))
+        self.rig.tell(observed(builders.pod("p", revision=2, scheduler="another")))
 
     def asked(self) -> list[Decision]:
         return [one for one in self.rig.pending if not isinstance(one, RecordEvent)]
@@ -199,7 +197,7 @@ def test_a_volume_write_that_may_have_landed_is_asked_about_until_that_is_seen()
     for _ in range(50):
         driver.answer("conflict")
     assert not driver.settled
-    driver.rig.tell(StorageObserved(made.volume("pv", revision=2)))
+    driver.rig.tell(observed(made.volume("pv", revision=2)))
     while not driver.settled:
         driver.answer("conflict")
     assert driver.settled == [Overtaken(may_have_landed=True)]
@@ -238,7 +236,7 @@ def test_what_is_not_found_after_a_lost_answer_never_lands(write):
 
 def test_a_deletion_is_settled_once_when_its_claim_is_seen_gone_before_the_answer():
     driver = Driver("deleted claim")
-    driver.rig.tell(ClaimDeleted(CLAIM, CLAIM_UID, 2))
+    driver.rig.tell(Deleted("ResourceClaim", CLAIM, CLAIM_UID, 2))
     driver.answer("accepted")
     assert driver.settled == [Overtaken(may_have_landed=False)]
     assert not driver.asked()

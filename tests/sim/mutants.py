@@ -321,9 +321,7 @@ def _deleted_pod_ends_its_binding_at_once(patch):
         if binding is not None and not binding.is_given_up:
             self.waits.rouse(binding)
             del self.bindings[uid]
-            released = self._overlay.release(uid)
-            self._store.forget_assumed(uid)
-            self._aftermath.devices_released(released)
+            self._aftermath.stake_released(self._stakes.release(uid))
 
     patch.setattr(binding_cycle.BindingCycles, "pod_gone", pod_gone)
 
