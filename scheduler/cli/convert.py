@@ -27,8 +27,8 @@ def convert(inputs: Inputs, *, write: bool) -> None:
     dra-scheduler convert old.yaml > new.yaml
     dra-scheduler convert --write deploy/
     """
-    from scheduler.lint import convert as convert_sources
-    from scheduler.lint import join_files
+    from scheduler.lint.emit import join_files
+    from scheduler.lint.engine import convert as convert_sources
 
     if write and "-" in (*inputs.paths, *inputs.files):
         raise click.UsageError("--write needs files; standard input cannot be written to")

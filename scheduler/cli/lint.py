@@ -20,7 +20,10 @@ from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import caution, verdict, working
 
 if TYPE_CHECKING:
-    from scheduler.lint import Finding, Published, Settings, Source
+    from scheduler.lint.context import Settings
+    from scheduler.lint.engine import Source
+    from scheduler.lint.findings import Finding
+    from scheduler.lint.published import Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     dra-scheduler lint claims.yaml --against dump.yaml --strict
     dra-scheduler lint claims.yaml --context prod
     """
-    from scheduler.lint import lint as lint_sources
+    from scheduler.lint.engine import lint as lint_sources
 
     sources, settings, published, unread = inputs.read()
     with working("looking"):
@@ -125,7 +128,7 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
 def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates: Mapping[str, bool]) -> Settings:
     """The settings of the options; a usage error when there is no such version, or a pair is none."""
     from cel.checker.environments import minor_of
-    from scheduler.lint import Settings
+    from scheduler.lint.context import Settings
     from scheduler.validation.device_rules import check_driver
 
     pairs = {}
@@ -145,7 +148,8 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates
 def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
     """The files' texts, and a finding for each that cannot be read."""
     from scheduler.cli.manifests import ManifestError, files_in, read_text
-    from scheduler.lint import Finding, Severity, Source
+    from scheduler.lint.engine import Source
+    from scheduler.lint.findings import Finding, Severity
 
     sources: dict[str, Source] = {}
     unread = []
@@ -161,7 +165,9 @@ def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
 
 def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
     """What --against, --kubeconfig and --context name; None when none is given."""
-    from scheduler.lint import objects_in_v1, read_published, repartitioned
+    from scheduler.lint.engine import objects_in_v1
+    from scheduler.lint.published import read_published
+    from scheduler.lint.repartitioned import repartitioned
 
     if not against and kubeconfig is None and context is None:
         return None

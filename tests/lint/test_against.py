@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from scheduler.lint import Published, Settings, Source, convert, objects_in_v1, read_published
+from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
+from scheduler.lint.engine import Source, convert, objects_in_v1
+from scheduler.lint.published import Published, read_published
 from tests.lint.texts import claim, codes, dump, find, indented, pod, selecting
 
 TEMPLATE_CLAIMS = "[{name: gpu, resourceClaimTemplateName: t}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.lint import Published
+from scheduler.lint.published import Published
 from tests.lint.test_against import cluster, deployment, template
 from tests.lint.texts import claim, codes, dump, find, pod
 

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.lint import Converted, Settings, Severity, Source, convert, join_files, lint
+from scheduler.lint.context import Settings
+from scheduler.lint.emit import join_files
+from scheduler.lint.engine import Converted, Source, convert, lint
+from scheduler.lint.findings import Severity
 from tests.lint.test_rows import CLASS, CLASSIC_CLAIM, CONFIG, PLAIN, SLICE
 from tests.lint.texts import claim, find, pod, selecting
 

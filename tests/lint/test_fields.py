@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.lint import Finding, Severity
+from scheduler.lint.findings import Finding, Severity
 from tests.lint.texts import claim, find, selecting
 
 SELECTOR = "{cel: {expression: 'true'}}"

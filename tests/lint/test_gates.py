@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.lint import Finding, Published, Severity
+from scheduler.lint.findings import Finding, Severity
+from scheduler.lint.published import Published
 from tests.lint.texts import claim, find
 
 FEATURES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"

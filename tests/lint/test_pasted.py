@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.lint import Converted, Finding, Settings, Source, convert, lint
+from scheduler.lint.context import Settings
+from scheduler.lint.engine import Converted, Source, convert, lint
+from scheduler.lint.findings import Finding
 from tests.lint.texts import claim, pod, selecting
 
 CLAIM = claim("- name: gpu\n  exactly:\n    deviceClassName: gpu\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.lint import repartitioned
+from scheduler.lint.repartitioned import repartitioned
 from tests.lint.texts import dump, find
 
 CLAIM = """\

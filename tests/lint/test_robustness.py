@@ -14,9 +14,11 @@ import cel
 from cel.checker import environments
 from cel.cost.estimate import LIMIT, estimate
 from cel.program import check_expression
-from scheduler.lint import Finding, Settings, Severity, Source, convert, lint
+from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.emit import yaml_text
+from scheduler.lint.engine import Source, convert, lint
+from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.mistakes import find_mistakes
 from scheduler.lint.published import read_published
 from tests.lint.test_against import cluster, deployment, template

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from scheduler.lint import Converted, Source, convert
+from scheduler.lint.engine import Converted, Source, convert
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/{}\nkind: KubeSchedulerConfiguration\n"
 

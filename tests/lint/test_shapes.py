@@ -8,7 +8,10 @@ import pytest
 
 from scheduler.cli.manifests import read_manifests
 from scheduler.embedded import EmbeddedCluster
-from scheduler.lint import Finding, Settings, Source, lint, read_published
+from scheduler.lint.context import Settings
+from scheduler.lint.engine import Source, lint
+from scheduler.lint.findings import Finding
+from scheduler.lint.published import read_published
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 SHAPES = EXAMPLES / "shapes"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from scheduler.lint import Converted, Settings, Source, convert, lint
+from scheduler.lint.context import Settings
+from scheduler.lint.engine import Converted, Source, convert, lint
 from tests.lint.texts import find, pod
 
 CLAIMS = "[{name: gpu, resourceClaimTemplateName: t}]"

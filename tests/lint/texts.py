@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler.lint import Finding, Published, Settings, Source, lint, read_published
+from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
+from scheduler.lint.engine import Source, lint
+from scheduler.lint.findings import Finding
+from scheduler.lint.published import Published, read_published
 
 
 def claim(requests: str, *, version: str = "v1", spec: str = "", devices: str = "") -> str:
