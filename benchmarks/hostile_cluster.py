@@ -56,7 +56,7 @@ from benchmarks.loads import CREATING, count_violations, create_all, quantile, r
 from benchmarks.report import aligned, replace_file
 from benchmarks.watching import BoundPods
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
-from tests.integration.api import Api, ApiError, connected
+from tests.integration.api import Api, ApiError, Object, connected
 
 RATE: Final = 20.0
 TAIL_SECONDS: Final = 15.0
@@ -64,6 +64,7 @@ LIVEZ_SECONDS: Final = 5.0
 _LIVEZ_EVERY_SECONDS: Final = 0.2
 _READY_SECONDS: Final = 60.0
 _BEGIN_SECONDS: Final = 240.0  # 10,000 classes, claims that take a server long to validate, 2,000 pods
+_FITS_SECONDS: Final = 180.0  # a group may take as many turns as its pods alone would
 _METRICS_SECONDS: Final = 30.0
 _STAGE_SECONDS: Final = 120.0  # 5,000 nodes and their slices take the longest
 _CHECK_SECONDS: Final = 60.0
@@ -111,6 +112,7 @@ class Row:
         longest_ms: The longest input since the start; None when /metrics was not answered.
         longest_alone_ms: What it was before the load.
         longest_cpu_ms: The most CPU time of an input; None also for a scheduler that does not measure it.
+        is_load_bound: Whether all pods of the load were bound in the end; None where they need not fit.
         stop_s: from SIGTERM until the process had ended; it is killed after 10 s.
     """
 
@@ -124,6 +126,7 @@ class Row:
     longest_cpu_ms: float | None = None
     resident_mib: float = 0.0
     livez: Livez = field(default_factory=Livez)
+    is_load_bound: bool | None = None
     stop_s: float = 0.0
     violations: int = 0
     wall_s: float = 0.0
@@ -140,7 +143,9 @@ async def measure(load: HostileLoad, round_number: int, arguments: argparse.Name
     fleet = Fleet(workloads()["one-device"], Size(nodes, 8, 1))
     one = Ours(tree=arguments.scheduler_tree)
     row = Row(load.name, round_number, nodes)
-    streams_s = 2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS
+    streams_s = (
+        2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS + _FITS_SECONDS
+    )
     # Without the garbage collector: what it lists and deletes is no part of the question.
     controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
     with ControlPlane(controllers=controllers) as cluster:
@@ -200,8 +205,22 @@ async def _streams(
         row.beside = await _stream(api, fleet, one, bound, 1, arguments.seconds)
         row.resident_mib = one.resident_bytes() / 2**20
         row.longest_ms, row.longest_cpu_ms = await _longest_ms(f"{url}/metrics")
+        if load.fits:
+            row.is_load_bound = await _is_bound(api)
         for task in tasks:
             task.cancel()
+
+
+async def _is_bound(api: Api) -> bool:
+    """Whether all pods of the load are bound, within a time."""
+    with suppress(TimeoutError):
+        await api.wait_for("pods", _all_bound, HOSTILE, seconds=_FITS_SECONDS)
+        return True
+    return False
+
+
+def _all_bound(pods: dict[str, Object]) -> bool:
+    return all(pod["spec"].get("nodeName") for pod in pods.values())
 
 
 async def _stream(api: Api, fleet: Fleet, one: Ours, bound: BoundPods, stretch: int, seconds: float) -> Stream:
@@ -305,6 +324,7 @@ def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
             ("p99", ratio > RATIO_GOAL or bool(beside.late) or not beside.bound),
             ("input", judged is None or judged > LONGEST_GOAL_MS),
             ("livez", failed > 0 or not asked),
+            ("load's pods bound", any(row.is_load_bound is False for row in rows)),
         )
         if is_missed
     ]

@@ -58,13 +58,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class HostileLoad:
-    """`stage`: objects from the beginning, of that many nodes. `lasts`: it has begun inside of it, and ends with it."""
+    """`stage`: objects from the beginning, of that many nodes. `lasts`: it has begun inside of it, and ends with it.
+
+    `fits`: all of its pods fit, and must be bound in the end.
+    """
 
     name: str
     what: str
     lasts: Callable[[Field], AbstractAsyncContextManager[None]]
     nodes: int = 500
     stage: Callable[[int], Iterator[tuple[str, Object]]] = lambda nodes: iter(())
+    fits: bool = False
 
 
 def expensive(value: str) -> str:
@@ -674,8 +678,8 @@ LOADS: Final = {
         HostileLoad("selectors-24x8x9", "24 requests x 8 alternatives x 9 such selectors", _many_selectors),
         HostileLoad("patterns", "20 pods, a regular expression each that is long to match", _patterns),
         HostileLoad("backtracking", "20 claims that backtrack", _backtracking, stage=_packed_stage),
-        HostileLoad("group-128", "a group of 128 pods of 8 devices, 1,024 selectors", _group_of_eights),
-        HostileLoad("group-costly", "a group of 100 pods, a selector near the limit each", _group_of_costly),
+        HostileLoad("group-128", "a group of 128 pods of 8 devices, 1,024 selectors", _group_of_eights, fits=True),
+        HostileLoad("group-costly", "a group of 100 pods, a selector near the limit each", _group_of_costly, fits=True),
         HostileLoad("groups-10x100", "ten groups of 100 pods of six devices", _ten_groups),
         HostileLoad("group-packed", "a group of two that backtracks", _group_that_backtracks, 24, stage=_packed_stage),
         HostileLoad("drivers", "300 pods waiting for their drivers", _waiting_for_drivers, stage=_attached_stage),

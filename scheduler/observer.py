@@ -21,22 +21,7 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from allocator import Features
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassDeleted,
-    ClassObserved,
-    Input,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodObserved,
-    RelistFinished,
-    SliceDeleted,
-    SliceObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
-)
+from scheduler.core.ground.inputs import Deleted, Input, Observed, RelistFinished
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
@@ -72,32 +57,8 @@ class Unreadable(Reporter):
     def forget_readable(self, kind: WatchedKind, inputs: Sequence[Input]) -> None:
         """What is observed can be read again, and what is deleted is not there; but see `withdraws_broken`."""
         for given in inputs:
-            name, is_deletion = _subject(given)
-            if not (is_deletion and kind.withdraws_broken):
-                self.reasons.pop((kind.name, name), None)
-
-
-def _subject(given: Input) -> tuple[str, bool]:
-    """The name of the object that an input is about, and whether it says that it is gone."""
-    match given:
-        case PodObserved(pod):
-            return str(pod.key), False
-        case ClaimObserved(claim):
-            return str(claim.key), False
-        case NodeObserved(node):
-            return node.metadata.name, False
-        case SliceObserved(slice_):
-            return slice_.name, False
-        case ClassObserved(device_class):
-            return device_class.name, False
-        case TaintRuleObserved(rule):
-            return rule.name, False
-        case PodDeleted(key) | ClaimDeleted(key):
-            return str(key), True
-        case NodeDeleted(name) | SliceDeleted(name) | ClassDeleted(name) | TaintRuleDeleted(name):
-            return name, True
-        case _:
-            return "", False
+            if isinstance(given, Observed) or (isinstance(given, Deleted) and not kind.withdraws_broken):
+                self.reasons.pop((kind.name, str(given.key)), None)
 
 
 class ClusterObserver:

@@ -36,7 +36,7 @@ from cel.evaluator.effort import (
     STEP_EFFORT,
 )
 from cel.evaluator.lookup import member_set, qualified
-from cel.evaluator.walker_literals import list_builder, map_builder, wrapper_builder
+from cel.evaluator.walker_literals import append, list_builder, map_builder, put, wrapper_builder
 from cel.evaluator.walker_steps import (
     UNSET,
     Continued,
@@ -74,11 +74,8 @@ from cel.library.values import (
     equal,
     hashable_key,
     make_map,
-    map_find,
     no_such_overload,
     not_equal,
-    spend,
-    to_text,
 )
 from cel.parser.syntax import (
     ACCUMULATOR,
@@ -233,7 +230,8 @@ class Planner:
         if node.function == operators.ADD and self.is_accumulator(operands[0], scope) and type(operands[1]) is ListExpr:
             return operands[0], self.appending(operands[1], scope)
         if node.function in (operators.EQUALS, operators.NOT_EQUALS):
-            return operands[0], self.equality(node.function, operands[1], scope)
+            other = self.plan(operands[1], scope)
+            return operands[0], (with_operand(other, equal if node.function == operators.EQUALS else not_equal), other)
         return operands[0], self.application(node, operands, scope)
 
     def leaf(self, node: Expr, scope: Scope) -> Step:
@@ -377,10 +375,6 @@ class Planner:
 
         return search
 
-    def equality(self, function: str, right: Expr, scope: Scope) -> Part:
-        other = self.plan(right, scope)
-        return with_operand(other, equal if function == operators.EQUALS else not_equal), other
-
     def branching(self, node: Call, scope: Scope) -> Step:
         operands = node.args if node.target is None else (node.target, *node.args)
         match node.function:
@@ -446,29 +440,12 @@ class Planner:
 
     def appending(self, items: ListExpr, scope: Scope) -> Part:
         """`@result + [x]`: the list under construction is ours alone, so it grows in place, as in cel-go."""
-        constant = constant_of(self.checked, items)
-        build = self.list_literal(items, scope) if constant is MISSING else constant_step(constant)
-
-        def append(elements: Any, added: Any) -> Any:
-            if elements.__class__ is not list:
-                no_such_overload()
-            elements += added
-            return elements
-
+        build = self.plan(items, scope)
         return with_operand(build, append), build
 
     def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """`cel.@mapInsert(@result, ...)`: the map under construction grows in place, too."""
         steps = [self.plan(operand, scope) for operand in operands]
-
-        def put(mapping: Any, *values: Any) -> Any:
-            spend(15 + 55 * (len(values[0]) if len(values) == 1 else 1))
-            for key, value in values[0].items() if len(values) == 1 else (values,):
-                if map_find(mapping, key) is not MISSING:
-                    raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
-                mapping.put(key, value)
-            return mapping
-
         only = steps[0] if len(steps) == 1 else None
         return (lambda frame, mapping: put(mapping, *[step(frame) for step in steps])), only
 

@@ -10,7 +10,16 @@ from typing import Any, Final
 from cel.errors import EvaluationError
 from cel.evaluator.walker_steps import Frame, Step
 from cel.integers import UInt
-from cel.library.values import MISSING, Optional, hashable_key, make_map, to_text
+from cel.library.values import (
+    MISSING,
+    Optional,
+    hashable_key,
+    make_map,
+    map_find,
+    no_such_overload,
+    spend,
+    to_text,
+)
 
 WRAPPER_DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
@@ -84,3 +93,21 @@ def wrapper_builder(name: str, type_name: str, fields: list[tuple[Step, bool]]) 
         return result
 
     return build
+
+
+def append(elements: Any, added: list[Any]) -> Any:
+    """`@result + [x]` of a list that is ours alone."""
+    if elements.__class__ is not list:
+        no_such_overload()
+    elements += added
+    return elements
+
+
+def put(mapping: Any, *values: Any) -> Any:
+    """`cel.@mapInsert(@result, ...)` of a map that is ours alone: a key and its value, or a map of entries."""
+    spend(15 + 55 * (len(values[0]) if len(values) == 1 else 1))
+    for key, value in values[0].items() if len(values) == 1 else (values,):
+        if map_find(mapping, key) is not MISSING:
+            raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
+        mapping.put(key, value)
+    return mapping

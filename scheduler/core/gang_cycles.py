@@ -263,8 +263,7 @@ class GangCycles:
             if left_over.place is Place.UNSCHEDULABLE:
                 self._queue.activate(left_over.uid, now_ms)
         for one in found:
-            self._bindings.start(one.queued.pod, one.node, one.cycle, one.queued.runner, one.permit)
-        self._bindings.reconsider_permits()
+            self._bindings.start(one.queued.pod, one.node, one.cycle, one.queued.runner)
 
     def _reject(self, quorum: Quorum, tried: QueuedPod, unfit: Unfit, attempt: GangAttempt) -> None:
         """Not enough of them fit: some wait for a change that could help the gang, the others for these.

@@ -1,4 +1,4 @@
-"""One scheduling cycle: PreFilter, Filter, PostFilter, Score, Reserve, Permit, for the pod that the queue gave.
+"""One scheduling cycle: PreFilter, Filter, PostFilter, Score, Reserve, for the pod that the queue gave.
 
 It ends in one of three ways: the pod is assumed on a node and its binding cycle runs; it is unschedulable and waits for
 a change; or something failed and it is tried again after a while. The reason is reported in upstream's words.
@@ -200,20 +200,11 @@ class SchedulingCycles:
         self._store.assume(uid, node, reserved.of_node)
         if reserved.volumes:
             self._volumes.hold(uid, reserved.volumes)
-        permit = runner.permit(cycle, node, self._view)
-        if permit.status is not SUCCESS and permit.status.code not in (Code.SUCCESS, Code.WAIT):
-            self._overlay.release(uid)
-            self._store.forget_assumed(uid)
-            self._volumes.release(uid)
-            self._undo(queued, runner, cycle, node)
-            self._end_without_node(queued, permit.status)
-            return
         self._preemptions.placed(queued.pod, node, reserved.held)
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
-            self._note(queued, _chosen(node, reserved.held, permit.status))
-        self._bindings.start(queued.pod, node, cycle, runner, permit)
-        self._bindings.reconsider_permits()
+            self._note(queued, _chosen(node, reserved.held))
+        self._bindings.start(queued.pod, node, cycle, runner)
 
     def _note(self, queued: QueuedPod, text: str) -> None:
         self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
@@ -373,11 +364,11 @@ class _Refusal(Struct, frozen=True):
     shape: Shape | None = None
 
 
-def _chosen(node: NodeName, held: Iterable[Held], permit: Status) -> str:
+def _chosen(node: NodeName, held: Iterable[Held]) -> str:
     devices = "".join(
         f", devices {', '.join(map(str, one.allocation.device_ids()))} for claim {one.claim}" for one in held
     )
-    return f"node {node}{devices}{', waits for permit' if permit.code is Code.WAIT else ''}"
+    return f"node {node}{devices}"
 
 
 def _settled(settlement: Settlement) -> None:

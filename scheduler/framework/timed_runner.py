@@ -63,9 +63,7 @@ _POINTS: Final[Mapping[str, str]] = {
     "normalize_score": "ScoreExtensionNormalize",
     "reserve": "Reserve",
     "unreserve": "Unreserve",
-    "permit": "Permit",
     "pre_bind": "PreBind",
-    "post_bind": "PostBind",
 }
 """The extension points by the plugins' methods; `fact` belongs to Filter or to Score."""
 
@@ -199,23 +197,11 @@ class TimedRunner(Runner):
         self._ended("Unreserve", Code.SUCCESS, begun_s)
         return decisions
 
-    def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> Any:
-        begun_s = self._clock()
-        result = super().permit(cycle, node, view)
-        self._ended("Permit", result.status.code, begun_s)
-        return result
-
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         begun_s = self._clock()
         step = super().pre_bind(cycle, node, view)
         self._ended("PreBind", _code_of(step), begun_s)
         return step
-
-    def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
-        begun_s = self._clock()
-        decisions = super().post_bind(cycle, node, view)
-        self._ended("PostBind", Code.SUCCESS, begun_s)
-        return decisions
 
     def end_cycle(self) -> None:
         """The cycle is over: what Filter and Score took in all counts."""

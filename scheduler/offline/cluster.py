@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from scheduler.core.ground.inputs import PodGroupObserved
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
@@ -45,6 +45,7 @@ from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
 from scheduler.kube.codec import Codec
+from scheduler.kube.requests import UndecodableError
 from scheduler.kube.watched_kind import Broken, Seen
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.keys import PodGroupKey
@@ -251,9 +252,9 @@ class OfflineCluster:
         uid = f"PodGroup-{len(self.loaded.pod_groups)}"
         group = {**obj, "metadata": {"uid": uid, "namespace": "default", "resourceVersion": "1", **_metadata(obj)}}
         self.loaded.pod_groups.append(group)
-        seen = Codec().pod_groups.decode_object(orjson.dumps(group))
-        if isinstance(seen, Seen) and isinstance(seen.input, PodGroupObserved):  # else the machine says what is wrong
-            self._groups[seen.input.group.key] = seen.input.group
+        with suppress(UndecodableError):  # the machine says what is wrong
+            read: PodGroup = Codec().pod_groups.decode_reply(orjson.dumps(group))
+            self._groups[read.key] = read
 
     def _have_namespace(self, name: str, described: set[str]) -> None:
         kind = self.api.registry.by_storage("namespaces")

@@ -12,11 +12,12 @@ import orjson
 from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
-from scheduler.core.ground.inputs import PodObserved
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.framework.api import Profile
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
+from scheduler.kube.requests import UndecodableError
 from scheduler.kube.watched_kind import Broken
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.every_node import Answer, EveryNode
@@ -60,11 +61,12 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: 
         else:
             machine.handle(seen.input, now_ms=cluster.now_ms)
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    decoded = codec.pods.decode_object(orjson.dumps({**pod, "spec": spec}))
-    if isinstance(decoded, Broken) or not isinstance(decoded.input, PodObserved):
+    try:
+        asked = codec.decode_pod(orjson.dumps({**pod, "spec": spec}))
+    except UndecodableError:
         return Asked(None, tuple(broken))
     runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector))
-    return Asked(EveryNode(machine, cluster.now_ms).answer(runner, decoded.input.pod), tuple(broken))
+    return Asked(EveryNode(machine, cluster.now_ms).answer(runner, asked), tuple(broken))
 
 
 def _profile_of(name: str, config: Config) -> ProfileConfig:

@@ -26,12 +26,14 @@ from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.inputs import (
+    Deleted,
     Input,
     RelistFinished,
     TimerFired,
 )
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.store import ChangeType
 from scheduler.framework.api import Profile
@@ -267,7 +269,7 @@ class Run:
                 continue
             if change.type is ChangeType.DELETED:
                 name = ObjectKey(change.current.namespace, change.current.name)
-                self._inbox.append(kind.deleted(name, change.current.uid, change.revision))
+                self._inbox.append(Deleted(kind.name, name, change.current.uid, change.revision))
             else:
                 self._take(kind, kind.decode_object(change.current.body))
 

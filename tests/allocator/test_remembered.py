@@ -19,7 +19,7 @@ from allocator import (
     candidate_nodes,
     decode_claim_spec,
 )
-from allocator import remembered_plans as plans_module
+from allocator.answers import remembered_plans as plans_module
 from tests.allocator.build import DRIVER, case, claim, device, device_class, pool, request
 from tests.allocator.cases import inventory_of, share_ids
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocator import remembered_plans
+from allocator.answers import remembered_plans
 from scheduler.core.trying import feasibility
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins

@@ -1,90 +1,133 @@
-"""The change log: which nodes may look different to a plugin, in order, so that readers re-examine only these.
+"""The change log: which nodes may look different to a plugin, so that readers re-examine only these.
 
 Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.
-  2. A reader that has fallen behind the log's bound starts over (`since` returns None); no change is ever withheld.
-  3. Changes that were taken back are no changes for a reader that saw neither (`detour`).
+  2. A reader that has fallen behind the log's bounds is told more nodes than have changed, or starts over (`since`
+     returns None); no change is ever withheld.
+  3. Nodes that were changed and brought back are no change for a reader that saw neither (`detour`): each node has a
+     *look*, a number that stands for its state; a change makes a new one, a detour brings back an earlier one.
 
-Cost: `note` O(1) amortized; `since` O(changes since). Memory: at most `_ENTRIES_MAX` names and `_DETOURS_MAX` detours.
+Cost: `note` O(1) amortized; `since`, `behind` and `detour` O(nodes noted since). Memory: `_LOOKS_MAX` looks of each of
+`_NODES_MAX` nodes at most.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Container, Iterable
-from operator import attrgetter
-from typing import Final, NamedTuple
+from array import array
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator
+from itertools import takewhile
+from typing import Final
 
 from scheduler.model.keys import NodeName
 
-_ENTRIES_MAX: Final = 262_144
-_DETOURS_MAX: Final = 256
+_NODES_MAX: Final = 65_536
+_LOOKS_MAX: Final = 32
+"""Enough for the turns of some 16 gangs on the same nodes."""
+_NEVER: Final = -1
 
 
-class _Detour(NamedTuple):
-    """Between two positions these nodes were changed and brought back as they were; None: all that are named there."""
+class _Looks:
+    """The looks of one node: from each position on, the look beside it. The oldest are dropped."""
 
-    start: int
-    end: int
-    nodes: Container[NodeName] | None
+    __slots__ = ("looks", "positions")
+
+    def __init__(self) -> None:
+        self.positions = array("q", (_NEVER,))
+        self.looks = array("q", (_NEVER,))
+
+    def put(self, position: int, look: int) -> None:
+        if self.positions[-1] == position:
+            self.looks[-1] = look
+            return
+        if len(self.looks) >= _LOOKS_MAX:
+            del self.positions[: _LOOKS_MAX // 2], self.looks[: _LOOKS_MAX // 2]
+        self.positions.append(position)
+        self.looks.append(look)
+
+    def at(self, position: int) -> int | None:
+        """The look of a node that was read there; None: not known any more."""
+        place = bisect_left(self.positions, position)
+        return self.looks[place - 1] if place else None
+
+    def first_since(self, position: int) -> int:
+        """Where the first of its changes since then is."""
+        return self.positions[bisect_left(self.positions, position)]
 
 
 class ChangeLog:
-    """An append-only list of node names with positions that stay valid while old entries are dropped."""
+    """The last change of each node, in order, and positions between changes that readers keep."""
 
-    def __init__(self, entries_max: int = _ENTRIES_MAX) -> None:
-        self._names: list[NodeName] = []
-        self._base = 0
-        self._entries_max: Final = entries_max
-        self._detours: Final[list[_Detour]] = []
+    def __init__(self, nodes_max: int = _NODES_MAX) -> None:
+        self._nodes_max: Final = nodes_max
+        self._last: dict[NodeName, int] = {}  # where each node changed last, in this order
+        self._looks: Final[dict[NodeName, _Looks]] = {}
+        self._next = self._base = 0
+        self._is_open = False  # changes share a position until somebody reads it
 
     @property
     def position(self) -> int:
         """Where the next change will be."""
-        return self._base + len(self._names)
+        if self._is_open:
+            self._next += 1
+            self._is_open = False
+        return self._next
 
     def note(self, node: NodeName) -> None:
-        self._names.append(node)
-        if len(self._names) > self._entries_max:
-            dropped = self._entries_max // 2
-            del self._names[:dropped]
-            self._base += dropped
+        self._put(node, self._next)
 
     def note_all(self) -> None:
         """Everything changed: no reader may keep anything."""
-        self._base = self.position + 1
-        self._names.clear()
+        self._base = self._next = self.position + 1
+        self._last.clear()
+        self._looks.clear()
 
     def detour(self, start: int, nodes: Container[NodeName] | None = None) -> None:
         """Since `start` these nodes, or all that have changed, came back to what they were then."""
-        if start < self.position:
-            insort(self._detours, _Detour(start, self.position, nodes), key=attrgetter("start"))
-            if len(self._detours) > _DETOURS_MAX:
-                del self._detours[: _DETOURS_MAX // 2]  # their changes count again
+        if start < self._base:
+            return
+        for node in reversed(tuple(self._noted_since(start))):
+            look = self._looks[node].at(start) if nodes is None or node in nodes else None
+            if look is not None:
+                self._put(node, look)
 
     def behind(self, position: int) -> int | None:
-        """How many entries there are since `position`, at least as many as nodes; None: start over."""
-        return self.position - position if position >= self._base else None
+        """How many nodes `since` would give at most; None: start over."""
+        return sum(1 for _ in self._noted_since(position)) if position >= self._base else None
 
     def since(self, position: int) -> Iterable[NodeName] | None:
         """Nodes changed since `position`, each once, in order of their first change; None: start over."""
-        start = position - self._base
-        if start < 0:
+        if position < self._base:
             return None
-        if start == len(self._names):
-            return ()
-        if not self._detours or self._detours[-1].start < position:
-            return dict.fromkeys(self._names[start:])
-        return dict.fromkeys(self._without_detours(position))
+        changed = []
+        for node in self._noted_since(position):
+            looks = self._looks[node]
+            if looks.at(position) != looks.looks[-1]:
+                changed.append((looks.first_since(position), node))
+        if len(changed) > 1:
+            changed.reverse()
+            changed.sort(key=lambda one: one[0])
+        return [node for _, node in changed]
 
-    def _without_detours(self, position: int) -> Iterable[NodeName]:
-        base, names = self._base, self._names
-        for detour in self._detours[bisect_left(self._detours, position, key=attrgetter("start")) :]:
-            if detour.start >= position:
-                yield from names[position - base : detour.start - base]
-                if detour.nodes is not None:
-                    yield from (
-                        name for name in names[detour.start - base : detour.end - base] if name not in detour.nodes
-                    )
-                position = detour.end
-        yield from names[position - base :]
+    def _noted_since(self, position: int) -> Iterator[NodeName]:
+        """Nodes with a change since then, the last first."""
+        last = self._last
+        return takewhile(lambda node: last[node] >= position, reversed(last))
+
+    def _put(self, node: NodeName, look: int) -> None:
+        """From the next position on the node has this look."""
+        looks = self._looks.get(node)
+        if looks is None:
+            looks = self._looks[node] = _Looks()
+        looks.put(self._next, look)
+        self._last.pop(node, None)
+        self._last[node] = self._next
+        self._is_open = True
+        if len(self._last) > self._nodes_max:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Forget the half of the nodes that changed longest ago."""
+        for node in tuple(self._last)[: len(self._last) // 2]:
+            self._base = self._last.pop(node) + 1
+            del self._looks[node]

@@ -26,7 +26,6 @@ class CoreSettings:
         search_rest_ms_max: The longest rest.
         places: Requests of pods under way at once, shared by namespaces (`fair_places`); pods of a namespace that has
             its share are not tried. What waits, or is in doubt and not being sent, holds no place.
-        permits_per_tick: Pods waiting in Permit that are asked again in one TimerFired.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
@@ -62,7 +61,6 @@ class CoreSettings:
     search_steps_before_rest: int = 250_000
     search_rest_ms_max: int = 300_000
     places: int = 256
-    permits_per_tick: int = 64
     feasible_nodes_enough: int = 100
     remembered_verdicts_max: int = 1_000_000
     remembered_shapes_max: int = 4_096

@@ -27,7 +27,7 @@ Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 Cost: `add`, `pop` O(log n); `change` O(waiting shapes and single pods of the plugins it concerns, or pods concerned).
 
 Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rules 2, 5 to 8, and 9 (upstream records the events of
-pods in flight, and leaves a pod that Permit or PreBind rejected until one of them helps).
+pods in flight, and leaves a pod that PreBind rejected until one of them helps).
 """
 
 from __future__ import annotations

@@ -388,12 +388,7 @@ class GangAttempt:
         self._feasibility.steps += allowed - cycle.steps_left
         if not reserved.status.is_success:
             return self._refused(queued, reserved.status)
-        one = Placed(queued, cycle, node, reserved, queued.runner.permit(cycle, node, self._view))
-        self.places.put(one)
-        status = one.permit.status
-        if status is not SUCCESS and status.code not in (Code.SUCCESS, Code.WAIT):
-            self.places.undo((one,))
-            return self._refused(queued, status)
+        self.places.put(Placed(queued, cycle, node, reserved))
         return None
 
     def _refused(self, queued: QueuedPod, status: Status) -> Refused:

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
-from scheduler.framework.api import PermitResult, ReserveResult
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
@@ -44,7 +44,6 @@ class Placed(Struct, frozen=True):
     cycle: Cycle
     node: NodeName
     reserved: ReserveResult
-    permit: PermitResult
     volumes: VolumesSeen = ()
 
 
