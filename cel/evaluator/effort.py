@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-STEP_EFFORT: Final = 8
+STEP_EFFORT: Final = 6
 """Of a name, a selection, an index, an operator, a literal."""
 CALL_EFFORT: Final = 20
 """Of a call of a function, beside its step."""
 OPERAND_EFFORT: Final = 25
 """For each operand beyond two: the overload is then looked for by the operands' types."""
 ENTRY_EFFORT: Final = 25
-"""Of an entry of a map literal, beside its key and its value; and of the map."""
+"""Of an entry of a map literal, beside its key and its value; and of the map, or of a wrapper."""
 LOOP_EFFORT: Final = 20
 """Of a loop beside its iterations; of a `cel.bind`, which is one without any."""
 ITERATION_EFFORT: Final = 5

@@ -430,6 +430,7 @@ class Planner:
         )
 
     def struct(self, node: StructExpr, scope: Scope) -> Step:
+        self.effort += ENTRY_EFFORT
         fields = [(self.plan(field.value, scope), field.optional) for field in node.fields]
         return wrapper_builder(node.type_name.removeprefix("."), self.types[node.id].name, fields)
 

@@ -631,7 +631,7 @@ def to_text(value: Any) -> str:
     if cls is float:
         return format_double(value)
     if cls is list:
-        spend(5 + 5 * len(value))
+        spend(12 + 6 * len(value))
         return "[" + ", ".join(map(to_text, value)) + "]"
     if cls in MAP_CLASSES:
         spend(5 + 10 * len(value))
