@@ -53,9 +53,9 @@ from scheduler.core.ground.inputs import (
     TaintRuleObserved,
 )
 from scheduler.kube.api_versions import ServedAs
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.plugin_kinds import plugin_kinds
 from scheduler.kube.profiling import REPLIES, Observe, unobserved
-from scheduler.kube.requests import UndecodableError
 from scheduler.kube.watched_kind import Seen, WatchedKind, checked, meta_decoder
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim

@@ -18,8 +18,8 @@ import msgspec
 
 from scheduler.core.ground.inputs import Input
 from scheduler.kube.api_versions import ServedAs
+from scheduler.kube.outcomes import StatusReply, UndecodableError
 from scheduler.kube.profiling import DECODING, Observe
-from scheduler.kube.requests import StatusReply, UndecodableError
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ObjectMeta, PodMeta, Record
 
