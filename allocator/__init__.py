@@ -24,7 +24,7 @@ from allocator.pools.node_match import NodeSelectorError, check_node_selector, m
 from allocator.pools.node_pools import NodePools
 from allocator.pools.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.pools.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
-from allocator.pools.supposed_use import SupposedUse, only
+from allocator.pools.supposed_use import SupposedUse, only_devices
 from allocator.pools.vanished import vanished_devices
 from allocator.requests.selectors import first_failure
 from allocator.requests.taints import prevent_allocation
@@ -121,7 +121,7 @@ __all__ = [
     "lacking",
     "match_node_selector",
     "newest_slices",
-    "only",
+    "only_devices",
     "overdrawn_capacities",
     "overdrawn_counters",
     "prevent_allocation",

@@ -17,20 +17,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from benchmarks.deciding import HOST, START_MS, NullShell
-from scheduler.core.ground.inputs import (
-    ClaimObserved,
-    ClassObserved,
-    NodeObserved,
-    PodObserved,
-    RelistFinished,
-    SliceObserved,
-    TimerFired,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import RelistFinished, TimerFired
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import BindPod
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodKey
 from tests import builders
+from tests.observed import observed
 
 _LIST: Final = ",".join(map(str, range(28)))
 _ENDLESS: Final = f"[{_LIST}].all(a,[{_LIST}].all(b,[0,1,2,3].all(c,a+b+c+1>=0)))"
@@ -82,8 +75,8 @@ class Shell(NullShell):
         claim = builders.claim(f"{name}-gpu", namespace="ordinary", spec=builders.claim_spec_object(), owner_pod=pod)
         self.pods[pod.key] = pod
         self.claims[claim.key] = claim
-        self.handle(ClaimObserved(claim))
-        self.handle(PodObserved(pod))
+        self.handle(observed(claim))
+        self.handle(observed(pod))
 
 
 def one_selector() -> list[dict[str, Any]]:
@@ -251,20 +244,18 @@ GROUP_LOADS: Final[dict[str, tuple[int, Callable[[], Load]]]] = {
 def world(nodes: int) -> Shell:
     shell = Shell()
     for index in range(nodes):
-        shell.handle(NodeObserved(builders.node(f"node-{index:05}", labels={"zone": f"zone-{index % 3}"})))
-    shell.handle(ClassObserved(builders.device_class(), 1))
-    shell.handle(ClassObserved(builders.device_class(_PACKED, driver=_PACKED), 1))
+        shell.handle(observed(builders.node(f"node-{index:05}", labels={"zone": f"zone-{index % 3}"})))
+    shell.handle(observed(builders.device_class(), 1))
+    shell.handle(observed(builders.device_class(_PACKED, driver=_PACKED), 1))
     for index in range(nodes):
         node = f"node-{index:05}"
         gpus = tuple(builders.device_object(f"gpu-{gpu}", uuid=f"GPU-{index}-{gpu}") for gpu in range(8))
-        shell.handle(SliceObserved(builders.resource_slice(f"gpus-{node}", node=node, devices=gpus), 1))
+        shell.handle(observed(builders.resource_slice(f"gpus-{node}", node=node, devices=gpus), 1))
         shares = tuple(
             {"name": f"d{size}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": str(100 + size)}}}
             for size in range(6)
         )
-        shell.handle(
-            SliceObserved(builders.resource_slice(f"packed-{node}", node=node, driver=_PACKED, devices=shares), 1)
-        )
+        shell.handle(observed(builders.resource_slice(f"packed-{node}", node=node, driver=_PACKED, devices=shares), 1))
     for kind in sorted(KINDS):
         shell.handle(RelistFinished(kind))
     return shell

@@ -19,19 +19,10 @@ from dataclasses import replace
 import msgspec
 
 from allocator import Features
-from scheduler.core.ground.inputs import (
-    ClaimObserved,
-    ClassObserved,
-    NodeObserved,
-    PodObserved,
-    PodSelectorObserved,
-    RelistFinished,
-    SliceObserved,
-    TimerFired,
-    WriteAccepted,
-)
+from scheduler.core.ground.inputs import RelistFinished, TimerFired, WriteAccepted
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.model.claim import ResourceClaim
@@ -40,6 +31,7 @@ from scheduler.model.objects import Pod
 from scheduler.model.pod_selectors import SERVICE, PodSelector
 from scheduler.plugins import default_plugins
 from tests import builders
+from tests.observed import observed
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -117,14 +109,14 @@ class NullShell:
     def see_cluster(self, nodes: int, devices: int, *, are_everywhere: bool = False, zones: int = 3) -> None:
         """All there is beside pods and claims."""
         names = [(f"node-{index:05}", f"zone-{index % zones}") for index in range(nodes)]
-        self.feed([NodeObserved(builders.node(name, labels={ZONE: zone})) for name, zone in names])
-        self.feed([ClassObserved(builders.device_class(), 1)])
+        self.feed([observed(builders.node(name, labels={ZONE: zone})) for name, zone in names])
+        self.feed([observed(builders.device_class(), 1)])
         slices = []
         for index in range(nodes):
             name = f"node-{index:05}"
             gpus = tuple(builders.device_object(f"gpu-{i}", index=i, numa=i // 4, model="A100") for i in range(devices))
             where = {"node": None, "allNodes": True, "pool": name} if are_everywhere else {"node": name}
-            slices.append(SliceObserved(builders.resource_slice(f"slice-{name}", devices=gpus, **where), 1))
+            slices.append(observed(builders.resource_slice(f"slice-{name}", devices=gpus, **where), 1))
         self.feed(slices)
         self.feed([RelistFinished(kind) for kind in KINDS])
 
@@ -165,34 +157,34 @@ class NullShell:
                 spec = msgspec.structs.replace(pod.spec, node_name=decision.node)
                 return [
                     WriteAccepted(decision.id),
-                    PodObserved(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
+                    observed(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
                 ]
             case PatchPodStatus():
                 return [WriteAccepted(decision.id)]
             case _:
                 return []
         self.claims[decision.claim] = claim
-        return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
+        return [WriteAccepted(decision.id, claim=claim), observed(claim)]
 
     def place(self, count: int, nodes: int) -> None:
         """Pods that run already, of 100 kinds, one of them that of the pods to come, which a Service selects."""
         service = PodSelector(SERVICE, ObjectKey("default", "web"), (("app", "web"),))
-        self.feed([PodSelectorObserved(service, 1)])
+        self.feed([observed(service, 1)])
         for index in range(count):
             labels = {"app": "web" if index % 100 == 0 else f"app-{index % 100}"}
             node = f"node-{index % nodes:05}"
             pod = builders.pod(f"placed-{index}", labels=labels, requests={"cpu": "50m"}, node=node)
-            self.feed([PodObserved(pod)])
+            self.feed([observed(pod)])
 
     def add(self, name: str, spec, requests, **fields) -> list:
         templates = {"gpu": f"{name}-gpu"} if spec else None
         pod = builders.pod(name, templates=templates, requests=requests, priority=0, **fields)
         self.pods[pod.key] = pod
         if spec is None:
-            return [PodObserved(pod)]
+            return [observed(pod)]
         claim = builders.claim(f"{name}-gpu", spec=spec, owner_pod=pod)
         self.claims[claim.key] = claim
-        return [ClaimObserved(claim), PodObserved(pod)]
+        return [observed(claim), observed(pod)]
 
     def run_until_idle(self) -> None:
         while (deadline := self.machine.next_deadline_ms()) is not None and deadline <= START_MS:

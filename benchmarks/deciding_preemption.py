@@ -20,7 +20,8 @@ import msgspec
 
 from allocator import Allocation, Features
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import DeletePod, RecordEvent

@@ -29,19 +29,8 @@ from benchmarks.deciding import NullShell
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.loads import Loop
 from benchmarks.tables import Entry, table, table_names
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassObserved,
-    Input,
-    NodeObserved,
-    PodDeleted,
-    PodObserved,
-    RelistFinished,
-    SliceObserved,
-    WriteAccepted,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import BindPod, CreateClaim, PatchExtendedResources
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
@@ -49,6 +38,7 @@ from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Node, Pod
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
 from tests import builders
+from tests.observed import observed
 
 FIRST = 10  # pods that are told apart
 
@@ -62,17 +52,17 @@ class RowShell(NullShell):
         self.done: list[PodKey] = []
         self.numbers = itertools.count()
         self.slices = [_complete(one) for one in fleet.slices()]
-        self.feed(NodeObserved(msgspec.convert(_complete(node), Node)) for node in fleet.nodes())
-        self.feed(ClassObserved(decode_class(_complete(one)), 1) for one in fleet.device_classes())
-        self.feed(SliceObserved(decode_slice(one), 1) for one in self.slices)
+        self.feed(observed(msgspec.convert(_complete(node), Node)) for node in fleet.nodes())
+        self.feed(observed(decode_class(_complete(one)), 1) for one in fleet.device_classes())
+        self.feed(observed(decode_slice(one), 1) for one in self.slices)
         self.feed(self._taken())
-        self.feed(ClaimObserved(self._put(one["metadata"]["name"], one["spec"])) for one in fleet.shared_claims())
+        self.feed(observed(self._put(one["metadata"]["name"], one["spec"])) for one in fleet.shared_claims())
         self.feed(RelistFinished(kind) for kind in KINDS)
 
     def _taken(self) -> Iterator[Input]:
         for claim, status in self.fleet.taken():
             found = self._put(claim["metadata"]["name"], claim["spec"])
-            yield ClaimObserved(replace(found, allocation=decode_allocation(status["allocation"])))
+            yield observed(replace(found, allocation=decode_allocation(status["allocation"])))
 
     def _put(self, name: str, spec: Any, **fields: Any) -> ResourceClaim:
         claim = builders.claim(name, namespace=NAMESPACE, spec=_defaulted(spec), **fields)
@@ -89,21 +79,21 @@ class RowShell(NullShell):
         pod = msgspec.convert(obj, Pod)
         self.pods[pod.key] = pod
         if not self.fleet.has_generated_claims:
-            return [PodObserved(pod)]
+            return [observed(pod)]
         claim = self._put(f"{name}-gpu", self.fleet.workload.claim, owner_pod=pod)
-        return [ClaimObserved(claim), PodObserved(pod)]
+        return [observed(claim), observed(pod)]
 
     def bound_pods_go(self) -> None:
         """Bound pods are deleted, and their claims freed and deleted."""
         given: list[Input] = []
         for key in self.done:
             pod = self.pods.pop(key)
-            given.append(PodDeleted(pod.key, pod.uid, self._next()))
+            given.append(Deleted("Pod", pod.key, pod.uid, self._next()))
             names = [status.resource_claim_name for status in pod.status.resource_claim_statuses or ()]
             for name in names:
                 claim = self.claims.pop(ClaimKey(NAMESPACE, name or ""))
                 free = replace(claim, allocation=None, reserved_for=(), finalizers=(), revision=self._next())
-                given += [ClaimObserved(free), ClaimDeleted(claim.key, claim.uid, self._next())]
+                given += [observed(free), Deleted("ResourceClaim", claim.key, claim.uid, self._next())]
         self.done.clear()
         self.feed(given)
 
@@ -112,7 +102,7 @@ class RowShell(NullShell):
         obj = copy.deepcopy(self.slices[self.revision % len(self.slices)])
         for device in obj["spec"].get("devices", ()):
             device.setdefault("attributes", {})["published"] = {"int": self._next()}
-        self.feed([SliceObserved(decode_slice(obj), self._next())])
+        self.feed([observed(decode_slice(obj), self._next())])
 
     def _next(self) -> int:
         self.revision += 1
@@ -131,13 +121,13 @@ class RowShell(NullShell):
                 spec = decoded_spec(decision.requests)
                 claim = replace(found, spec=spec, annotations=((EXTENDED_RESOURCE_ANNOTATION, "true"),))
                 self.claims[claim.key] = claim
-                return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
+                return [WriteAccepted(decision.id, claim=claim), observed(claim)]
             case PatchExtendedResources():
                 pod = self.pods[decision.pod]
                 meta = msgspec.structs.replace(pod.metadata, resource_version=str(self._next()))
                 status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
                 pod = self.pods[decision.pod] = msgspec.structs.replace(pod, metadata=meta, status=status)
-                return [WriteAccepted(decision.id, pod=pod), PodObserved(pod)]
+                return [WriteAccepted(decision.id, pod=pod), observed(pod)]
             case BindPod():
                 self.done.append(decision.pod)
         answers: list[Input] = super().answer(decision)

@@ -22,19 +22,12 @@ import orjson
 
 from benchmarks.deciding import NullShell
 from scheduler import garbage_collector
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClassObserved,
-    NodeObserved,
-    PodDeleted,
-    PodObserved,
-    RelistFinished,
-    SliceObserved,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Deleted, RelistFinished
+from scheduler.core.observation import KINDS
 from scheduler.kube.codec import Codec
 from scheduler.model.objects import Pod
 from tests import builders
+from tests.observed import observed
 
 CODEC: Final = Codec()
 
@@ -45,15 +38,15 @@ def resident_mb() -> int:
 
 
 def see_cluster(shell: NullShell, nodes: int, devices: int) -> None:
-    shell.feed([NodeObserved(builders.node(f"node-{index:05}")) for index in range(nodes)])
-    shell.feed([ClassObserved(builders.device_class(), 1)])
+    shell.feed([observed(builders.node(f"node-{index:05}")) for index in range(nodes)])
+    shell.feed([observed(builders.device_class(), 1)])
     for index in range(nodes):
         gpus = tuple(
             builders.device_object(f"gpu-{gpu}", index=gpu, uuid=f"GPU-{index}-{gpu}", model="A100")
             for gpu in range(devices)
         )
         name = f"node-{index:05}"
-        shell.feed([SliceObserved(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1)])
+        shell.feed([observed(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1)])
     shell.feed([RelistFinished(kind) for kind in sorted(KINDS)])
 
 
@@ -83,9 +76,9 @@ def delete_all(shell: NullShell) -> None:
     """Pods and claims, each with what follows from it."""
     revision = shell.revision + 1_000
     for pod in list(shell.pods.values()):
-        shell.feed([PodDeleted(pod.key, pod.uid, revision)])
+        shell.feed([Deleted("Pod", pod.key, pod.uid, revision)])
     for claim in list(shell.claims.values()):
-        shell.feed([ClaimDeleted(claim.key, claim.uid, revision)])
+        shell.feed([Deleted("ResourceClaim", claim.key, claim.uid, revision)])
     shell.pods.clear()
     shell.claims.clear()
 
@@ -114,7 +107,7 @@ def main() -> int:
         if args.terms:
             pod = many_terms(number, args.terms, f"node-{number % args.nodes:05}" if args.running else "")
             shell.pods[pod.key] = pod
-            shell.feed([PodObserved(pod)])
+            shell.feed([observed(pod)])
         else:
             shell.feed(shell.add(f"pod-{number}", spec, {"cpu": "1m"}))
         if number % 20 == 19:

@@ -29,26 +29,17 @@ from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassObserved,
-    NodeObserved,
-    PodDeleted,
-    PodObserved,
-    RelistFinished,
-    SliceObserved,
-    TimerFired,
-    WriteAccepted,
-)
+from scheduler.core.ground.inputs import Deleted, RelistFinished, TimerFired, WriteAccepted
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.garbage_collector import settle
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory
 from scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests import builders
+from tests.observed import observed
 
 START_MS = 1_800_000_000_000
 BETWEEN_PODS_MS = 10_000
@@ -119,20 +110,20 @@ class Shell:
                 spec = msgspec.structs.replace(pod.spec, node_name=decision.node)
                 return [
                     WriteAccepted(decision.id),
-                    PodObserved(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
+                    observed(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
                 ]
             case PatchPodStatus():
                 return [WriteAccepted(decision.id)]
             case _:
                 return []
         self.claims[decision.claim] = claim
-        return [WriteAccepted(decision.id, claim=claim), ClaimObserved(claim)]
+        return [WriteAccepted(decision.id, claim=claim), observed(claim)]
 
     def see(self, objects) -> None:
         pairs = list(objects)
-        self.feed([NodeObserved(node) for node, _ in pairs])
-        self.feed([ClassObserved(builders.device_class(openb.DRIVER, driver=openb.DRIVER), 1)])
-        self.feed([SliceObserved(slice_, 1) for _, slice_ in pairs])
+        self.feed([observed(node) for node, _ in pairs])
+        self.feed([observed(builders.device_class(openb.DRIVER, driver=openb.DRIVER), 1)])
+        self.feed([observed(slice_, 1) for _, slice_ in pairs])
         self.feed([RelistFinished(kind) for kind in KINDS])
 
     def offer(self, name: str, spec, requests) -> bool:
@@ -144,17 +135,17 @@ class Shell:
         templates = {"gpu": f"{name}-gpu"} if spec else None
         pod = builders.pod(name, templates=templates, requests=requests, priority=0)
         self.pods[pod.key] = pod
-        given: list = [PodObserved(pod)]
+        given: list = [observed(pod)]
         if spec is not None:
             claim = builders.claim(f"{name}-gpu", spec=spec, owner_pod=pod)
             self.claims[claim.key] = claim
-            given.insert(0, ClaimObserved(claim))
+            given.insert(0, observed(claim))
         self.feed(given)
         while (deadline := self.machine.next_deadline_ms()) is not None and deadline <= self.now_ms:
             self.feed([TimerFired()])
         if pod.key in self.bound:
             return True
-        self.feed([PodDeleted(pod.key, pod.uid, self.revision)])
+        self.feed([Deleted("Pod", pod.key, pod.uid, self.revision)])
         return False
 
     def remove(self, name: str) -> None:
@@ -162,10 +153,10 @@ class Shell:
         self.revision += 1
         pod = self.pods.pop(PodKey("default", name))
         self.bound.pop(pod.key)
-        given: list = [PodDeleted(pod.key, pod.uid, self.revision)]
+        given: list = [Deleted("Pod", pod.key, pod.uid, self.revision)]
         claim = self.claims.pop(ClaimKey("default", f"{name}-gpu"), None)
         if claim is not None:
-            given.append(ClaimDeleted(claim.key, claim.uid, self.revision))
+            given.append(Deleted("ResourceClaim", claim.key, claim.uid, self.revision))
         self.feed(given)
 
 

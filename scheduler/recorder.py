@@ -1,7 +1,7 @@
 """Recordings as files: the settings of a machine, its inputs and its decisions; writing them, and replaying them.
 
     {"recording": "dra-scheduler", "version": 1, "program": "0.1.0", "profiles": [...], "features": {...}, ...}
-    {"at": 1800000000000, "given": {"$": "inputs.NodeObserved", ...}, "decided": []}
+    {"at": 1800000000000, "given": {"$": "inputs.Observed", ...}, "decided": []}
     ...
 
 Rules of this module
@@ -35,7 +35,7 @@ from scheduler.model.label_selectors import SelectorTextError, parse_label_selec
 log: Final = logging.getLogger(__name__)
 
 NAME: Final = "dra-scheduler"
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the format. A program reads its own only: fields are named as the program names them."""
 
 _FIRST_LINE_MAX: Final = 1 << 20

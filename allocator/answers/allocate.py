@@ -8,10 +8,8 @@ from typing import Final
 from allocator.answers.explain import Explanation, count_removed, summarize
 from allocator.answers.paused_searches import PausedSearch
 from allocator.answers.question import Question
-from allocator.answers.remembered import is_plain, keep_answer, keep_picks, known_picks, last_answer
 from allocator.answers.result import build_allocations
 from allocator.pools.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
-from allocator.requests.requests import Picks
 from allocator.search.census import Census
 from allocator.search.problem import Problem
 from allocator.search.search import Search
@@ -75,10 +73,6 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
     plan = inventory.plan([claim.spec for claim in claims], question.features)
     meter.spent += ASK_WORK
     state = pools.use_of(question.in_use).state
-    if shortcuts.last_answer:
-        last = last_answer(pools, plan, state, question)
-        if last is not None:
-            return last
     is_supposed = question.in_use.is_supposed
     paused = inventory.paused.take(plan, node.name, is_supposed=is_supposed) if pause_after is not None else None
     if paused is not None and paused.pools is pools and paused.state == state:
@@ -91,10 +85,6 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             return BudgetExhausted(spent_before)
         meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
         problem = Problem(claims, plan, pools, question.in_use)
-        if shortcuts.known_picks and is_plain(problem):
-            known = known_picks(problem)
-            if known is not None and known.spent <= min(budget, pause_after or budget):
-                return _conclude(question, problem, known, state, shortcuts)
         problem.look_ahead()
         search = Search(problem, budget_steps=budget, shortcuts=shortcuts, meter=meter)
     try:
@@ -109,25 +99,9 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
         )
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    answer = Picks(tuple(search.picks()) if found else None, search.steps, search.spent)
-    if shortcuts.known_picks and is_plain(search.problem):
-        keep_picks(search.problem, answer)
-    return _conclude(question, search.problem, answer, state, shortcuts)
-
-
-def _conclude(
-    question: Question, problem: Problem, answer: Picks, state: tuple[int, int], shortcuts: Shortcuts
-) -> Allocated | Unsatisfiable:
-    """Put what a search ended with into words."""
-    outcome: Allocated | Unsatisfiable
-    if answer.picks is None:
-        outcome = Unsatisfiable(answer.steps, problem.pools.has_invalid)
-    else:
-        allocations = build_allocations(problem, answer.picks, question.node.name, question.share_ids)
-        outcome = Allocated(allocations, answer.steps)
-    if shortcuts.last_answer:
-        keep_answer(problem.pools, problem.plan, state, question.node.name, outcome, spent=answer.spent)
-    return outcome
+    if not found:
+        return Unsatisfiable(search.steps, pools.has_invalid)
+    return Allocated(build_allocations(search.problem, search.picks(), node.name, question.share_ids), search.steps)
 
 
 def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:

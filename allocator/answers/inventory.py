@@ -408,28 +408,29 @@ def _relevant(
 ) -> list[ResourceSlice]:
     """The pool's slices that matter for the node; what cannot be decided goes to `problems` by slice name."""
     named = pool.by_node.get(node.name, {}) if own else {}
-    relevant = [slice_ for slice_ in named.values() if not is_ignored(slice_, features)]
+    relevant = list(named.values())
     if not features.has_137_semantics:
         # Counter slices are needed wherever devices of the pool are, so 1.36 takes them for every node.
-        for name, slices in pool.by_node.items():
-            if name != node.name or not own:
-                relevant += [
-                    slice_ for slice_ in slices.values() if slice_.shared_counters and not is_ignored(slice_, features)
-                ]
+        others = [slices for name, slices in pool.by_node.items() if name != node.name or not own]
+        relevant += [slice_ for slices in others for slice_ in slices.values() if slice_.shared_counters]
+    relevant = [slice_ for slice_ in relevant if not is_ignored(slice_, features)]
     for slice_ in pool.elsewhere.values():
-        if is_ignored(slice_, features):
-            continue
-        if slice_.shared_counters and not features.has_137_semantics:
-            relevant.append(slice_)
-        elif slice_.all_nodes or slice_.node_selector is not None:
-            try:
-                if match_node(node, None, slice_.all_nodes, slice_.node_selector):
-                    relevant.append(slice_)
-            except NodeSelectorError as error:
-                problems[slice_.name] = f"slice {slice_.name}: {error}"
-        elif slice_.per_device_node_selection and _any_device_matches(slice_, node, problems):
+        if not is_ignored(slice_, features) and _selects(slice_, node, features, problems):
             relevant.append(slice_)
     return relevant
+
+
+def _selects(slice_: ResourceSlice, node: NodeView, features: Features, problems: dict[str, str]) -> bool:
+    """Whether a slice without a node name matters for the node."""
+    if slice_.shared_counters and not features.has_137_semantics:
+        return True
+    if not (slice_.all_nodes or slice_.node_selector is not None):
+        return bool(slice_.per_device_node_selection) and _any_device_matches(slice_, node, problems)
+    try:
+        return match_node(node, None, slice_.all_nodes, slice_.node_selector)
+    except NodeSelectorError as error:
+        problems[slice_.name] = f"slice {slice_.name}: {error}"
+        return False
 
 
 def _any_device_matches(slice_: ResourceSlice, node: NodeView, problems: dict[str, str]) -> bool:

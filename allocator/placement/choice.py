@@ -62,7 +62,7 @@ class Situation(NamedTuple):
         return NodeState(self.cpu - self.asked, self.node.key(now))
 
 
-class Choice(NamedTuple):
+class Placement(NamedTuple):
     """Devices, and their rank.
 
     Attributes:
@@ -83,7 +83,7 @@ class _Remembered(NamedTuple):
     is_counted: bool
 
 
-NO_ROOM: Final = Choice((), (), is_counted=False)
+NO_ROOM: Final = Placement((), (), is_counted=False)
 """Proven: too few devices have room for the request."""
 
 
@@ -100,18 +100,18 @@ class Chooser:
         """As `Ranks.remembered`."""
         return [self._known, self._numbers, *self.ranks.remembered()]
 
-    def rank_without_devices(self, at: Situation) -> Choice:
+    def rank_without_devices(self, at: Situation) -> Placement:
         """The rank of a pod that takes cpu alone."""
         pieces = at.node.key(at.states)
         rank = self.ranks.rank(NodeState(at.cpu, pieces), NodeState(at.cpu - at.asked, pieces), rest=None)
-        return Choice(rank, None, is_counted=False)
+        return Placement(rank, None, is_counted=False)
 
-    def rank_picks(self, first: PickList, at: Situation) -> Choice:
+    def rank_picks(self, first: PickList, at: Situation) -> Placement:
         """The rank of first fit's devices."""
         is_counted = any(at.node.pools.counting >> position & 1 for _, position in first)
-        return Choice(self._rank_of(first, at, is_counted=is_counted), None, is_counted)
+        return Placement(self._rank_of(first, at, is_counted=is_counted), None, is_counted)
 
-    def choose(self, problem: Callable[[], Problem], at: Situation, first: PickList) -> Choice:
+    def choose(self, problem: Callable[[], Problem], at: Situation, first: PickList) -> Placement:
         """The best devices that were found.
 
         Args:
@@ -123,17 +123,17 @@ class Chooser:
         if other is not None:
             rank = self._rank_of(other, at, is_counted=best.is_counted)
             if rank < best.rank:
-                return Choice(rank, other, best.is_counted)
+                return Placement(rank, other, best.is_counted)
         return best
 
     # --- one request without constraints ----------------------------------------------------------------
 
-    def choose_for(self, plan: Plan, at: Situation, use: NodeUse) -> Choice | None:
+    def choose_for(self, plan: Plan, at: Situation, use: NodeUse) -> Placement | None:
         """As `choose_simply`, where a plan is for nothing else but one such request; else None."""
         slot = only_slot(plan)
         return None if slot is None else self.choose_simply(slot, at, use)
 
-    def choose_simply(self, slot: Slot, at: Situation, use: NodeUse) -> Choice | None:
+    def choose_simply(self, slot: Slot, at: Situation, use: NodeUse) -> Placement | None:
         """The best devices for a pod's only request (`only_slot`).
 
         Returns:
@@ -165,7 +165,7 @@ class Chooser:
                     self._known = {}
                 self._known[key] = known
         picks = tuple([(slot, options.devices[one][0]) for one in known.chosen])
-        return Choice(known.rank, picks, known.is_counted)
+        return Placement(known.rank, picks, known.is_counted)
 
     def _number(self, slot: Slot, node: NodePieces, options: Options) -> int:
         """Equal where nodes are of the same pieces and the slot accepts the same of them; never used again."""

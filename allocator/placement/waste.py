@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from itertools import accumulate
 from math import sqrt
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from allocator.placement.fragment import Demand
 from allocator.placement.pieces import NO_CANDIDATE, DeviceKind, Kinds, Pieces
@@ -52,7 +52,11 @@ class _Offer(NamedTuple):
     least_need: int
 
 
-_Sequence: TypeAlias = tuple[_Offer, ...]
+class _Sequence(NamedTuple):
+    """Offers, and whether some of them have several requests."""
+
+    offers: tuple[_Offer, ...]
+    has_several: bool
 
 
 class Waste:
@@ -83,10 +87,10 @@ class Waste:
             sequences = self._resolved[kinds] = tuple(self._resolve(drawn, kinds) for drawn in self._drawn)
         if not sequences:
             return sum(left for left, _ in found)
-        if len(kinds) == 1 and all(len(offer.needs) < 2 for sequence in sequences for offer in sequence[:1]):
+        if len(kinds) == 1 and not any(sequence.has_several for sequence in sequences):
             lefts = [left for left, _ in found]
-            return sum([_fill_alike(sequence, cpu, lefts[:]) for sequence in sequences]) // len(sequences)
-        return sum([_fill(sequence, cpu, found[:]) for sequence in sequences]) // len(sequences)
+            return sum([_fill_alike(sequence.offers, cpu, lefts[:]) for sequence in sequences]) // len(sequences)
+        return sum([_fill(sequence.offers, cpu, found[:]) for sequence in sequences]) // len(sequences)
 
     def _resolve(self, drawn: Sequence[Demand], kinds: tuple[int, ...]) -> _Sequence:
         """The offers of a sequence that these kinds could serve at all."""
@@ -111,10 +115,7 @@ class Waste:
                 need = max(min(by_kind.values()) for by_kind, _ in needs)
                 least_cpu, least_need = min(least_cpu, demand.cpu), min(least_need, need)
             offers.append(_Offer(demand.cpu, need, demand.devices, tuple(needs), least_cpu, least_need))
-        offers.reverse()
-        if has_several and offers:  # told by the first offer, so that `of` need not look at all
-            offers.insert(0, offers[0]._replace(cpu=_NEVER, needs=(({}, 0), ({}, 0))))
-        return tuple(offers)
+        return _Sequence(tuple(reversed(offers)), has_several)
 
 
 def draw(demands: Sequence[Demand], rounds: int, length: int) -> list[list[int]]:
@@ -134,10 +135,10 @@ def draw(demands: Sequence[Demand], rounds: int, length: int) -> list[list[int]]
     return drawn
 
 
-def _fill_alike(sequence: _Sequence, cpu: int, lefts: list[int]) -> int:
+def _fill_alike(offers: Sequence[_Offer], cpu: int, lefts: list[int]) -> int:
     """What is left of pieces of one kind, given in ascending order."""
     most = lefts[-1]
-    for asked, need, count, needs, least_cpu, least_need in sequence:
+    for asked, need, count, needs, least_cpu, least_need in offers:
         if least_cpu > cpu or least_need > most:
             break
         if asked > cpu:
@@ -160,9 +161,9 @@ def _fill_alike(sequence: _Sequence, cpu: int, lefts: list[int]) -> int:
     return sum(lefts)
 
 
-def _fill(sequence: _Sequence, cpu: int, pieces: list[tuple[int, int]]) -> int:
+def _fill(offers: Sequence[_Offer], cpu: int, pieces: list[tuple[int, int]]) -> int:
     """What is left of pieces (left, kind), given in ascending order."""
-    for offer in sequence:
+    for offer in offers:
         if offer.least_cpu > cpu or not pieces or offer.least_need > pieces[-1][0]:
             break
         if offer.cpu > cpu:

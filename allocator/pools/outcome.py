@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -49,20 +49,3 @@ class Unfinished:
 
 
 Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
-
-
-class LastAnswer(NamedTuple):
-    """What was found for one plan in one state of the ledger; see `remembered`.
-
-    Attributes:
-        plan: Its serial: pools would keep plans that nobody uses any more.
-        spent: How much of the budget it took.
-        node_name: The node that allocations name, None when none does; `has_shares` when some have share ids.
-    """
-
-    plan: int
-    state: tuple[int, int]
-    spent: int
-    node_name: str | None
-    has_shares: bool
-    outcome: Allocated | Unsatisfiable

@@ -101,7 +101,7 @@ class _Instead(Mapping[PoolId, PoolUse]):
         return sum(1 for _ in self)
 
 
-def only(ledger: Ledger, devices: Iterable[DeviceId], wanted: Collection[DeviceId]) -> SupposedUse:
+def only_devices(ledger: Ledger, devices: Iterable[DeviceId], wanted: Collection[DeviceId]) -> SupposedUse:
     """The ledger as if everything of `devices` but what is `wanted` were in use."""
     others = tuple(DeviceResult("", *device) for device in devices if device not in wanted)
     return SupposedUse(ledger, taken=(Allocation(others),))

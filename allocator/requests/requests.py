@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allocator.requests.capacity import Consumption, consume
 from allocator.requests.selectors import Matcher
-from allocator.requests.slot_records import SlotKey, SlotRecord, Total
+from allocator.requests.slot_records import EntryCount, SlotKey, SlotRecord
 from allocator.values.features import Features
 from allocator.values.meter import Meter
 from allocator.values.model import (
@@ -86,7 +86,11 @@ class Slot:
         self._consumption: Final[dict[int, tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
 
     def consumption_of(self, capacity: Mapping[str, DeviceCapacity]) -> Consumption | None:
-        """As `consume`; worked out once for devices whose capacities are one object. Raises CapacityError."""
+        """As `consume`; devices whose capacities are one object share what is found, as masks keep it for each.
+
+        Raises:
+            CapacityError: as `consume`.
+        """
         known = self._consumption.get(id(capacity))
         if known is not None and known[0] is capacity:
             return known[1]
@@ -139,14 +143,6 @@ class ClaimPlan:
         self.configs: Final[dict[tuple[Slot, ...], tuple[AllocationConfig, ...]]] = {}
 
 
-class Picks(NamedTuple):
-    """What a search ended with: picks in order (None: there is no solution), its steps, and the budget it spent."""
-
-    picks: tuple[tuple[Slot, int], ...] | None
-    steps: int
-    spent: int
-
-
 class Plan:
     """Everything that can be known about claims without looking at devices.
 
@@ -155,7 +151,6 @@ class Plan:
         records: Of its slots, each once.
         is_exact: No slot wants all devices and nothing is wrong: `claims[].checks` are empty.
         is_unconstrained: In addition no slot is under a constraint.
-        picks: What searches ended with, by the candidates of the slots; kept by `remembered`.
     """
 
     def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
@@ -167,7 +162,6 @@ class Plan:
         self.records: Final = tuple({slot.key: slot.record for slot in self.slots}.values())
         self.is_exact: Final = not any(claim.checks for claim in claims)
         self.is_unconstrained: Final = self.is_exact and not any(claim.constraints for claim in claims)
-        self.picks: Final[dict[tuple[int, ...], Picks]] = {}
 
 
 class SlotMeaning(NamedTuple):
@@ -193,7 +187,7 @@ class Planner:
     def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
         self._classes: Final = classes
         self._meter: Final = meter
-        self.total: Final = Total()
+        self.total: Final = EntryCount()
         self._matchers: Final[dict[object, Matcher]] = {}
         self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
         self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from allocator.requests.slot_records import ENTRY_WORDS, Total
+from allocator.requests.slot_records import ENTRY_WORDS, EntryCount
 from allocator.values.features import Features
 from allocator.values.meter import Meter, PausedError
 from allocator.values.model import Attribute, Device, DeviceCapacity, DeviceSelector
@@ -133,7 +133,7 @@ class Matcher:
         features: Features,
         *,
         meter: Meter,
-        total: Total,
+        total: EntryCount,
         meaning: object,
     ) -> None:
         self._total: Final = total

@@ -24,7 +24,7 @@ ENTRY_WORDS: Final = 40
 """An entry, in words of 8 bytes."""
 
 
-class Total:
+class EntryCount:
     """All entries of one inventory, those of answers included."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class SlotRecord:
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
 
-    def __init__(self, key: SlotKey, total: Total) -> None:
+    def __init__(self, key: SlotKey, total: EntryCount) -> None:
         self.key: Final = key
         self._total: Final = total
         self.users = 0

@@ -2,21 +2,20 @@
 
 Every bound is a necessary condition: what it refuses has no solution. It may let hopeless branches pass.
 
-Two facts carry all of them. Picking more never opens a possibility: whatever cannot be served with fewer
-picks cannot be served with more. And which devices an earlier request picked matters to a later one only
-through shared candidates, counters of a common pool, or a common constraint (they are neighbours then).
+One fact carries all of them. Picking more never opens a possibility: whatever cannot be served with fewer picks cannot
+be served with more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 from allocator.requests.requests import RequestPlan, Slot
-from allocator.search.constraints import ConstraintState, in_reach
-from allocator.search.matching import can_match
+from allocator.search.constraints import in_reach
+from allocator.search.matching import Demand, can_match
+from allocator.search.picked import Picked
 from allocator.search.problem import Problem
-from allocator.search.shares import ShareLedger
 from allocator.values.masks import mask_of, positions_of
 from allocator.values.model import RESULTS_MAX
 
@@ -24,21 +23,13 @@ from allocator.values.model import RESULTS_MAX
 class Bounds:
     """Static relations between requests, and bounds on what can still be reached."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        states: Sequence[Sequence[ConstraintState]],
-        shares: ShareLedger,
-    ) -> None:
+    def __init__(self, problem: Problem, picked: Picked) -> None:
         self._problem: Final = problem
-        self._states: Final = states
-        self._shares: Final = shares
+        self._picked: Final = picked
         requests = problem.plan.requests
         self._is_admin: Final = [any(slot.is_admin for slot in request.slots) for request in requests]
         self._counts: Final = [problem.count(slot) for slot in problem.plan.slots]
         self._candidates: Final = [self._candidates_of(request) for request in requests]
-        self._pools: Final[dict[int, frozenset[int]]] = {}
-        self._neighbours: Final = [self._gather_neighbours(request) for request in requests]
         self._relevant: Final = self._gather_relevant()
         self._candidates_from: Final = self._gather_candidates_from()
         self._is_limited: Final = [
@@ -48,7 +39,7 @@ class Bounds:
         ]
         self._distinct: Final = [
             (claim, index)
-            for claim, of_claim in enumerate(states)
+            for claim, of_claim in enumerate(picked.states)
             for index, state in enumerate(of_claim)
             if not state.is_match
         ]
@@ -62,44 +53,19 @@ class Bounds:
             mask |= self._problem.reachable[slot.index] | mask_of(self._problem.listed.get(slot.index, ()))
         return mask
 
-    def _counter_pools(self, request: int) -> frozenset[int]:
-        """Pools (by index) whose counters devices of the request consume."""
-        pools = self._pools.get(request)
-        if pools is None:
-            counting = self._candidates[request] & self._problem.pools.counting
-            pools = self._pools[request] = frozenset(self._problem.pools.numbers_among(counting))
-        return pools
-
-    def _gather_neighbours(self, request: RequestPlan) -> int:
-        mask = 0
-        scope = {index for slot in request.slots for index in slot.constraints}
-        for other in self._problem.plan.requests[: request.index]:
-            common = self._candidates[request.index] & self._candidates[other.index]
-            if self._is_admin[request.index] and other.claim != request.claim:
-                # Admin access asks only its own claim which devices are picked.
-                common &= self._problem.pools.shareable
-            is_neighbour = (
-                common
-                or self._counter_pools(request.index) & self._counter_pools(other.index)
-                or (other.claim == request.claim and any(scope.intersection(slot.constraints) for slot in other.slots))
-            )
-            if is_neighbour:
-                mask |= 1 << other.index
-        return mask
-
     def _gather_relevant(self) -> list[tuple[int, int]]:
         """By request: devices that later requests look at among all picks, and among their claim's picks only."""
-        relevant = [(0, 0)] * (len(self._candidates) + 1)
+        relevant = [(0, 0)] * len(self._candidates)
+        of_all = of_claim = 0
+        claim = -1
         for request in reversed(self._problem.plan.requests):
-            of_all, of_claim = relevant[request.index + 1]
-            is_last = request.index + 1 == len(self._candidates)
-            if is_last or self._problem.plan.requests[request.index + 1].claim != request.claim:
-                of_claim = 0
+            if request.claim != claim:
+                claim, of_claim = request.claim, 0
+            relevant[request.index] = (of_all, of_claim)
             if self._is_admin[request.index]:
                 of_claim |= self._candidates[request.index]
             else:
                 of_all |= self._candidates[request.index]
-            relevant[request.index] = (of_all, of_claim)
         return relevant
 
     def _gather_candidates_from(self) -> list[int]:
@@ -108,17 +74,10 @@ class Bounds:
             candidates[index] = candidates[index + 1] | self._candidates[index]
         return candidates
 
-    def neighbours(self, request: int) -> int:
-        """Earlier requests (bits) whose picks can matter to this one."""
-        return self._neighbours[request]
-
-    def picks_that_matter(self, request: RequestPlan, picked: int, picked_of_claim: int) -> tuple[int, int]:
+    def picks_that_matter(self, request: RequestPlan) -> tuple[int, int]:
         """Of what is picked, what requests after this one can notice: by any claim, and by this claim."""
-        of_all, of_claim = self._relevant[request.index + 1]
-        is_last = request.index + 1 == len(self._candidates)
-        if is_last or self._problem.plan.requests[request.index + 1].claim != request.claim:
-            of_claim = 0
-        return picked & of_all, picked_of_claim & of_claim
+        of_all, of_claim = self._relevant[request.index]
+        return self._picked.devices & of_all, self._picked.devices_of_claim[request.claim] & of_claim
 
     def shares_that_matter(self, request: int) -> int:
         """Devices whose shares this request or a later one can notice."""
@@ -140,13 +99,14 @@ class Bounds:
         Devices of which this search already picked a share are nobody's twins.
         """
         bit = 1 << position
-        if self._shares.shared & bit:
+        shared = self._picked.shares.shared
+        if shared & bit:
             return bit
         mask = self._twins.get(position)
         if mask is None:
             mask = self._gather_twins(position, bit)
             self._twins.update(dict.fromkeys(positions_of(mask), mask))
-        return mask & ~self._shares.shared
+        return mask & ~shared
 
     def _gather_twins(self, position: int, bit: int) -> int:
         """Sieved with masks: an inventory of thousands of pools is not looked at device by device."""
@@ -163,7 +123,7 @@ class Bounds:
             mask &= _side(problem.doubtful[slot.index], bit)
         for listed in problem.listed.values():
             mask &= _side(mask_of(listed), bit)
-        for states in self._states:
+        for states in self._picked.states:
             for state in states:
                 mask &= state.index.alike(position)
         if bit & (problem.pools.counting | problem.pools.shareable | problem.sharing):
@@ -191,64 +151,55 @@ class Bounds:
 
     # --- what is left for later requests ----------------------------------------------------------------
 
-    def dead_end(
-        self, slot: Slot, need: int, start: int, picked: int, picked_of_claim: Sequence[int], *, matching: bool
-    ) -> int | None:
+    def is_dead_end(self, slot: Slot, need: int, start: int, *, matching: bool) -> bool:
         """Whether what is picked leaves too little for the rest of this slot (`need` devices from `start` on) or for
         later requests.
-
-        Returns:
-            The requests (bits) that may be the reason; None when what is left may suffice.
         """
-        problem = self._problem
-        requests = problem.plan.requests
-        shareable = problem.pools.shareable
-        units: list[tuple[int, int]] = []
-        total = least_left = 0
+        problem, picked = self._problem, self._picked
         lefts: dict[int, int] = {}
-        for request in requests[slot.request + 1 :]:
-            best = 0
-            mask = 0
-            least = RESULTS_MAX
-            for other in request.slots:
-                count = self._counts[other.index]
-                left = self._left(other, picked, picked_of_claim)
-                if left.bit_count() >= count:
-                    best = max(best, count, 1)
-                    lefts[other.index] = left
-                mask |= left
-                least = min(least, count - (left & shareable).bit_count())
-            if not best and not any(self._counts[other.index] <= 0 and not other.is_all for other in request.slots):
-                return self._neighbours[request.index] & ((2 << slot.request) - 1)
-            if least > 0 and not self._is_admin[request.index]:
-                mask &= ~shareable
-                units.append((mask, least))
-                total += least
-                size = mask.bit_count()
-                least_left = min(least_left, size) if least_left else size
+        demands: list[Demand] = []
+        for request in problem.plan.requests[slot.request + 1 :]:
+            if not self._can_be_served(request, lefts, demands):
+                return True
         if not matching:
-            return None
+            return False
         if need > 0:
-            left = (
-                problem.usable[slot.index] & (-1 << start) & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
-            )
-            for index in slot.constraints:
-                left = self._states[slot.claim][index].allowed(left)
-            lefts[slot.index] = left
+            left = problem.usable[slot.index] & (-1 << start) & ~picked.blocked(slot)
+            lefts[slot.index] = picked.allowed(slot, left)
         if any(not self._values_suffice(*constraint, slot, need, lefts) for constraint in self._distinct):
-            return (2 << slot.request) - 1
-        if not units:
-            return None
+            return True
+        if not demands:
+            return False
         if need > 0 and not slot.is_admin:
-            left = lefts[slot.index]
-            mine = need - (left & shareable).bit_count()
-            if mine > 0:
-                units.append((left & ~shareable, mine))
-                total += mine
-                least_left = min(least_left, (left & ~shareable).bit_count())
-        if least_left >= total or can_match(units):
-            return None
-        return (1 << slot.request) - 1
+            left, shareable = lefts[slot.index], problem.pools.shareable
+            least = need - (left & shareable).bit_count()
+            if least > 0:
+                demands.append((left & ~shareable, least))
+        is_plenty = min(mask.bit_count() for mask, _ in demands) >= sum(least for _, least in demands)
+        return not is_plenty and not can_match(demands)
+
+    def _can_be_served(self, request: RequestPlan, lefts: dict[int, int], demands: list[Demand]) -> bool:
+        """Whether enough devices are left for a later request by itself.
+
+        Args:
+            lefts: By slot, what it could still pick first; only slots for which that suffices.
+            demands: Of whole devices, which no two requests can share.
+        """
+        shareable = self._problem.pools.shareable
+        can_be_served = False
+        mask = 0
+        least = RESULTS_MAX
+        for slot in request.slots:
+            count = self._counts[slot.index]
+            left = self._left(slot)
+            if left.bit_count() >= count:
+                can_be_served = True
+                lefts[slot.index] = left
+            mask |= left
+            least = min(least, count - (left & shareable).bit_count())
+        if least > 0 and not self._is_admin[request.index]:
+            demands.append((mask & ~shareable, least))
+        return can_be_served
 
     def _values_suffice(self, claim: int, index: int, now: Slot, need: int, lefts: Mapping[int, int]) -> bool:
         """Whether all devices still needed under a distinctAttribute could have values of their own.
@@ -257,7 +208,7 @@ class Bounds:
             now: The slot being picked for, which needs `need` devices more.
             lefts: By slot, what it could still pick; slots that cannot be served are missing.
         """
-        values = self._states[claim][index].index
+        values = self._picked.states[claim][index].index
         units = []
         for request in self._problem.plan.requests[now.request :]:
             if request.claim != claim:
@@ -273,18 +224,16 @@ class Bounds:
                 units.append((values.values_among(mask), least))
         return can_match(units)
 
-    def _left(self, slot: Slot, picked: int, picked_of_claim: Sequence[int]) -> int:
+    def _left(self, slot: Slot) -> int:
         """Devices a later slot could still pick first; none when its constraints leave no set large enough."""
-        left = self._problem.usable[slot.index] & ~(picked_of_claim[slot.claim] if slot.is_admin else picked)
-        states = self._states[slot.claim]
-        for index in slot.constraints:
-            left = states[index].allowed(left)
+        problem, picked = self._problem, self._picked
+        left = picked.allowed(slot, problem.usable[slot.index] & ~picked.blocked(slot))
         if (need := self._counts[slot.index]) > 1:
             for index in slot.constraints:
-                left = in_reach(states[index], left, need)
-        for position in positions_of(left & self._shares.shared):
-            used = self._shares.used_of(position)
-            if not self._problem.consumption(slot, position).fits(self._problem.consumed(position), used):
+                left = in_reach(picked.states[slot.claim][index], left, need)
+        for position in positions_of(left & picked.shares.shared):
+            used = picked.shares.used_of(position)
+            if not problem.consumption(slot, position).fits(problem.consumed(position), used):
                 left ^= 1 << position
         return left
 

@@ -37,14 +37,12 @@ def enter(search: SearchState, node: int) -> Move:
 def open_slot(search: SearchState, node: int, request: RequestPlan, slot: Slot) -> Move:
     """Start to pick devices for a slot."""
     need = search.problem.count(slot)
-    search.conflict = 1 << request.index
     if slot.is_all and not need:
         return Move.FAILED
     if need <= 0:
         return enter(search, node + 1)
     if search.picked.results[slot.claim] + need > RESULTS_MAX:
         search.exceeded_claim = slot.claim
-        search.conflict = (2 << request.index) - 1
         return Move.EXCEEDED
     if slot.is_all:
         return AllDevices(node, request, slot).open(search)
@@ -72,7 +70,7 @@ class Alternatives(Choice):
             self._next += 1
             search.step()
             return open_slot(search, self.node, request, self.slot)
-        failed = self.fail(search, is_first=True)
+        failed = self.fail(search)
         if not self._all_exceeded:
             return failed
         search.exceeded_claim = request.claim
@@ -83,7 +81,6 @@ class Alternatives(Choice):
         return self.advance(search)
 
     def exceed(self, search: SearchState) -> Move:
-        self.conflicts |= search.conflict
         return self.advance(search)
 
 
@@ -108,22 +105,17 @@ class OneDevice(Choice):
         allowed = search.picked.allowed(slot, candidates)
         if search.census is not None:
             search.census.refuse(slot, candidates & ~allowed, Stage.CONSTRAINT)
-        bit = search.conflict = 1 << request.index
         if request.index >= search.free_from:
             if search.shortcuts.forward_check:
                 if slot.constraints:
                     allowed = search.in_reach(slot, self._need, allowed)
                 if allowed.bit_count() < self._need:
-                    return search.refuse_first(request, self._number)
+                    return Move.FAILED
             if allowed & problem.pools.counting and not search.counters_suffice(slot, self._need, allowed):
-                # The bound counts what later requests need, so any earlier pick may be in the way.
-                search.conflict = (2 << request.index) - 1
                 return Move.FAILED
         if self._need > 1 or request.index < search.last:
             self.key = search.state_key(request, slot, self._number, allowed | doubtful)
-            known = search.failed_states.get(self.key)
-            if known is not None:
-                search.conflict = known if self._number == 0 else known | bit
+            if self.key in search.failed_states:
                 return Move.FAILED
         self._rest = allowed | doubtful
         search.stack.append(self)
@@ -161,24 +153,15 @@ class OneDevice(Choice):
             if self._need > 1:
                 return OneDevice(self.node, self.request, slot, self._number + 1).open(search, position + 1)
             return enter(search, self.node + 1)
-        return self.fail(search, is_first=self._number == 0 and not self.request.is_list)
+        return self.fail(search)
 
     def _is_dead_end(self, search: SearchState, bounds: Bounds, position: int) -> bool:
         """Whether what was just picked leaves too little for what follows; then it is taken back."""
-        request, picked, shortcuts = self.request, search.picked, search.shortcuts
+        request, shortcuts = self.request, search.shortcuts
         if not search.free_from <= request.index < search.last or not shortcuts.forward_check:
             return False
-        conflict = bounds.dead_end(
-            self.slot,
-            self._need - 1,
-            position + 1,
-            picked.devices,
-            picked.devices_of_claim,
-            matching=shortcuts.matching,
-        )
-        if conflict is None:
+        if not bounds.is_dead_end(self.slot, self._need - 1, position + 1, matching=shortcuts.matching):
             return False
-        self.conflicts |= conflict
         self.undo(search)
         self._rest &= ~search.twins(request, position)
         return True
@@ -229,7 +212,7 @@ class SeveralDevices(Choice):
 
     def retry(self, search: SearchState) -> Move:
         """Stand for as many single choices of the same devices; the last of them is tried again next."""
-        positions, conflict = self.positions, search.conflict
+        positions = self.positions
         search.drop(self)
         start = 0
         for number, position in enumerate(positions):
@@ -239,7 +222,6 @@ class SeveralDevices(Choice):
                 return move
             single.take(search, position)
             start = position + 1
-        search.conflict = conflict
         return Move.FAILED
 
 
@@ -254,15 +236,12 @@ class AllDevices(Choice):
         positions = search.problem.listed[slot.index]
         usable = search.problem.usable[slot.index]
         self.key = search.state_key(request, slot, 0, usable & ~picked.blocked(slot))
-        known = search.failed_states.get(self.key)
-        if known is not None:
-            search.conflict = known
+        if self.key in search.failed_states:
             return Move.FAILED
         self.before = picked.before(slot)
         for number, position in enumerate(positions):
             if not self._take(search, position, usable & ~picked.blocked(slot)):
                 picked.restore(slot, self.before, number)
-                search.refuse_first(request, 0)
                 search.remember_failure(self.key)
                 return Move.FAILED
             search.step()
@@ -272,7 +251,7 @@ class AllDevices(Choice):
 
     def retry(self, search: SearchState) -> Move:
         self.undo(search)
-        return self.fail(search, is_first=not self.request.is_list)
+        return self.fail(search)
 
     def _take(self, search: SearchState, position: int, free: int) -> bool:
         slot, picked = self.slot, search.picked

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
+
+Demand: TypeAlias = tuple[int, int]
+"""Devices of which some are wanted, as a mask, and how many."""
 
 
-def can_match(units: Sequence[tuple[int, int]]) -> bool:
-    """Whether every unit (mask of devices it accepts, number it needs) can get its devices, none given twice.
+def can_match(units: Sequence[Demand]) -> bool:
+    """Whether every unit can get its devices, none given twice.
 
     Cost: O(units^2) mask operations per device needed at worst; usually one per unit.
     """
@@ -30,7 +34,7 @@ def can_match(units: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def _augment(units: Sequence[tuple[int, int]], owned: list[int], taken: int, start: int) -> int:
+def _augment(units: Sequence[Demand], owned: list[int], taken: int, start: int) -> int:
     """Give `start` one device more by moving devices between units; the newly taken device, 0 when impossible."""
     came_from = {start: start}
     queue = [start]
@@ -51,7 +55,7 @@ def _augment(units: Sequence[tuple[int, int]], owned: list[int], taken: int, sta
 
 
 def _pass_on(
-    units: Sequence[tuple[int, int]], owned: list[int], came_from: dict[int, int], *, giver: int, start: int, bit: int
+    units: Sequence[Demand], owned: list[int], came_from: dict[int, int], *, giver: int, start: int, bit: int
 ) -> None:
     """Along the path back to `start`, each unit takes `bit` and gives one of its own devices to the next."""
     while giver != start:

@@ -78,32 +78,15 @@ class Search(SearchState):
         return True
 
     def _go_back(self, choice: Choice, move: Move) -> Move:
-        """Something failed behind `choice`, the one on top of the stack: make its next choice, or drop it.
-
-        Four requests, and the last finds no device of the NUMA node that `gpu` chose (`conflict` says so):
-
-            stack      gpu: 0    nic: 0    disk: 0          numa: none left
-            conflict   gpu                                  = {gpu}
-
-        disk and nic are not in the conflict: whatever they choose, the last request would fail in the same way. They
-        are dropped, one call for each, and none of their other devices is tried. gpu is in the conflict, so it tries
-        its next device. When it has none left it fails itself; its conflict is then that of all that failed behind it,
-        and the earlier requests that can take something from gpu, without gpu.
+        """Something failed behind `choice`, the one on top of the stack: make its next choice.
 
         At the first failure of a search the bounds are made, with which everything that follows is cut.
         """
-        request = choice.request
-        if move is Move.EXCEEDED and request.claim == self.exceeded_claim:
+        if move is Move.EXCEEDED and choice.request.claim == self.exceeded_claim:
             return choice.exceed(self)
-        # Where a choice itself can abort the pod its others must be made all the same.
-        can_jump = self.shortcuts.backjump and not self.dangerous >> request.index & 1
-        if can_jump and not self.conflict >> request.index & 1:
-            self.drop(choice)
-            return Move.FAILED
         if not self.learn():
             self.stack.clear()
             return Move.FAILED
-        choice.conflicts |= self.conflict
         return choice.retry(self)
 
     def picks(self) -> list[tuple[Slot, int]]:

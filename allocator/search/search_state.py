@@ -1,8 +1,5 @@
 """What the choices of one search share: picks, budget, what was learned from failures, and the stack.
 
-`conflict` says why the last move failed: requests (bits) whose picks may be in the way. Whatever the other requests had
-picked, it would have failed in the same way.
-
 Not here: the choices (`choices`), the loop (`search`), which bounds there are (`bounds`).
 """
 
@@ -54,11 +51,10 @@ class Choice:
     Attributes:
         node: Where in the order of requests and claims it stands.
         positions: Devices that are picked now for the slot; `before` is the state before them.
-        conflicts: Of all that failed behind it so far.
         key: Names the state in which it was made, None where failures are not remembered.
     """
 
-    __slots__ = ("before", "conflicts", "key", "node", "positions", "request", "slot")
+    __slots__ = ("before", "key", "node", "positions", "request", "slot")
 
     def __init__(self, node: int, request: RequestPlan, slot: Slot) -> None:
         self.node: Final = node
@@ -66,7 +62,6 @@ class Choice:
         self.slot = slot
         self.positions: tuple[int, ...] = ()
         self.before: Before = (0, 0, 0)
-        self.conflicts = 0
         self.key: object = None
 
     def advance(self, search: SearchState) -> Move:
@@ -88,16 +83,9 @@ class Choice:
             search.picked.restore(self.slot, self.before, len(self.positions))
             self.positions = ()
 
-    def fail(self, search: SearchState, *, is_first: bool) -> Move:
-        """Nothing is left to try: from the state in which the choice was made there is no solution.
-
-        Args:
-            is_first: Nothing was picked for the request before.
-        """
+    def fail(self, search: SearchState) -> Move:
+        """Nothing is left to try: from the state in which the choice was made there is no solution."""
         search.stack.pop()
-        bit = 1 << self.request.index
-        conflict = self.conflicts | search.neighbours(self.request)
-        search.conflict = conflict & ~bit if is_first else conflict | bit
         search.remember_failure(self.key)
         return Move.FAILED
 
@@ -108,7 +96,6 @@ class SearchState:
     Attributes:
         steps: As upstream's allocateOne calls when no shortcut is on.
         stop_at: Where the meter pauses the search.
-        dangerous: Requests (bits) whose devices can abort the pod when they are looked at.
         free_from: From this request on nothing can abort the pod, so branches may be cut (rule 2 of `search`).
         bounds: Made at the first failure.
         exceeded_claim: The claim of the last EXCEEDED.
@@ -139,25 +126,24 @@ class SearchState:
             self.nodes.extend(claim.requests)
             self.nodes.append(None)
         self.last: Final = len(problem.plan.requests) - 1
-        self.dangerous: Final = self._gather_dangerous()
-        self.free_from: Final = self.dangerous.bit_length()
+        self.free_from: Final = self._free_from()
         self._budget: Final = budget_steps
         self._may_learn: Final = shortcuts != _PLAIN
-        self.failed_states: Final[dict[object, int]] = {}
+        self.failed_states: Final[set[object]] = set()
         self.bounds: Bounds | None = None
         self._counter_bounds: CounterBounds | None = None
-        self.conflict = 0
         self.exceeded_claim = -1
         self.steps = 0
 
-    def _gather_dangerous(self) -> int:
-        problem = self.problem
-        dangerous = 0
-        for request in problem.plan.requests:
-            for slot in request.slots:
-                if problem.doubtful[slot.index] or (slot.is_all and self._can_be_refused(slot)):
-                    dangerous |= 1 << request.index
-        return dangerous
+    def _free_from(self) -> int:
+        return max(
+            (
+                slot.request + 1
+                for slot in self.problem.plan.slots
+                if self.problem.doubtful[slot.index] or (slot.is_all and self._can_be_refused(slot))
+            ),
+            default=0,
+        )
 
     def _can_be_refused(self, slot: Slot) -> bool:
         """Whether a constraint could refuse a device of an All slot before an ordinary failure does."""
@@ -214,21 +200,9 @@ class SearchState:
     def learn(self) -> bool:
         """Make the bounds, at the first failure; False when they show that there is no solution at all."""
         if self.bounds is None and self._may_learn:
-            self.bounds = Bounds(self.problem, self.picked.states, self.picked.shares)
+            self.bounds = Bounds(self.problem, self.picked)
             return not self.shortcuts.matching or bool(self.free_from) or shares_suffice(self.problem)
         return True
-
-    def neighbours(self, request: RequestPlan) -> int:
-        """Earlier requests whose picks can take something away from this one."""
-        if self.bounds is not None:
-            return self.bounds.neighbours(request.index)
-        return (1 << request.index) - 1
-
-    def refuse_first(self, request: RequestPlan, number: int) -> Move:
-        """A request's device of this number cannot be had, whichever: its conflict."""
-        conflict = self.neighbours(request)
-        self.conflict = conflict | 1 << request.index if number or request.is_list else conflict
-        return Move.FAILED
 
     def state_key(self, request: RequestPlan, slot: Slot, number: int, rest: int) -> object:
         """Everything the outcome of picking from here on depends on; None where failures are not remembered."""
@@ -239,7 +213,7 @@ class SearchState:
             slot.index,
             number,
             rest,
-            bounds.picks_that_matter(request, picked.devices, picked.devices_of_claim[slot.claim]),
+            bounds.picks_that_matter(request),
             picked.results[slot.claim] if bounds.is_limited(slot.claim) else 0,
             tuple([state.state() for state in picked.states[slot.claim]]),
             picked.counters.state(bounds.counters_that_matter(slot.request)),
@@ -249,7 +223,7 @@ class SearchState:
     def remember_failure(self, key: object) -> None:
         """There is no solution in this state, and nothing aborts the pod."""
         if key is not None and len(self.failed_states) < _FAILED_STATES_MAX:
-            self.failed_states[key] = self.conflict
+            self.failed_states.add(key)
 
     # --- cutting ----------------------------------------------------------------------------------------
 

@@ -61,22 +61,16 @@ class Shortcuts:
         forward_check: Give up a branch when a later request has fewer candidates left than it needs.
         symmetry: Try one of several devices that no request, constraint or counter tells apart.
         memo: Remember states from which no solution was found.
-        backjump: Go back to a choice that can matter for the failure instead of the latest one.
         matching: Give up a branch when the remaining requests cannot all get different devices.
         counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
-        last_answer: What was found for a node is found again without a search while nothing changed there.
-        known_picks: What was found for one node is found for others that have the same candidates.
     """
 
     bulk: bool = True
     forward_check: bool = True
     symmetry: bool = True
     memo: bool = True
-    backjump: bool = True
     matching: bool = True
     counter_bounds: bool = True
-    last_answer: bool = True
-    known_picks: bool = True
 
     @classmethod
     def none(cls) -> Shortcuts:

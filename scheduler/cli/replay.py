@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scheduler.core.recording import Entry
     from scheduler.recorder import Difference, Replayed
 
-_NAMED_BY: Final = ("pod", "claim", "node", "namespace", "slice", "device_class", "rule", "group")
 _TEXT_MAX: Final = 400
 
 
@@ -83,22 +82,13 @@ def _outcome(entry: Entry, *, is_exact: bool) -> list[str]:
 
 def _brief(given: Any) -> str:
     """An input's type, and the object it is about with its revision."""
-    about: Any = next((getattr(given, name) for name in _NAMED_BY if getattr(given, name, None) is not None), given)
-    key = getattr(about, "key", None) or getattr(about, "name", None)
-    if key is None and (metadata := getattr(about, "metadata", None)) is not None:
-        key = metadata.name
-    revision = getattr(given, "revision", 0) or getattr(about, "revision", 0)
-    if not revision and (metadata := getattr(about, "metadata", None)) is not None:
-        revision = metadata.revision
-    answers = f" #{given.id}" if hasattr(given, "id") else ""
-    kind = f" {given.kind}" if hasattr(given, "kind") else ""
-    return (
-        type(given).__name__
-        + kind
-        + answers
-        + (f" {key}" if key is not None else "")
-        + (f" at revision {revision}" if revision else "")
-    )
+    shown = getattr(given, "claim", None) or getattr(given, "pod", None) or getattr(given, "volume", None) or given
+    parts = [type(given).__name__, getattr(given, "kind", ""), f"#{given.id}" if hasattr(given, "id") else ""]
+    if (key := getattr(shown, "key", None)) is not None:
+        parts.append(str(key))
+    if revision := getattr(getattr(shown, "metadata", shown), "revision", 0):
+        parts.append(f"at revision {revision}")
+    return " ".join(filter(None, parts))
 
 
 def _short(text: str) -> str:

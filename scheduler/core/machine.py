@@ -28,30 +28,10 @@ from scheduler.core.binding.device_conflicts import DeviceConflicts
 from scheduler.core.binding.withdrawals import Withdrawals
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassDeleted,
-    ClassObserved,
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
+    Deleted,
     Input,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    PodSelectorDeleted,
-    PodSelectorObserved,
+    Observed,
     RelistFinished,
-    SliceDeleted,
-    SliceObserved,
-    StorageDeleted,
-    StorageObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
     TimerFired,
     WriteAccepted,
     WriteConflicted,
@@ -61,7 +41,7 @@ from scheduler.core.ground.inputs import (
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.invariants import Invariants
-from scheduler.core.observation import Observations
+from scheduler.core.observation import ALWAYS_WATCHED, KINDS, Observations
 from scheduler.core.preempting.preemption_recovery import PreemptionRecovery
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
@@ -73,7 +53,6 @@ from scheduler.core.reports.troubles import Troubles
 from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.state.ground import make_ground
-from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.writes.writers import make_writers
 from scheduler.framework.api import Profile, ReadingPlugin
@@ -82,19 +61,12 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.timed_runner import Measured
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey, PodUid
-from scheduler.model.pod_selectors import SELECTOR_KINDS
-
-_ALWAYS: Final = frozenset(
-    {"Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "Namespace", "PodGroup"}
-)
-KINDS: Final = _ALWAYS.union(STORAGE_KINDS, SELECTOR_KINDS, {DISRUPTION_BUDGET})
-"""All kinds that a machine can be told of."""
 
 
 def kinds_read(profiles: Sequence[Profile]) -> frozenset[str]:
     """The kinds that a machine of these profiles waits for: those of its own, and what plugins read."""
     plugins = [plugin for profile in profiles for plugin in profile.plugins]
-    return _ALWAYS.union(*(plugin.reads for plugin in plugins if isinstance(plugin, ReadingPlugin)))
+    return frozenset(ALWAYS_WATCHED).union(*(plugin.reads for plugin in plugins if isinstance(plugin, ReadingPlugin)))
 
 
 class Machine:
@@ -207,50 +179,16 @@ class Machine:
             self.check_invariants()
         return self.outbox.drain()
 
-    def _dispatch(self, given: Input) -> None:  # noqa: C901, PLR0912 - one case for each kind of input
-        observed = self._observed
+    def _dispatch(self, given: Input) -> None:
         match given:
-            case PodObserved(pod):
-                observed.pod_observed(pod)
-            case ClaimObserved(claim):
-                observed.claim_observed(claim)
-                self._binding_cycles.claims_watched(claim.revision)
+            case Observed():
+                KINDS[given.kind].observed(self._observed, given)
             case WriteAccepted() | WriteConflicted() | WriteRejected() | WriteOutcomeUnknown():
                 self._answered(given)
             case TimerFired():
                 self._tick()
-            case PodDeleted(_, uid, revision):
-                observed.pod_deleted(uid, revision)
-            case ClaimDeleted(_, claim_uid, revision):
-                observed.claim_deleted(claim_uid, revision)
-            case NodeObserved(node):
-                observed.node_observed(node)
-            case NodeDeleted(name, revision):
-                observed.node_deleted(name, revision)
-            case SliceObserved(slice_, revision):
-                observed.slice_observed(slice_, revision)
-            case SliceDeleted(slice_name, revision):
-                observed.slice_deleted(slice_name, revision)
-            case ClassObserved(device_class, revision):
-                observed.class_observed(device_class, revision)
-            case ClassDeleted(class_name, revision):
-                observed.class_deleted(class_name, revision)
-            case TaintRuleObserved(rule, revision):
-                observed.taint_rule_observed(rule, revision)
-            case TaintRuleDeleted(rule_name, revision):
-                observed.taint_rule_deleted(rule_name, revision)
-            case PodGroupObserved(group, revision):
-                observed.pod_group_observed(group, revision)
-            case PodGroupDeleted(group_key, revision):
-                self.store.pod_groups.delete(group_key, revision)
-            case NamespaceObserved(namespace):
-                observed.namespace_observed(namespace)
-            case NamespaceDeleted(namespace_name, revision):
-                observed.namespace_deleted(namespace_name, revision)
-            case StorageObserved() | StorageDeleted() | PodSelectorObserved() | PodSelectorDeleted():
-                observed.observed_for_plugins(given)
-            case DisruptionBudgetObserved() | DisruptionBudgetDeleted():
-                observed.observed_for_plugins(given)
+            case Deleted():
+                KINDS[given.kind].deleted(self._observed, given)
             case RelistFinished(kind, is_readable):
                 self._unlisted.discard(kind)
                 if kind == DISRUPTION_BUDGET:
@@ -265,7 +203,7 @@ class Machine:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
         is_recovering = self._recovery.is_under_way
-        if self._binding_cycles.has_permits_due or is_recovering or (not self._unlisted and self.queue.has_active()):
+        if is_recovering or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         asked = (
             timers.next_deadline_ms(),
@@ -319,7 +257,6 @@ class Machine:
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
-        self._binding_cycles.ask_permits()
         self.causes.end_tick()
 
     def _answered(self, answer: Answer) -> None:
@@ -332,16 +269,17 @@ class Machine:
         if isinstance(answer, WriteAccepted):
             if answer.claim is not None:
                 self._observed.claim_observed(answer.claim)
-            if answer.pod is not None:
-                self._observed.pod_observed(answer.pod)
-            if answer.volume is not None:
-                self._observed.observed_for_plugins(StorageObserved(answer.volume))
+            if (pod := answer.pod) is not None:
+                self._observed.pod_observed(Observed("Pod", pod.key, pod.uid, pod.metadata.revision, pod))
+            if (volume := answer.volume) is not None:
+                kind, uid = type(volume).__name__, volume.metadata.uid
+                self._observed.storage_observed(Observed(kind, volume.key, uid, volume.revision, volume))
         elif isinstance(answer, WriteRejected):
             self._problems.refused(answer)
             if answer.code == GONE and isinstance(decision, ReadClaim):
-                self._observed.claim_deleted(decision.uid, 0)
+                self._observed.claim_deleted(Deleted("ResourceClaim", decision.claim, decision.uid))
             elif answer.code == GONE and isinstance(decision, ReadPod):
-                self._observed.pod_deleted(decision.uid, 0)
+                self._observed.pod_deleted(Deleted("Pod", decision.pod, decision.uid))
         waiter(answer)
         if self.troubles.due is not None:
             self.troubles.report_due()

@@ -2,29 +2,22 @@
 
 Rules of this module
   1. Order: store, then overlay, then writes and bindings, then the queue. Whoever is asked sees the new state whole.
+  2. `KINDS` has a row for each kind that a machine can be told of, and nobody else lists them.
 
 Not here: answers, which are observations first (`machine`); how attempts end (`aftermath`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from allocator import DeviceClass, ResourceSlice
+from allocator import ResourceSlice
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.device_conflicts import DeviceConflicts
-from scheduler.core.ground.inputs import (
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
-    ForPlugins,
-    PodSelectorDeleted,
-    PodSelectorObserved,
-    StorageDeleted,
-    StorageObserved,
-)
+from scheduler.core.ground.inputs import Deleted, Observed
 from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.helpful_changes import node_changes, pod_changes
@@ -33,15 +26,18 @@ from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.state.ground import Ground
+from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.device_taint_rules import DeviceTaintRule
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.gang import GangKey, gang_key
-from scheduler.model.keys import ClaimUid, NodeName, PodUid
+from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.pod_selectors import SELECTOR_KINDS
+from scheduler.model.storage import AnyStorageObject
 
 
 class Observations:
@@ -80,10 +76,11 @@ class Observations:
 
     # Pods
 
-    def pod_observed(self, pod: Pod) -> None:
-        replaced = self._store.pods.replaced_by(pod.uid, pod.metadata.revision, pod)
+    def pod_observed(self, given: Observed) -> None:
+        pod: Pod = given.object
+        replaced = self._store.pods.replaced_by(pod.uid, given.revision, pod)
         if replaced is not None:
-            self.pod_deleted(replaced, pod.metadata.revision)
+            self.pod_deleted(Deleted("Pod", pod.key, replaced, given.revision))
         old = self._store.observe_pod(pod)
         if old is UNCHANGED:
             return
@@ -136,9 +133,10 @@ class Observations:
             self._queue.update(old, pod, now_ms)
             self._binding_cycles.pod_changed(uid)
 
-    def pod_deleted(self, uid: PodUid, revision: int) -> None:
+    def pod_deleted(self, given: Deleted) -> None:
+        uid = PodUid(given.uid)
         assumed_on = self._store.assumed.get(uid)
-        pod = self._store.delete_pod(uid, revision)
+        pod = self._store.delete_pod(uid, given.revision)
         if pod is None:
             return
         self._binding_cycles.pod_gone(uid)
@@ -169,16 +167,20 @@ class Observations:
         group = self._store.pod_groups.get(key.pod_group) if key.is_pod_group else None
         return self._store.gangs.size(key).said if group is None else group.min_count or 0
 
-    def pod_group_observed(self, group: PodGroup, revision: int) -> None:
-        old = self._store.pod_groups.get(group.key)
-        self._store.pod_groups.observe(group.key, revision, group)
-        if self._store.pod_groups.get(group.key) is not old:
-            key = GangKey(group.key.namespace, group.key.name, is_pod_group=True)
-            self._change(Resource.POD_GROUP, Action.ADD if old is None else Action.UPDATE, None, key)
+    def pod_group_observed(self, given: Observed) -> None:
+        group: PodGroup = given.object
+        old = self._store.pod_groups.observe(group.key, given.revision, group)
+        if old is not UNCHANGED:
+            key = GangKey(*group.key, is_pod_group=True)
+            self._change(Resource.POD_GROUP, _action(old), None, key)
+
+    def pod_group_deleted(self, given: Deleted) -> None:
+        self._store.pod_groups.delete(PodGroupKey(*given.key), given.revision)
 
     # Nodes, slices, classes
 
-    def node_observed(self, node: Node) -> None:
+    def node_observed(self, given: Observed) -> None:
+        node: Node = given.object
         old = self._store.observe_node(node)
         if old is UNCHANGED:
             return
@@ -186,62 +188,60 @@ class Observations:
         if action is not None:
             self._change(Resource.NODE, action, old, node)
 
-    def node_deleted(self, name: NodeName, revision: int) -> None:
-        node = self._store.delete_node(name, revision)
+    def node_deleted(self, given: Deleted) -> None:
+        node = self._store.delete_node(NodeName(given.key.name), given.revision)
         if node is not None:
             self._change(Resource.NODE, Action.DELETE, node, None)
 
-    def namespace_observed(self, namespace: Namespace) -> None:
-        namespaces, name = self._store.namespaces, namespace.metadata.name
-        old = namespaces.get(name)
-        namespaces.observe(name, namespace.metadata.revision, namespace)
-        if namespaces[name] is old:
-            return
-        if old is None:
-            self._change(Resource.NAMESPACE, Action.ADD, None, namespace)
-        elif old.metadata.labels != namespace.metadata.labels:
-            self._change(Resource.NAMESPACE, Action.UPDATE, old, namespace)
+    def namespace_observed(self, given: Observed) -> None:
+        namespace: Namespace = given.object
+        old = self._store.namespaces.observe(given.key.name, given.revision, namespace)
+        if old is not UNCHANGED and (old is None or old.metadata.labels != namespace.metadata.labels):
+            self._change(Resource.NAMESPACE, _action(old), old, namespace)
 
-    def namespace_deleted(self, name: str, revision: int) -> None:
-        old = self._store.namespaces.get(name)
-        self._store.namespaces.delete(name, revision)
-        if old is not None and name not in self._store.namespaces:
+    def namespace_deleted(self, given: Deleted) -> None:
+        old = self._store.namespaces.delete(given.key.name, given.revision)
+        if old is not None:
             self._change(Resource.NAMESPACE, Action.DELETE, old, None)
 
-    def slice_observed(self, slice_: ResourceSlice, revision: int) -> None:
-        old = self._store.observe_slice(slice_, revision)
+    def slice_observed(self, given: Observed) -> None:
+        old = self._store.observe_slice(given.object, given.revision)
         if old is not UNCHANGED:
-            new = self._store.inventory.slices[slice_.name]
+            new = self._store.inventory.slices[given.key.name]
             self._repartitioned.slice_changed(old, new)
-            self._change(Resource.SLICE, Action.ADD if old is None else Action.UPDATE, old, new)
+            self._change(Resource.SLICE, _action(old), old, new)
 
-    def slice_deleted(self, name: str, revision: int) -> None:
-        old = self._store.delete_slice(name, revision)
+    def slice_deleted(self, given: Deleted) -> None:
+        old = self._store.delete_slice(given.key.name, given.revision)
         if old is not None:
             self._repartitioned.slice_changed(old)
             self._change(Resource.SLICE, Action.DELETE, old, None)
 
-    def taint_rule_observed(self, rule: DeviceTaintRule, revision: int) -> None:
-        self._slices_tainted(self._store.observe_taint_rule(rule, revision))
+    def taint_rule_observed(self, given: Observed) -> None:
+        self._slices_tainted(self._store.observe_taint_rule(given.object, given.revision))
 
-    def taint_rule_deleted(self, name: str, revision: int) -> None:
-        self._slices_tainted(self._store.delete_taint_rule(name, revision))
+    def taint_rule_deleted(self, given: Deleted) -> None:
+        self._slices_tainted(self._store.delete_taint_rule(given.key.name, given.revision))
 
     def _slices_tainted(self, changed: Iterable[tuple[ResourceSlice, ResourceSlice]]) -> None:
         for old, new in changed:
             self._change(Resource.SLICE, Action.UPDATE, old, new)
 
-    def class_observed(self, device_class: DeviceClass, revision: int) -> None:
-        old = self._store.observe_class(device_class, revision)
+    def class_observed(self, given: Observed) -> None:
+        old = self._store.observe_class(given.object, given.revision)
         if old is not UNCHANGED:
-            self._change(Resource.CLASS, Action.ADD if old is None else Action.UPDATE, old, device_class)
+            self._change(Resource.CLASS, _action(old), old, given.object)
 
-    def class_deleted(self, name: str, revision: int) -> None:
-        old = self._store.delete_class(name, revision)
+    def class_deleted(self, given: Deleted) -> None:
+        old = self._store.delete_class(given.key.name, given.revision)
         if old is not None:
             self._change(Resource.CLASS, Action.DELETE, old, None)
 
     # Claims
+
+    def claim_watched(self, given: Observed) -> None:
+        self.claim_observed(given.object)
+        self._binding_cycles.claims_watched(given.revision)
 
     def claim_observed(self, claim: ResourceClaim) -> None:
         uid, revision = claim.uid, claim.revision
@@ -249,7 +249,7 @@ class Observations:
             return
         replaced = self._store.claims.replaced_by(uid, revision, claim)
         if replaced is not None:
-            self.claim_deleted(replaced, revision)
+            self.claim_deleted(Deleted("ResourceClaim", claim.key, replaced, revision))
         old = self._store.observe_claim(claim)
         if old is UNCHANGED:
             return
@@ -263,11 +263,12 @@ class Observations:
         if claim.allocation is None or old is None or old.allocation is None:
             self._unallocated.claim_changed(claim)
             self._repartitioned.allocation_changed(old, claim, is_foreign=is_foreign)
-        self._change(Resource.CLAIM, Action.ADD if old is None else Action.UPDATE, old, claim)
+        self._change(Resource.CLAIM, _action(old), old, claim)
         self._preemptions.claim_changed(claim.key)
 
-    def claim_deleted(self, uid: ClaimUid, revision: int) -> None:
-        claim = self._store.delete_claim(uid, revision)
+    def claim_deleted(self, given: Deleted) -> None:
+        uid = ClaimUid(given.uid)
+        claim = self._store.delete_claim(uid, given.revision)
         if claim is None:
             return
         hold = self._overlay.holds.get(uid)
@@ -285,28 +286,26 @@ class Observations:
 
     # Volumes, what selects pods, and what guards them
 
-    def observed_for_plugins(self, given: ForPlugins) -> None:
-        match given:
-            case StorageObserved(new):
-                was = self._store.observe_storage(new)
-                if was is not UNCHANGED:
-                    self._volumes.observe(new.key)
-                    self._binding_cycles.storage_changed(was, new)
-                    self._change(Resource(type(new).__name__), Action.ADD if was is None else Action.UPDATE, was, new)
-            case StorageDeleted(kind, key, revision):
-                last = self._store.delete_storage(kind, key, revision)
-                if last is not None:
-                    self._volumes.observe(key)
-                    self._binding_cycles.storage_changed(last, None)
-                    self._change(Resource(kind), Action.DELETE, last, None)
-            case PodSelectorObserved(selector, revision):
-                self._store.pod_selectors.observe(selector, revision)
-            case PodSelectorDeleted(kind, key, revision):
-                self._store.pod_selectors.delete(kind, key, revision)
-            case DisruptionBudgetObserved(budget, revision):
-                self._store.disruption_budgets.observe(budget, revision)
-            case DisruptionBudgetDeleted(key, revision):
-                self._store.disruption_budgets.delete(key, revision)
+    def storage_observed(self, given: Observed) -> None:
+        new: AnyStorageObject = given.object
+        old = self._store.observe_storage(new)
+        if old is not UNCHANGED:
+            self._volumes.observe(new.key)
+            self._binding_cycles.storage_changed(old, new)
+            self._change(Resource(given.kind), _action(old), old, new)
+
+    def storage_deleted(self, given: Deleted) -> None:
+        old = self._store.delete_storage(given.kind, given.key, given.revision)
+        if old is not None:
+            self._volumes.observe(given.key)
+            self._binding_cycles.storage_changed(old, None)
+            self._change(Resource(given.kind), Action.DELETE, old, None)
+
+    def only_kept(self, given: Observed) -> None:
+        self._store.kept[given.kind].observe(given.object.key, given.revision, given.object)
+
+    def no_longer_kept(self, given: Deleted) -> None:
+        self._store.kept[given.kind].delete(given.key, given.revision)
 
     def _change(self, resource: Resource, action: Action, old: object | None, new: object | None) -> None:
         self._queue.change(resource, action, old, new, self._timers.now_ms)
@@ -316,3 +315,35 @@ def _says_same_of_gang(old: Pod, new: Pod) -> bool:
     return (old.metadata.labels, old.node_name, old.is_deleting, old.status.phase) == (
         *(new.metadata.labels, new.node_name, new.is_deleting, new.status.phase),
     )
+
+
+def _action(old: object | None) -> Action:
+    return Action.ADD if old is None else Action.UPDATE
+
+
+class Kind(NamedTuple):
+    """What to do when an object of a kind is observed, and when it is gone."""
+
+    observed: Callable[[Observations, Observed], None]
+    deleted: Callable[[Observations, Deleted], None]
+
+
+ALWAYS_WATCHED: Final[Mapping[str, Kind]] = {
+    "Pod": Kind(Observations.pod_observed, Observations.pod_deleted),
+    "Node": Kind(Observations.node_observed, Observations.node_deleted),
+    "Namespace": Kind(Observations.namespace_observed, Observations.namespace_deleted),
+    "ResourceClaim": Kind(Observations.claim_watched, Observations.claim_deleted),
+    "ResourceSlice": Kind(Observations.slice_observed, Observations.slice_deleted),
+    "DeviceClass": Kind(Observations.class_observed, Observations.class_deleted),
+    "DeviceTaintRule": Kind(Observations.taint_rule_observed, Observations.taint_rule_deleted),
+    "PodGroup": Kind(Observations.pod_group_observed, Observations.pod_group_deleted),
+}
+_STORAGE: Final = Kind(Observations.storage_observed, Observations.storage_deleted)
+_KEPT: Final = Kind(Observations.only_kept, Observations.no_longer_kept)
+KINDS: Final[Mapping[str, Kind]] = {
+    **ALWAYS_WATCHED,
+    # Watched where a plugin reads them (`Plugin.reads`).
+    **dict.fromkeys(STORAGE_KINDS, _STORAGE),
+    **dict.fromkeys(SELECTOR_KINDS, _KEPT),
+    DISRUPTION_BUDGET: _KEPT,
+}

@@ -27,8 +27,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pkgutil
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -39,26 +41,15 @@ from allocator import ClaimSpec, claim_spec_text, decode_claim_spec
 from allocator.pools import node_match
 from allocator.values import model as allocator_model
 from cel.quantity import Quantity
+from scheduler import model
 from scheduler.core.ground import inputs
 from scheduler.framework import decisions
-from scheduler.model import (
-    claim,
-    device_taint_rules,
-    disruption_budget,
-    keys,
-    label_selectors,
-    objects,
-    pod_group,
-    pod_selectors,
-    special_claim,
-    storage,
-)
+from scheduler.model import objects
 
 _TYPE: Final = "$"
 _MODULES: Final = (
-    *(allocator_model, objects, claim, special_claim, device_taint_rules, pod_group, keys),
-    *(storage, pod_selectors, disruption_budget, label_selectors, node_match),
-    *(inputs, decisions),
+    *(allocator_model, node_match, inputs, decisions),
+    *(import_module(f"{model.__name__}.{one.name}") for one in pkgutil.iter_modules(model.__path__)),
 )
 _UNWRITABLE: Final = "unwritable"
 _NOT_DRAWN: Final = "00000000-0000-0000-0000-000000000000"

@@ -12,13 +12,11 @@ How often each is called
   pre_score, score   like filter, for nodes that fit: scores are remembered like verdicts
   normalize_score    once for each set of raw scores
   reserve        once, for the chosen node; unreserve once for each successful reserve whose pod is not bound in the end
-  permit         once after reserve; while it says WAIT, again after each later reservation and at its timeout
   pre_bind       again and again until it says done: level-triggered (see `PreBindPlugin`)
-  post_bind      once after the binding is confirmed
 
 Source: k8s.io/kube-scheduler v0.36.3 framework/interface.go; differs on purpose: pre_bind is a state comparison
 instead of a blocking call, what depends on more than the pod and one node is said of facts, and Bind itself is the
-core's (one BindPod decision).
+core's (one BindPod decision). There is no Permit (docs/adr/0034: groups are placed in one step) and no PostBind.
 """
 
 from __future__ import annotations
@@ -197,14 +195,6 @@ class PreBindFailed(Struct, frozen=True):
 
 
 PreBindStep: TypeAlias = PreBindDone | PreBindWrite | PreBindWait | PreBindFailed
-
-
-class PermitResult(Struct, frozen=True):
-    status: Status  # SUCCESS, WAIT or a rejection
-    timeout_ms: int = 0
-
-
-PERMITTED = PermitResult(SUCCESS)
 
 
 class Plugin(Protocol):
@@ -446,29 +436,15 @@ class ReservePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class PermitPlugin(Plugin, Protocol):
-    """No plugin has it yet: a plugin that binds all pods of a group or none will."""
-
-    def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult: ...
-
-
-@runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         """Compare what must be stored before the binding with what is observed, and name the next step.
 
-        Called first after Permit, then after every answer to its decisions and every observation it waits for. The
+        Called first after Reserve, then after every answer to its decisions and every observation it waits for. The
         view already contains what the answers showed (the claim as the server returned it; after a conflict or an
         unknown outcome the core has read the claim afresh before it calls again).
         """
         ...
-
-
-@runtime_checkable
-class PostBindPlugin(Plugin, Protocol):
-    """No plugin has it yet: kept, with Permit, for upstream's plugins that are still to come."""
-
-    def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)

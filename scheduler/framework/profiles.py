@@ -15,9 +15,7 @@ from scheduler.framework.api import (
     FactFilterPlugin,
     FactScorePlugin,
     FilterPlugin,
-    PermitPlugin,
     Plugin,
-    PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -44,9 +42,7 @@ def extension_points(plugin: Plugin) -> tuple[str, ...]:
         "PostFilter": isinstance(plugin, PostFilterPlugin),
         "Score": isinstance(plugin, ScorePlugin | FactScorePlugin),
         "Reserve": isinstance(plugin, ReservePlugin),
-        "Permit": isinstance(plugin, PermitPlugin),
         "PreBind": isinstance(plugin, PreBindPlugin),
-        "PostBind": isinstance(plugin, PostBindPlugin),
     }
     return tuple(point for point, is_implemented in implements.items() if is_implemented)
 

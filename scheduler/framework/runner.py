@@ -21,7 +21,6 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import (
-    PERMITTED,
     PRE_BIND_DONE,
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -31,10 +30,7 @@ from scheduler.framework.api import (
     FilterPlugin,
     Hint,
     NormalizeScorePlugin,
-    PermitPlugin,
-    PermitResult,
     Plugin,
-    PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
     PreBindDone,
@@ -57,6 +53,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.evaluations import Evaluations, Row
+from scheduler.framework.fit_error import not_named
 from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered
 from scheduler.framework.plans import NoShapeError, Plans
@@ -87,10 +84,8 @@ class Runner:
         """Plugins that may change a refusal for good when pods are gone."""
         self._post_filter: Final = tuple(p for p in profile.at("PostFilter") if isinstance(p, PostFilterPlugin))
         self._reserve: Final = tuple(p for p in profile.at("Reserve") if isinstance(p, ReservePlugin))
-        self._permit: Final = tuple(p for p in profile.at("Permit") if isinstance(p, PermitPlugin))
         # Backwards: what DynamicResources writes can be taken back, a volume that is made for a node cannot.
         self._pre_bind: Final = tuple(p for p in reversed(profile.at("PreBind")) if isinstance(p, PreBindPlugin))
-        self._post_bind: Final = tuple(p for p in profile.at("PostBind") if isinstance(p, PostBindPlugin))
         self.evaluations: Final = Evaluations(self._pre_filter)
         self._filter: Final = tuple(p for p in profile.at("Filter") if isinstance(p, FilterPlugin | FactFilterPlugin))
         self._score: Final = tuple(p for p in profile.at("Score") if isinstance(p, ScorePlugin | FactScorePlugin))
@@ -247,6 +242,16 @@ class Runner:
             if status is not SUCCESS:
                 return status
         return SUCCESS
+
+    def ask(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[PreFiltered, Status]:
+        """What all plugins that filter say about `node`, from PreFilter on."""
+        filtered = self.pre_filter(cycle, view)
+        if not filtered.status.is_success:
+            return filtered, filtered.status
+        if not filtered.allows(node.name):
+            return filtered, not_named(filtered.narrowing)
+        plan = self.plan(cycle, view, filtered)
+        return filtered, plan if isinstance(plan, Status) else self.verdict(plan, cycle, node, view)
 
     def blame(self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
         """What a plugin says of nodes that it refused, none where PreFilter did; None when it cannot say."""
@@ -405,21 +410,6 @@ class Runner:
                 self._broken(plugin, "Unreserve", error)
         return tuple(decisions)
 
-    def permit(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PermitResult:
-        """SUCCESS, WAIT with the longest timeout asked for, or the first rejection."""
-        waiting: PermitResult | None = None
-        for plugin in self._permit:
-            try:
-                result = plugin.permit(cycle, node, view)
-            except Exception as error:
-                result = PermitResult(self._broken(plugin, "Permit", error))
-            if result.status.code is Code.WAIT:
-                if waiting is None or result.timeout_ms > waiting.timeout_ms:
-                    waiting = PermitResult(result.status.by(plugin.name), result.timeout_ms)
-            elif result.status.code is not Code.SUCCESS:
-                return PermitResult(result.status.by(plugin.name))
-        return waiting or PERMITTED
-
     def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
         """The first step that is not done, so that all are done at the same instant when this says done."""
         events: tuple[RecordEvent, ...] = ()
@@ -439,16 +429,6 @@ class Runner:
                 case PreBindWrite():
                     return PreBindWrite(events + step.decisions, step.is_last) if events else step
         return PreBindDone(events) if events else PRE_BIND_DONE
-
-    def post_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
-        """Run PostBind; nothing can fail any more, a plugin that breaks is passed over."""
-        decisions: list[Decision] = []
-        for plugin in self._post_bind:
-            try:
-                decisions.extend(plugin.post_bind(cycle, node, view))
-            except Exception as error:
-                self._broken(plugin, "PostBind", error)
-        return tuple(decisions)
 
     def _broken(self, plugin: Plugin, point: str, error: Exception) -> Status:
         if self.is_strict:

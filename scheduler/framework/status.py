@@ -13,8 +13,8 @@ class Code(Enum):
     """What a verdict leads to.
 
     SUCCESS: go on. ERROR: the cycle fails, the pod is retried with backoff. UNSCHEDULABLE: this node does not fit now,
-    preemption may help. UNSCHEDULABLE_AND_UNRESOLVABLE: nor would it with all its pods gone. WAIT: Permit postpones
-    the binding. SKIP: the plugin has nothing to do for this pod. PENDING: the pod waits for something outside.
+    preemption may help. UNSCHEDULABLE_AND_UNRESOLVABLE: nor would it with all its pods gone. WAIT: PreBind waits
+    (in metrics alone). SKIP: the plugin has nothing to do for this pod. PENDING: the pod waits for something outside.
     UNFINISHED: PreFilter or Filter has used up the steps of this cycle; asked again, it goes on (not upstream's).
     """
 
@@ -71,6 +71,5 @@ class Status:
 
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
-WAIT = Status(Code.WAIT)
 UNFINISHED = Status(Code.UNFINISHED)
 _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})

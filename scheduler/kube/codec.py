@@ -25,44 +25,25 @@ import orjson
 from allocator import (
     Allocation,
     ClaimSpec,
+    DeviceClass,
     DeviceResult,
+    ResourceSlice,
     Taint,
     decode_allocation,
     decode_claim_spec,
     decode_class,
     decode_slice,
 )
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassDeleted,
-    ClassObserved,
-    Input,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    SliceDeleted,
-    SliceObserved,
-    StorageObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
-)
 from scheduler.kube.api_versions import ServedAs
-from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.plugin_kinds import plugin_kinds
 from scheduler.kube.profiling import REPLIES, Observe, unobserved
-from scheduler.kube.watched_kind import Seen, WatchedKind, checked, meta_decoder
+from scheduler.kube.watched_kind import WatchedKind
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, PodGroupKey
 from scheduler.model.label_selectors import TextSelector, selects_slice
-from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodMeta, PodResourceClaim, Record
+from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -196,9 +177,6 @@ class ClaimDecoder:
         self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec, specs_max)
         self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
 
-    def observed(self, wire: _WireClaim) -> tuple[PodMeta, Input]:
-        return checked(wire.metadata), ClaimObserved(self.claim(wire))
-
     def claim(self, wire: _WireClaim) -> ResourceClaim:
         meta, status = wire.metadata, wire.status
         spec, problem = self._specs(bytes(wire.spec))
@@ -239,39 +217,19 @@ def _device_conditions(wire: tuple[_WireDevice, ...] | None) -> tuple[DeviceCond
     )
 
 
-def _observed_pod(pod: Pod) -> tuple[PodMeta, Input]:
-    return checked(pod.metadata), PodObserved(pod.packed())
-
-
-def _observed_node(node: Node) -> tuple[PodMeta, Input]:
-    return checked(node.metadata), NodeObserved(node)
-
-
-def _observed_namespace(namespace: Namespace) -> tuple[PodMeta, Input]:
-    return checked(namespace.metadata), NamespaceObserved(namespace)
-
-
-def _slice_observer(selector: TextSelector | None) -> Callable[[msgspec.Raw], tuple[PodMeta, Input]]:
+def _read_slice(selector: TextSelector | None, raw: msgspec.Raw) -> ResourceSlice | None:
     """A slice that is not selected counts as deleted: it may have been selected before."""
-
-    def observed(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-        meta = checked(meta_decoder.decode(raw).metadata)
-        slice_ = decode_slice(orjson.loads(bytes(raw)))
-        if selector is not None and not selects_slice(selector, slice_):
-            return meta, SliceDeleted(slice_.name, meta.revision)
-        return meta, SliceObserved(slice_, meta.revision)
-
-    return observed
+    slice_ = decode_slice(orjson.loads(bytes(raw)))
+    return slice_ if selector is None or selects_slice(selector, slice_) else None
 
 
-def _observed_class(raw: msgspec.Raw) -> tuple[PodMeta, Input]:
-    meta = checked(meta_decoder.decode(raw).metadata)
-    return meta, ClassObserved(decode_class(orjson.loads(bytes(raw))), meta.revision)
+def _read_class(raw: msgspec.Raw) -> DeviceClass:
+    return decode_class(orjson.loads(bytes(raw)))
 
 
-def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
+def _read_taint_rule(wire: _WireTaintRule) -> DeviceTaintRule:
     """Raises ValueError for a selector that this program cannot apply: a part of it would taint too much."""
-    meta, wanted, taint = checked(wire.metadata), wire.spec.device_selector, wire.spec.taint
+    wanted, taint = wire.spec.device_selector, wire.spec.taint
     selector = None
     if wanted is not None:
         if wanted.device_class_name or wanted.selectors:
@@ -280,16 +238,13 @@ def _observed_taint_rule(wire: _WireTaintRule) -> tuple[PodMeta, Input]:
                 f"spec.deviceSelector.{field}: Kubernetes 1.35 removed it; select by driver, pool and device"
             )
         selector = DeviceSelector(wanted.driver, wanted.pool, wanted.device)
-    rule = DeviceTaintRule(meta.name, selector, Taint(taint.key, taint.value, taint.effect, taint.time_added))
-    return meta, TaintRuleObserved(rule, meta.revision)
+    return DeviceTaintRule(wire.metadata.name, selector, Taint(taint.key, taint.value, taint.effect, taint.time_added))
 
 
-def _observed_pod_group(wire: _WirePodGroup) -> tuple[PodMeta, Input]:
-    meta = checked(wire.metadata)
-    policy = wire.spec.scheduling_policy
+def _read_pod_group(wire: _WirePodGroup) -> PodGroup:
+    meta, policy = wire.metadata, wire.spec.scheduling_policy
     min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    group = PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or (), min_count)
-    return meta, PodGroupObserved(group, meta.revision)
+    return PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or (), min_count)
 
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
@@ -314,74 +269,39 @@ class Codec:
         reads: Collection[str] = (),
         observe: Observe = unobserved,
     ) -> None:
-        claims = ClaimDecoder()
         self.for_plugins: Final = plugin_kinds(observe)
         self._reads: Final = frozenset(reads)
-        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self._decode_claim)
-        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
         kind = partial(WatchedKind, observe=observe)
-        self.pods = kind(
-            "Pod",
-            "/api/v1/pods",
-            Pod,
-            _observed_pod,
-            lambda n, uid, revision: PodDeleted(PodKey(*n), PodUid(uid), revision),
-        )
-        self.nodes = kind(
-            "Node",
-            "/api/v1/nodes",
-            Node,
-            _observed_node,
-            lambda n, _, revision: NodeDeleted(NodeName(n.name), revision),
-        )
-        self.namespaces = kind(
-            "Namespace",
-            "/api/v1/namespaces",
-            Namespace,
-            _observed_namespace,
-            lambda n, _, revision: NamespaceDeleted(n.name, revision),
-        )
-        self.claims = kind(
-            "ResourceClaim",
-            f"{RESOURCE_API}/resourceclaims",
-            _WireClaim,
-            claims.observed,
-            lambda n, uid, revision: ClaimDeleted(ClaimKey(*n), ClaimUid(uid), revision),
-        )
+        self.pods = kind("Pod", "/api/v1/pods", Pod, Pod.packed)
+        self.nodes = kind("Node", "/api/v1/nodes", Node)
+        self.namespaces = kind("Namespace", "/api/v1/namespaces", Namespace)
+        self.claims = kind("ResourceClaim", f"{RESOURCE_API}/resourceclaims", _WireClaim, ClaimDecoder().claim)
         self.slices = kind(
             "ResourceSlice",
             f"{RESOURCE_API}/resourceslices",
             msgspec.Raw,
-            _slice_observer(slices),
-            lambda n, _, revision: SliceDeleted(n.name, revision),
+            partial(_read_slice, slices),
             withdraws_broken=True,
         )
         self.classes = kind(
-            "DeviceClass",
-            f"{RESOURCE_API}/deviceclasses",
-            msgspec.Raw,
-            _observed_class,
-            lambda n, _, revision: ClassDeleted(n.name, revision),
-            withdraws_broken=True,
+            "DeviceClass", f"{RESOURCE_API}/deviceclasses", msgspec.Raw, _read_class, withdraws_broken=True
         )
         self.taint_rules = kind(
             "DeviceTaintRule",
             "",
             _WireTaintRule,
-            _observed_taint_rule,
-            # A rule that becomes undecodable keeps its taints, so `withdraws_broken` is False.
-            lambda n, _, revision: TaintRuleDeleted(n.name, revision),
+            _read_taint_rule,  # a rule that becomes undecodable keeps its taints, so `withdraws_broken` is False
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
-
         self.pod_groups = kind(
             "PodGroup",
             "",
             _WirePodGroup,
-            _observed_pod_group,
-            lambda n, _, revision: PodGroupDeleted(PodGroupKey(*n), revision),
+            _read_pod_group,
             served_as=ServedAs(pod_group.API_GROUP, POD_GROUP_VERSIONS, pod_group.RESOURCE),
         )
+        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self.claims.decode_reply)
+        """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
 
     @property
     def kinds(self) -> tuple[WatchedKind, ...]:
@@ -392,24 +312,12 @@ class Codec:
             self.pods,
         )
 
-    def _decode_claim(self, body: bytes) -> ResourceClaim:
-        decoded = self.claims.decode_object(body)
-        if isinstance(decoded, Seen) and isinstance(decoded.input, ClaimObserved):
-            return decoded.input.claim
-        raise UndecodableError(f"ResourceClaim {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
-
     def decode_volume(self, body: bytes, kind: type[Volume]) -> Volume:
         """The volume, or the claim for one, of a PATCH reply; UndecodableError when it is not one."""
-        decoded = self.for_plugins[kind.__name__].decode_object(body)
-        if isinstance(decoded, Seen) and isinstance(decoded.input, StorageObserved):
-            stored = decoded.input.object
-            if isinstance(stored, kind):
-                return stored
-        raise UndecodableError(f"{kind.__name__} {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
+        volume: Volume = self.for_plugins[kind.__name__].decode_reply(body)
+        return volume
 
     def decode_pod(self, body: bytes) -> Pod:
         """The pod of a GET reply; UndecodableError when it is not one."""
-        decoded = self.pods.decode_object(body)
-        if isinstance(decoded, Seen) and isinstance(decoded.input, PodObserved):
-            return decoded.input.pod
-        raise UndecodableError(f"Pod {decoded.name}: {getattr(decoded, 'reason', 'not decodable')}")
+        pod: Pod = self.pods.decode_reply(body)
+        return pod

@@ -15,25 +15,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from scheduler.core.ground.inputs import (
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
-    Input,
-    PodSelectorDeleted,
-    PodSelectorObserved,
-    StorageDeleted,
-    StorageObserved,
-)
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.profiling import Observe
-from scheduler.kube.watched_kind import WatchedKind, checked
+from scheduler.kube.watched_kind import WatchedKind
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector, PodMeta, Record
 from scheduler.model.pod_selectors import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, PodSelector
-from scheduler.model.storage import AnyStorageObject
 
 
 class _LabelsSpec(Record, frozen=True):
@@ -71,95 +61,18 @@ class _Budget(Record, frozen=True):
     status: _BudgetStatus = _BudgetStatus()
 
 
-class PluginKind(NamedTuple):
-    """One row: the kind, where the API serves it, how it is decoded, and what its absence costs."""
-
-    name: str
-    group: str
-    plural: str
-    wire: Any
-    cost: str
+def _of_labels(kind: str, wire: _ByLabels) -> PodSelector:
+    return PodSelector(kind, _key(wire.metadata), _items(wire.spec.selector))
 
 
-_STORAGE: Final = "storage.k8s.io"
-_NOT_SPREAD: Final = "pods without constraints of their own are not spread by their"
-PLUGIN_KINDS: Final = (
-    PluginKind("PersistentVolumeClaim", "", "persistentvolumeclaims", None, "pods with such claims will wait"),
-    PluginKind("PersistentVolume", "", "persistentvolumes", None, "pods with PersistentVolumeClaims will wait"),
-    PluginKind("StorageClass", _STORAGE, "storageclasses", None, "pods whose claims have no volume yet will wait"),
-    PluginKind("CSINode", _STORAGE, "csinodes", None, "nodes have no limit of attached volumes"),
-    PluginKind("CSIDriver", _STORAGE, "csidrivers", None, "the storage that is left on a node is not looked at"),
-    PluginKind(
-        *("CSIStorageCapacity", _STORAGE, "csistoragecapacities", None),
-        "pods whose volumes are made by a driver that publishes what it has left will wait",
-    ),
-    PluginKind(
-        *("VolumeAttachment", _STORAGE, "volumeattachments", None),
-        "volumes that no pod uses any more do not count towards a node's limit while they are attached",
-    ),
-    PluginKind(SERVICE, "", "services", _ByLabels, f"{_NOT_SPREAD} Services"),
-    PluginKind(
-        *(REPLICATION_CONTROLLER, "", "replicationcontrollers", _ByLabels), f"{_NOT_SPREAD} ReplicationController"
-    ),
-    PluginKind(REPLICA_SET, "apps", "replicasets", _BySelector, f"{_NOT_SPREAD} ReplicaSet"),
-    PluginKind(STATEFUL_SET, "apps", "statefulsets", _BySelector, f"{_NOT_SPREAD} StatefulSet"),
-    PluginKind(
-        *(DISRUPTION_BUDGET, "policy", "poddisruptionbudgets", _Budget),
-        "pods of lower priority make no room for others: nobody is preempted",
-    ),
-)
+def _of_selector(kind: str, wire: _BySelector) -> PodSelector:
+    selector = wire.spec.selector or LabelSelector()
+    return PodSelector(kind, _key(wire.metadata), _items(selector.match_labels), selector.match_expressions or ())
 
 
-def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
-    """How to watch each of them, by name."""
-    watched = {}
-    for one in kinds:
-        observed: Callable[[Any], tuple[PodMeta, Input]]
-        deleted: Callable[..., Input]
-        if one.wire is None:
-            observed, deleted = _observed_storage, partial(StorageDeleted, one.name)
-        elif one.wire is _Budget:
-            observed, deleted = _observed_budget, DisruptionBudgetDeleted
-        else:
-            observed = partial(_observed_labels if one.wire is _ByLabels else _observed_selector, one.name)
-            deleted = partial(PodSelectorDeleted, one.name)
-        watched[one.name] = WatchedKind(
-            one.name,
-            "",
-            one.wire or STORAGE_KINDS[one.name],
-            observed,
-            partial(_deleted, deleted),
-            served_as=ServedAs(one.group, ("v1",), one.plural),
-            cost=one.cost,
-            observe=observe,
-        )
-    return watched
-
-
-def _deleted(input_: Callable[[ObjectKey, int], Input], key: ObjectKey, _: str, revision: int) -> Input:
-    return input_(key, revision)
-
-
-def _observed_storage(stored: AnyStorageObject) -> tuple[PodMeta, Input]:
-    return checked(stored.metadata), StorageObserved(stored)
-
-
-def _observed_labels(kind: str, wire: _ByLabels) -> tuple[PodMeta, Input]:
-    meta = checked(wire.metadata)
-    return meta, PodSelectorObserved(PodSelector(kind, _key(meta), _items(wire.spec.selector)), meta.revision)
-
-
-def _observed_selector(kind: str, wire: _BySelector) -> tuple[PodMeta, Input]:
-    meta, selector = checked(wire.metadata), wire.spec.selector or LabelSelector()
-    made = PodSelector(kind, _key(meta), _items(selector.match_labels), selector.match_expressions or ())
-    return meta, PodSelectorObserved(made, meta.revision)
-
-
-def _observed_budget(wire: _Budget) -> tuple[PodMeta, Input]:
-    meta, status = checked(wire.metadata), wire.status
-    selector, disrupted = compile_label_selector(wire.spec.selector), frozenset(status.disrupted_pods or ())
-    budget = DisruptionBudget(_key(meta), selector, status.disruptions_allowed, disrupted)
-    return meta, DisruptionBudgetObserved(budget, meta.revision)
+def _budget(wire: _Budget) -> DisruptionBudget:
+    selector, disrupted = compile_label_selector(wire.spec.selector), frozenset(wire.status.disrupted_pods or ())
+    return DisruptionBudget(_key(wire.metadata), selector, wire.status.disruptions_allowed, disrupted)
 
 
 def _key(meta: PodMeta) -> ObjectKey:
@@ -168,3 +81,66 @@ def _key(meta: PodMeta) -> ObjectKey:
 
 def _items(labels: dict[str, str] | None) -> tuple[tuple[str, str], ...]:
     return tuple(sorted([(sys.intern(key), value) for key, value in (labels or {}).items()]))
+
+
+class PluginKind(NamedTuple):
+    """One row: the kind, where the API serves it, what its absence costs, and how it is decoded (as `WatchedKind`)."""
+
+    name: str
+    group: str
+    plural: str
+    cost: str
+    decoding: tuple[Any, Callable[[Any], object]] | None = None
+    """None for kinds of `model.storage`."""
+
+
+_STORAGE: Final = "storage.k8s.io"
+_NOT_SPREAD: Final = "pods without constraints of their own are not spread by their"
+PLUGIN_KINDS: Final = (
+    PluginKind("PersistentVolumeClaim", "", "persistentvolumeclaims", "pods with such claims will wait"),
+    PluginKind("PersistentVolume", "", "persistentvolumes", "pods with PersistentVolumeClaims will wait"),
+    PluginKind("StorageClass", _STORAGE, "storageclasses", "pods whose claims have no volume yet will wait"),
+    PluginKind("CSINode", _STORAGE, "csinodes", "nodes have no limit of attached volumes"),
+    PluginKind("CSIDriver", _STORAGE, "csidrivers", "the storage that is left on a node is not looked at"),
+    PluginKind(
+        *("CSIStorageCapacity", _STORAGE, "csistoragecapacities"),
+        "pods whose volumes are made by a driver that publishes what it has left will wait",
+    ),
+    PluginKind(
+        *("VolumeAttachment", _STORAGE, "volumeattachments"),
+        "volumes that no pod uses any more do not count towards a node's limit while they are attached",
+    ),
+    PluginKind(SERVICE, "", "services", f"{_NOT_SPREAD} Services", (_ByLabels, partial(_of_labels, SERVICE))),
+    PluginKind(
+        *(REPLICATION_CONTROLLER, "", "replicationcontrollers", f"{_NOT_SPREAD} ReplicationController"),
+        (_ByLabels, partial(_of_labels, REPLICATION_CONTROLLER)),
+    ),
+    PluginKind(
+        *(REPLICA_SET, "apps", "replicasets", f"{_NOT_SPREAD} ReplicaSet"),
+        (_BySelector, partial(_of_selector, REPLICA_SET)),
+    ),
+    PluginKind(
+        *(STATEFUL_SET, "apps", "statefulsets", f"{_NOT_SPREAD} StatefulSet"),
+        (_BySelector, partial(_of_selector, STATEFUL_SET)),
+    ),
+    PluginKind(
+        *(DISRUPTION_BUDGET, "policy", "poddisruptionbudgets"),
+        "pods of lower priority make no room for others: nobody is preempted",
+        (_Budget, _budget),
+    ),
+)
+
+
+def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
+    """How to watch each of them, by name."""
+    return {
+        one.name: WatchedKind(
+            one.name,
+            "",
+            *(one.decoding or (STORAGE_KINDS[one.name],)),
+            served_as=ServedAs(one.group, ("v1",), one.plural),
+            cost=one.cost,
+            observe=observe,
+        )
+        for one in kinds
+    }

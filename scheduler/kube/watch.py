@@ -39,7 +39,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from scheduler.core.ground.inputs import Input, RelistFinished
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of
@@ -409,19 +409,19 @@ class Reflector:
         if isinstance(event, Gone):
             if known is not None:
                 del self._known[name]
-                for_machine.append(self.kind.deleted(name, known[0], revision_of(event.resource_version)))
+                for_machine.append(Deleted(self.kind.name, name, known[0], revision_of(event.resource_version)))
             return
         if isinstance(event, Broken):
             self._report_broken(event)
             if not self.kind.withdraws_broken or known is None:
                 return
             del self._known[name]
-            for_machine.append(self.kind.deleted(name, known[0], revision_of(event.resource_version)))
+            for_machine.append(Deleted(self.kind.name, name, known[0], revision_of(event.resource_version)))
             return
         if known is not None and known[0] != event.uid:
             # The old object ended before the new one came: a later revision would delete the new one, too, where kinds
             # are known by name.
-            for_machine.append(self.kind.deleted(name, known[0], max(0, revision_of(event.resource_version) - 1)))
+            for_machine.append(Deleted(self.kind.name, name, known[0], max(0, revision_of(event.resource_version) - 1)))
         self._known[name] = (event.uid, event.resource_version)
         for_machine.append(event.input)
 
@@ -434,7 +434,7 @@ class Reflector:
             if 0 < revision < revision_of(last_version):
                 continue  # the list is older than this object (rule 2)
             del self._known[name]
-            for_machine.append(self.kind.deleted(name, uid, revision))
+            for_machine.append(Deleted(self.kind.name, name, uid, revision))
         for one in new.broken.values():
             self._observe(one, for_machine)
         # Oldest first, as in a watch: whoever observes a change has observed all earlier ones.

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from scheduler.core.ground.inputs import Input
+from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.outcomes import StatusReply, UndecodableError
 from scheduler.kube.profiling import DECODING, Observe
@@ -157,11 +158,12 @@ meta_decoder = msgspec.json.Decoder(_HasMeta)
 _page_decoder = msgspec.json.Decoder(_Page)
 
 
-def checked(meta: PodMeta) -> PodMeta:
-    """The machine compares revisions as numbers; ValueError when this one is none."""
-    if not meta.resource_version.isdecimal():
-        raise ValueError(f"metadata.resourceVersion: {meta.resource_version!r} is not a number")
-    return meta
+def _raw_metadata(raw: msgspec.Raw) -> PodMeta:
+    return meta_decoder.decode(raw).metadata
+
+
+def _as_it_is(wire: object) -> object:
+    return wire
 
 
 @cache
@@ -180,9 +182,9 @@ class WatchedKind:
     Args:
         name: "Pod", …, as in `RelistFinished.kind`.
         path: The collection over all namespaces; empty where it must be found out (`served_as`).
-        wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `observed`.
-        observed: Its metadata and the input; ValueError (with the field in its text) when it cannot be decoded.
-        deleted: The input for a deletion: name, uid, and the revision at which it is known to be true (0: unknown).
+        wire: What msgspec decodes an object to; `msgspec.Raw` leaves it to `read`.
+        read: The object of the model that it stands for, None for one that is not to be observed: it counts as deleted.
+            ValueError (with the field in its text) when it cannot be decoded.
         withdraws_broken: Whether an object that becomes undecodable counts as deleted (its devices or its class must
             not be used any more) or stays as last seen (a pod still uses its node).
         served_as: For a kind that a server may not have, or in one of several versions.
@@ -196,8 +198,7 @@ class WatchedKind:
         name: str,
         path: str,
         wire: Any,
-        observed: Callable[[Any], tuple[PodMeta, Input]],
-        deleted: Callable[[ObjectKey, str, int], Input],
+        read: Callable[[Any], object] = _as_it_is,
         *,
         withdraws_broken: bool = False,
         served_as: ServedAs | None = None,
@@ -206,11 +207,11 @@ class WatchedKind:
     ) -> None:
         self.name = name
         self.path = path
-        self.deleted = deleted
         self.withdraws_broken = withdraws_broken
         self.served_as = served_as
         self.cost = cost
-        self._observed = observed
+        self._read = read
+        self._metadata: Callable[[Any], PodMeta] = _raw_metadata if wire is msgspec.Raw else attrgetter("metadata")
         self._object_decoder = msgspec.json.Decoder(wire)
         events = _event_types(name, wire)
         self._deleted_event: type = events[2]
@@ -225,13 +226,20 @@ class WatchedKind:
         except msgspec.DecodeError:
             return self._decode_other(line)
         try:
-            meta, observed = self._observed(event.object)
+            seen = self._seen(event.object)
         except Exception:  # looked at again, and reported, in decode_object
             return self._decode_other(line)
-        name = ObjectKey(meta.namespace, meta.name)
-        if type(event) is self._deleted_event:
-            return Gone(name, meta.uid, meta.resource_version)
-        return Seen(name, meta.uid, meta.resource_version, observed)
+        return Gone(seen.name, seen.uid, seen.resource_version) if type(event) is self._deleted_event else seen
+
+    def _seen(self, wire: Any) -> Seen:
+        """Raises ValueError."""
+        meta, of = self._metadata(wire), self._read(wire)
+        name, uid, version = ObjectKey(meta.namespace, meta.name), meta.uid, meta.resource_version
+        if not version.isdecimal():  # the machine compares them as numbers
+            raise ValueError(f"metadata.resourceVersion: {version!r} is not a number")
+        if of is None:
+            return Seen(name, uid, version, Deleted(self.name, name, uid, int(version)))
+        return Seen(name, uid, version, Observed(self.name, name, uid, int(version), of))
 
     def _decode_other(self, line: bytes) -> Event:
         """Bookmarks, errors, unknown event types and objects that do not decode."""
@@ -257,12 +265,18 @@ class WatchedKind:
     def decode_object(self, raw: bytes | msgspec.Raw) -> Seen | Broken:
         """One object, of a list page, a reply or an event."""
         try:
-            meta, observed = self._observed(self._object_decoder.decode(raw))
+            return self._seen(self._object_decoder.decode(raw))
         except ValueError as error:  # msgspec.DecodeError is one
             return _broken(raw, str(error))
         except Exception as error:  # a decoder's defect, or an object nested too deeply, harms this object only
             return _broken(raw, f"{type(error).__name__}: {error}")
-        return Seen(ObjectKey(meta.namespace, meta.name), meta.uid, meta.resource_version, observed)
+
+    def decode_reply(self, body: bytes) -> Any:
+        """The object of the model in the reply to a GET or PATCH. Raises UndecodableError."""
+        decoded = self.decode_object(body)
+        if isinstance(decoded, Seen) and isinstance(decoded.input, Observed):
+            return decoded.input.object
+        raise UndecodableError(f"{self.name} {decoded.name}: {getattr(decoded, 'reason', 'not to be observed')}")
 
     def decode_page(self, body: bytes) -> Page:
         """A LIST reply.

@@ -124,7 +124,7 @@ _SCALARS: Final[Mapping[str, Shape]] = {
 
 
 def shape_of(api_version: str, kind: str) -> Object | None:
-    """The fields of a kind; None for kinds that are not in the table. A status is the cluster's, and not looked into."""
+    """The fields of a kind; None for kinds that are not in the table. A status is not looked into."""
     name = type_of(api_version, kind)
     if name is None:
         return None

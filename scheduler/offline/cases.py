@@ -23,8 +23,9 @@ from pydantic import ValidationError
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.ground.inputs import Input, PodObserved
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.ground.inputs import Input, Observed
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.framework.api import Profile
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
@@ -86,12 +87,12 @@ class Cases:
         """
         runner = self._runner(case.get("config"))
         given = _read(self._codec.pods, case.get("pod"), "pod")
-        assert isinstance(given, PodObserved)
+        assert isinstance(given, Observed)
         # Its queue knows the pods of this name; a profile without plugins keeps none of them out.
         machine = Machine([Profile(_NAME)], features=Features(), new_uid=lambda: "")
         for observed in self._objects(case.get("cluster") or {}):
             machine.handle(observed, now_ms=0)
-        return EveryNode(machine, now_ms=0).answer(runner, given.pod)
+        return EveryNode(machine, now_ms=0).answer(runner, given.object)
 
     def _runner(self, config: Any) -> Runner:
         """The plugins of a configuration, built once: many cases have the same."""

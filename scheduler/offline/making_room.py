@@ -33,8 +33,6 @@ import orjson
 from msgspec.structs import replace
 
 from allocator import Features
-from scheduler.core.ground.inputs import PodObserved
-from scheduler.core.machine import KINDS
 from scheduler.core.trying.dry_run import DryRuns, without
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.kinds.catalog import POD
@@ -44,7 +42,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan
 from scheduler.framework.status import UNFINISHED
 from scheduler.kube.codec import Codec
-from scheduler.kube.watched_kind import Broken
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline.cluster import Given, OfflineCluster
@@ -249,10 +247,10 @@ class _Search:
         """The pod as the scheduler reads it."""
         stored = self._table.stored(self._table.pod.namespace, self._table.pod.name)
         body = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **stored.obj})
-        decoded = Codec(reads=KINDS).pods.decode_object(body)
-        if isinstance(decoded, Broken) or not isinstance(decoded.input, PodObserved):
-            raise NoSuchPodError(f"pod {stored.name} cannot be read by the scheduler")
-        return decoded.input.pod
+        try:
+            return Codec().decode_pod(body)
+        except UndecodableError as error:
+            raise NoSuchPodError(f"pod {stored.name} cannot be read by the scheduler") from error
 
     @property
     def _is_over(self) -> bool:

@@ -95,7 +95,7 @@ def test_twins_are_the_devices_that_nothing_tells_apart(lists: bool) -> None:
         except AllocationError:
             continue
         search = search_of(problem)
-        bounds = Bounds(problem, search.picked.states, search.picked.shares)
+        bounds = Bounds(problem, search.picked)
         candidates = [position for position in range(problem.pools.size) if bounds._candidates_from[0] >> position & 1]
         signatures = {position: signature(problem, search, position) for position in candidates}
         for position in candidates:

@@ -16,7 +16,7 @@ from allocator import (
     Unfinished,
     allocate,
     allocate_in_parts,
-    only,
+    only_devices,
 )
 from cel.quantity import Quantity
 from tests.allocator.build import case, claim, device, pool, request
@@ -93,7 +93,7 @@ def test_one_supposition_on_another() -> None:
     asked = case(WHOLE, [claim(request())])
     for wanted, gets in (({"d0"}, True), ({"d1"}, False), ({"d2"}, False)):
         ids = list(taking("d0", "d1", "d2").device_ids())
-        ledger = only(inner, ids, [one for one in ids if one.device in wanted])
+        ledger = only_devices(inner, ids, [one for one in ids if one.device in wanted])
         question = question_of(asked, claims_of(asked), inventory_of(asked), ledger, budget_steps=1_000)
         assert isinstance(allocate(question), Allocated) is gets
 

@@ -14,11 +14,12 @@ from click.testing import CliRunner, Result
 
 from allocator import Features
 from scheduler.cli.main import cli
-from scheduler.core.ground.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS
+from scheduler.core.observation import KINDS
 from scheduler.recorder import VERSION, LineError, ProfileRecipe, Recipe, Recorder, encode_head
 from tests import builders
+from tests.observed import observed
 
 START_MS = 1_800_000_000_000
 ARGS = {"searchSteps": 1_000, "bindingTimeout": "5s"}
@@ -32,8 +33,8 @@ def record(path: Path, recipe: Recipe = RECIPE, *, pods: int = 2, handle: Callab
     recorder = Recorder(path)
     recording = recorder.begin(recipe, lambda: f"uid-{next(uids)}")
     told = recording.of(handle or recipe.machine(recording.new_uid).handle)
-    given: list[Input] = [NodeObserved(builders.node("n"))]
-    given += [PodObserved(builders.pod(f"p{number}")) for number in range(pods)]
+    given: list[Input] = [observed(builders.node("n"))]
+    given += [observed(builders.pod(f"p{number}")) for number in range(pods)]
     given += [*(RelistFinished(kind) for kind in sorted(KINDS)), TimerFired()]
     try:
         for number, one in enumerate(given):
@@ -115,7 +116,7 @@ def test_an_exception_is_replayed_too(path: Path) -> None:
     assert done.exit_code == 1
     assert "recorded: failed with RuntimeError: out of order" in done.output
     assert "now:      nothing" in done.output
-    assert "NodeObserved n at revision" in done.output
+    assert "Observed Node n at revision" in done.output
 
 
 def test_a_recording_that_was_cut_says_what_to_do(path: Path) -> None:

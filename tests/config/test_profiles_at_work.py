@@ -7,10 +7,12 @@ from typing import Any
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.ground.inputs import Input, NodeObserved, PodObserved, RelistFinished, TimerFired
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import BindPod
 from tests import builders
+from tests.observed import observed
 
 SMALL = {"cpu": "2", "memory": "4Gi", "pods": "110"}
 BIG = {"cpu": "64", "memory": "128Gi", "pods": "110"}
@@ -24,9 +26,9 @@ def nodes_of(profiles: dict[str, dict[str, Any]], *nodes: Any, schedulers: tuple
         features=Features(),
         new_uid=lambda: f"uid-{next(uids)}",
     )
-    given: list[Input] = [NodeObserved(node) for node in nodes]
+    given: list[Input] = [observed(node) for node in nodes]
     requests = {"cpu": "1", "memory": "1Gi"}
-    given += [PodObserved(builders.pod(name, scheduler=name, requests=requests)) for name in schedulers or profiles]
+    given += [observed(builders.pod(name, scheduler=name, requests=requests)) for name in schedulers or profiles]
     given += [*(RelistFinished(kind) for kind in sorted(KINDS)), *([TimerFired()] * 3)]
     decided = [one for number, observed in enumerate(given) for one in machine.handle(observed, now_ms=1_000 + number)]
     return {str(one.pod.name): str(one.node) for one in decided if isinstance(one, BindPod)}

@@ -9,10 +9,10 @@ from allocator import DeviceId
 from scheduler.framework.api import (
     Action,
     Hint,
-    PermitResult,
     PostFilterResult,
     PreBindDone,
     PreBindFailed,
+    PreBindWait,
     PreBindWrite,
     PreFilterResult,
     ReserveResult,
@@ -20,7 +20,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.decisions import WriteClaimStatus
 from scheduler.framework.held import Held
-from scheduler.framework.status import SKIP, SUCCESS, WAIT, Status
+from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey
 from tests import builders
@@ -195,18 +195,18 @@ class Gate:
 
 @dataclass(frozen=True)
 class Patience:
-    """Permit: wait until `is_allowed()`."""
+    """PreBind: pods with the label `wait` wait for ever."""
 
-    is_allowed: Callable = lambda: True
-    timeout_ms: int = 5_000
     name: str = "Patience"
-    wakes_on: tuple = ((Resource.NODE, Action.ADD),)
+    wakes_on: tuple = ()
 
-    def permit(self, cycle, node, view):
-        return PermitResult(SUCCESS) if self.is_allowed() else PermitResult(WAIT, self.timeout_ms)
+    def pre_bind(self, cycle, node, view):
+        if "wait" in (cycle.pod.metadata.labels or {}):
+            return PreBindWait(cycle.now_ms + 10**9)
+        return PreBindDone()
 
     def hint(self, pod, change, view):
-        return Hint.QUEUE
+        return Hint.SKIP
 
 
 @dataclass(frozen=True)

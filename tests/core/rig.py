@@ -9,7 +9,8 @@ from typing import Any
 from allocator import Features
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, WriteAccepted
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.core.recording import Recording
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent

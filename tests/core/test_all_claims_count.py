@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.ground.inputs import ClaimObserved
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
 from scheduler.model.claim import Consumer
@@ -14,6 +13,7 @@ from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import observed
 
 CLAIM = ClaimKey("default", "claim")
 OTHER = ClaimKey("default", "other")
@@ -98,7 +98,7 @@ def test_a_claim_that_is_freed_in_the_middle_is_not_bound_to():
     rig.tell(rig.server.execute(write))  # stored, the watch has not told yet
     rig.server.put_claim(replace(rig.server.claims[CLAIM], allocation=None, reserved_for=()))
     rig.skip_watch()
-    rig.tell(ClaimObserved(rig.server.claims[CLAIM]))
+    rig.tell(observed(rig.server.claims[CLAIM]))
     assert not any(isinstance(one, BindPod) for one in rig.pending)
     rig.wait(5_000)
     assert rig.node_of("p") == "a"

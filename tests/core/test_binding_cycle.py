@@ -7,23 +7,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    PodDeleted,
-    PodObserved,
-    WriteAccepted,
-    WriteConflicted,
-    WriteOutcomeUnknown,
-    WriteRejected,
-)
+from scheduler.core.ground.inputs import Deleted, WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.api import PreBindDone, PreBindWait
 from scheduler.framework.decisions import BindPod, PatchPodStatus, ReadClaim, ReadPod, WriteClaimStatus, WriteId
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from tests import builders
-from tests.core.plugins import Patience, Slots, TinyDevices
+from tests.core.plugins import Slots, TinyDevices
 from tests.core.rig import Rig
+from tests.observed import observed
 
 CLAIM = ClaimKey("default", "claim")
 POD = PodKey("default", "p")
@@ -84,7 +76,7 @@ def test_after_the_last_write_pre_bind_is_asked_when_the_watch_has_come_and_not_
 def test_a_claim_that_a_relist_lacks_ends_the_wait_for_the_watch(monkeypatch):
     rig, _ = awaiting_the_watch(monkeypatch)
     claim = rig.server.claims[CLAIM]
-    rig.tell(ClaimDeleted(CLAIM, claim.uid, claim.revision + 1))
+    rig.tell(Deleted("ResourceClaim", CLAIM, claim.uid, claim.revision + 1))
     assert not any(isinstance(decision, BindPod) for decision in rig.pending)
     assert claim.uid not in rig.machine.store.claims
     assert builders.pod("p").uid not in rig.machine.bindings
@@ -220,7 +212,7 @@ def test_devices_of_an_unknown_write_are_free_once_the_claim_is_gone():
     rig = writing()
     lost = rig.take(WriteClaimStatus)
     rig.tell(WriteOutcomeUnknown(lost.id))
-    rig.tell(ClaimDeleted(CLAIM, lost.uid, rig.server.revision + 1))
+    rig.tell(Deleted("ResourceClaim", CLAIM, lost.uid, rig.server.revision + 1))
     assert free_devices(rig) == 1
     assert rig.events[-1] == "FailedScheduling: claim default/claim got deleted in the meantime"
 
@@ -466,7 +458,7 @@ def test_a_late_report_of_the_unbound_pod_does_not_queue_it_again():
         before, metadata=msgspec.structs.replace(before.metadata, resource_version=str(before.metadata.revision + 1))
     )
     rig.skip_watch()
-    rig.tell(PodObserved(touched))  # from between the two, and late
+    rig.tell(observed(touched))  # from between the two, and late
     assert len(rig.machine.queue) == 0
     rig.tick()
     assert rig.pending == []
@@ -487,31 +479,7 @@ def test_devices_come_free_for_those_who_wait_when_a_binding_fails():
     assert rig.node_of("q") == "a"
 
 
-# Permit and waiting
-
-
-def test_permit_holds_a_pod_back_until_it_is_allowed():
-    allowed = []
-    rig = Rig(Slots(2), Patience(is_allowed=lambda: bool(allowed)))
-    rig.add_nodes("a")
-    rig.add_pod("p")
-    rig.settle()
-    assert rig.node_of("p") is None
-    allowed.append(True)
-    rig.add_pod("q")  # its reservation makes Permit look again
-    rig.settle()
-    assert rig.node_of("p") == rig.node_of("q") == "a"
-
-
-def test_permit_that_never_allows_ends_at_its_timeout():
-    rig = Rig(Slots(1), Patience(is_allowed=lambda: False, timeout_ms=3_000))
-    rig.add_nodes("a")
-    rig.add_pod("p")
-    rig.settle()
-    assert rig.machine.store.assumed
-    rig.wait(3_000)
-    assert not rig.machine.store.assumed
-    assert rig.events[-1] == "FailedScheduling: timed out waiting on permit"
+# Waiting
 
 
 class Conditions(TinyDevices):
@@ -541,12 +509,12 @@ def test_a_claim_observed_twice_is_one_allocation():
     rig = writing()
     rig.execute()
     claim = rig.server.claims[CLAIM]
-    rig.tell(ClaimObserved(claim))
-    rig.tell(ClaimObserved(replace(claim, revision=claim.revision + 1)))
+    rig.tell(observed(claim))
+    rig.tell(observed(replace(claim, revision=claim.revision + 1)))
     rig.settle()
     assert free_devices(rig) == 0
-    rig.tell(PodDeleted(POD, rig.server.pods[POD].uid))
-    rig.tell(ClaimDeleted(CLAIM, claim.uid))
+    rig.tell(Deleted("Pod", POD, rig.server.pods[POD].uid))
+    rig.tell(Deleted("ResourceClaim", CLAIM, claim.uid))
     assert free_devices(rig) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.counting import pod_counts
-from scheduler.core.ground.inputs import NamespaceObserved, WriteRejected
+from scheduler.core.ground.inputs import WriteRejected
 from scheduler.framework.cycle import LOOKUPS_PER_STEP
 from scheduler.framework.decisions import BindPod
 from scheduler.model.keys import PodKey
@@ -13,6 +13,7 @@ from scheduler.plugins import default_plugins
 from tests import builders
 from tests.allocator.test_paused import hostile
 from tests.core.rig import Rig
+from tests.observed import observed
 
 STEPS = 500
 
@@ -435,7 +436,7 @@ def test_finding_the_terms_that_mean_a_pod_is_paused():
 def test_resolving_many_namespace_selectors_is_paused():
     rig = racks(3, **FEW)
     for index in range(1_000):
-        rig.tell(NamespaceObserved(builders.namespace(f"ns-{index}", labels={"n": str(index)})))
+        rig.tell(observed(builders.namespace(f"ns-{index}", labels={"n": str(index)})))
     terms = [
         {
             "topologyKey": RACK,

@@ -10,13 +10,14 @@ import pytest
 from allocator import Allocation, DeviceResult, decode_slice
 from cel.quantity import Quantity
 from scheduler.core.binding.device_conflicts import Fate
-from scheduler.core.ground.inputs import ClaimObserved, PodObserved, WriteOutcomeUnknown
+from scheduler.core.ground.inputs import WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, RecordEvent, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import observed
 
 OURS = ClaimKey("default", "ours")
 THEIRS = ClaimKey("default", "theirs")
@@ -510,21 +511,21 @@ def test_a_pod_that_was_bound_and_lost_its_reservation_is_no_reason_to_join_what
     """Whether or not its binding was observed yet; found by the simulation (seed 707)."""
     rig = writing()
     rig.execute(watch=False)
-    rig.tell(ClaimObserved(rig.server.claims[OURS]))
+    rig.tell(observed(rig.server.claims[OURS]))
     assert isinstance(rig.pending[0], BindPod)
     rig.execute(watch=False)
     assert rig.node_of("p") == "a", "and nobody has observed it"
 
     rig.server.put_claim(replace(rig.server.claims[OURS], allocation=None, reserved_for=()))  # somebody takes it back
-    rig.tell(ClaimObserved(rig.server.claims[OURS]))
+    rig.tell(observed(rig.server.claims[OURS]))
     rig.add_pod("q", claims=("ours",))
-    rig.tell(PodObserved(rig.server.pods[PodKey("default", "q")]))
+    rig.tell(observed(rig.server.pods[PodKey("default", "q")]))
     rig.tick()
     write = rig.take(WriteClaimStatus)
     they_allocate(rig)
-    rig.tell(ClaimObserved(rig.server.claims[THEIRS]))
+    rig.tell(observed(rig.server.claims[THEIRS]))
     rig.tell(rig.server.execute(write))
-    rig.tell(ClaimObserved(rig.server.claims[OURS]))
+    rig.tell(observed(rig.server.claims[OURS]))
     rig.settle()
     assert rig.node_of("q") is None
     assert rig.server.claims[OURS].allocation is None

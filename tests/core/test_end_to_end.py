@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from scheduler.core.ground.inputs import NodeDeleted, PodDeleted, RelistFinished, TimerFired
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Deleted, RelistFinished, TimerFired
+from scheduler.core.observation import KINDS
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.plugins import Gate, Slots, TinyDevices
 from tests.core.rig import Rig
+from tests.observed import deleted
 
 
 def test_pods_without_claims_fill_the_nodes_and_the_rest_waits():
@@ -90,7 +91,7 @@ def test_nothing_is_tried_before_every_kind_was_listed():
     rig.add_nodes("a")
     rig.add_pod("p")
     rig.watch()
-    for kind in KINDS - {"Pod"}:
+    for kind in KINDS.keys() - {"Pod"}:
         rig.tell(RelistFinished(kind))
     assert rig.tick() == ()
     assert rig.machine.next_deadline_ms() is None
@@ -211,6 +212,6 @@ def test_one_tick_runs_a_bounded_number_of_cycles():
 
 def test_unknown_answers_and_unknown_deletions_are_harmless():
     rig = Rig(Slots(1))
-    rig.tell(NodeDeleted(builders.node("nobody").name))
-    rig.tell(PodDeleted(builders.pod("nobody").key, builders.pod("nobody").uid))
+    rig.tell(deleted("Node", builders.node("nobody").name))
+    rig.tell(Deleted("Pod", builders.pod("nobody").key, builders.pod("nobody").uid))
     assert rig.tell(TimerFired()) == ()

@@ -14,11 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import (
-    ClaimObserved,
     Input,
-    PodObserved,
     RelistFinished,
-    StorageObserved,
     TimerFired,
     WriteAccepted,
     WriteConflicted,
@@ -26,7 +23,7 @@ from scheduler.core.ground.inputs import (
     WriteRejected,
 )
 from scheduler.core.ground.outbox import Answer
-from scheduler.core.machine import KINDS
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,
@@ -46,6 +43,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid, V
 from tests import builders
 from tests import storage_builders as made
 from tests.core.rig import START_MS, Rig
+from tests.observed import observed
 
 CLAIM, CLAIM_UID = ClaimKey("default", "c"), ClaimUid("uid-default-c")
 POD, POD_UID = PodKey("default", "p"), PodUid("uid-default-p")
@@ -71,8 +69,8 @@ class Driver:
         pod = builders.pod("p", revision=1, scheduler="another")
         claim = builders.claim("c", revision=1)
         volume, volume_claim = made.volume("pv", revision=1), made.volume_claim("data", revision=1)
-        seen: list[Input] = [PodObserved(pod), ClaimObserved(claim)]
-        seen += [StorageObserved(volume), StorageObserved(volume_claim)]
+        seen: list[Input] = [observed(pod), observed(claim)]
+        seen += [observed(volume), observed(volume_claim)]
         for one in (*seen, *(RelistFinished(kind) for kind in sorted(KINDS))):
             self.rig.tell(one)
         writers = self.rig.machine._writers
@@ -191,7 +189,7 @@ def test_a_volume_write_that_may_have_landed_is_asked_about_until_that_is_seen()
     for _ in range(50):
         driver.answer("conflict")
     assert not driver.settled
-    driver.rig.tell(StorageObserved(made.volume("pv", revision=2)))
+    driver.rig.tell(observed(made.volume("pv", revision=2)))
     while not driver.settled:
         driver.answer("conflict")
     assert driver.settled == [None]

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.core import gang_cycles
 from scheduler.core.gang_cycles import GangCycles
-from scheduler.core.ground.inputs import PodGroupDeleted, PodGroupObserved, WriteRejected
+from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.trying import gang_attempt
 from scheduler.core.trying.gang_attempt import GangAttempt
@@ -20,6 +20,7 @@ from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
 from tests import builders, storage_builders
 from tests.core.rig import Rig
+from tests.observed import deleted, observed
 from tests.sim.volumes import CLASSES, local_volume
 
 
@@ -220,7 +221,7 @@ def test_pods_share_a_claim_that_the_first_of_them_is_given():
 def test_a_pod_group_says_how_many_pods_are_needed(min_count, want):
     """None: the policy is basic, and each pod is placed by itself."""
     rig = world(a=2)
-    rig.tell(PodGroupObserved(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=min_count), 1))
+    rig.tell(observed(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=min_count), 1))
     for name in "xyz":
         spec = builders.claim_spec_object(builders.request_object(count=1))
         rig.server.put_claim(builders.claim(name, spec=spec))
@@ -347,7 +348,7 @@ def in_group(rig: Rig, name: str, **fields) -> None:
 
 
 def pod_group(rig: Rig, min_count: int | None, revision: int = 1) -> None:
-    rig.tell(PodGroupObserved(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=min_count), revision))
+    rig.tell(observed(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=min_count), revision))
 
 
 def test_a_pod_waits_for_its_pod_group_and_is_tried_as_soon_as_it_comes():
@@ -382,7 +383,7 @@ def test_a_pod_whose_group_is_deleted_before_it_is_tried_waits_for_it_again():
     pod_group(rig, 1)
     in_group(rig, "x")
     rig.watch()
-    rig.tell(PodGroupDeleted(PodGroupKey("default", "g"), 2))
+    rig.tell(deleted("PodGroup", PodGroupKey("default", "g"), 2))
     rig.wait(6_000)
     assert placed(rig) == {}
     assert "which does not exist yet" in message(rig, "x")
@@ -532,7 +533,7 @@ def paused(rig: Rig) -> str:
     rig.watch()
     for _ in range(50):
         rig.tick()
-        for search in rig.machine._cycles.gangs._attempts.values():
+        for search in rig.machine._cycles.gangs._searches.values():
             for one in search.places.by_pod.values():
                 return one.node
     raise AssertionError("no search has paused")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 
 from scheduler.core.counting import pod_counts
-from scheduler.core.ground.inputs import PodObserved
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
@@ -20,6 +18,7 @@ from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import observed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -89,9 +88,9 @@ def test_an_ordinary_pod_is_kept_as_it_is():
 
 
 def test_a_recording_has_it_in_full():
-    entry = Entry(1, PodObserved(large("p", EVERYTHING)), ())
-    (pod,) = msgspec.structs.astuple(decode_entry(encode_entry(entry)).given)
-    assert pod.packed() == entry.given.pod
+    entry = Entry(1, observed(large("p", EVERYTHING)), ())
+    pod = decode_entry(encode_entry(entry)).given.object
+    assert pod.packed() == entry.given.object
 
 
 def test_terms_are_prepared_in_parts():

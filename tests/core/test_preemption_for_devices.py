@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.ground.inputs import DisruptionBudgetObserved, RelistFinished
+from scheduler.core.ground.inputs import RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodKey
@@ -25,6 +25,7 @@ from tests.core.test_dry_run_devices import (
     plain_request,
     result,
 )
+from tests.observed import observed
 
 
 def arrive(rig: Rig, name: str, *requests, priority: int = 10, cpu: str = "1") -> None:
@@ -180,7 +181,7 @@ def test_a_budget_is_violated_only_where_nothing_else_helps(count: int, victims:
     rig.server.put_pod(
         builders.pod("v0", node="n", claims=("c0",), requests={"cpu": "1"}, phase="Running", labels={"app": "web"})
     )
-    rig.tell(DisruptionBudgetObserved(builders.budget(), builders.next_revision()))
+    rig.tell(observed(builders.budget(), builders.next_revision()))
     rig.watch()
     arrive(rig, "high", plain_request(count))
     assert removed(rig) == victims
@@ -191,7 +192,7 @@ def test_nobody_goes_while_budgets_cannot_be_read(is_known: bool) -> None:
     """What was known of them may have changed."""
     rig = busy((PLAIN, "plain-0"), plain=1).rig()
     if is_known:
-        rig.tell(DisruptionBudgetObserved(builders.budget(), builders.next_revision()))
+        rig.tell(observed(builders.budget(), builders.next_revision()))
     rig.tell(RelistFinished("PodDisruptionBudget", is_readable=False))
     arrive(rig, "high", plain_request())
     arrive(rig, "equal", plain_request(), priority=0)

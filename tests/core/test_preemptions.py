@@ -564,13 +564,12 @@ def test_pods_of_one_shape_preempt_one_after_the_other():
 # Victims of ours in flight
 
 
-def test_a_victim_that_waits_in_permit_gives_up_in_memory():
-    patience = Patience(lambda: False, timeout_ms=10**9)
-    rig = rig_with(plugins=(Slots(), patience))
-    rig.add_pod("low", priority=0)
+def test_a_victim_that_waits_in_pre_bind_gives_up_in_memory():
+    rig = rig_with(plugins=(Slots(), Patience()))
+    rig.add_pod("low", priority=0, labels={"wait": "1"})
     rig.settle()
     assert uid_of(rig, "low") in rig.machine.bindings
-    rig.add_pod("high", priority=10)
+    rig.add_pod("high", priority=10, labels={"wait": "1"})
     rig.settle()
     assert decided(rig, DeletePod) == []
     assert decided(rig, PatchPodDisruption) == []
@@ -603,7 +602,7 @@ def claimed(rig: Rig, name: str, **fields) -> None:
 
 
 def test_a_victim_that_is_being_bound_gives_its_stored_allocation_back():
-    rig = rig_with(plugins=(TinyDevices(1), Patience(lambda: True)))
+    rig = rig_with(plugins=(TinyDevices(1),))
     claimed(rig, "low", priority=0)
     rig.watch()
     rig.tick()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from allocator import Allocation, AllocationConfig, Features, decode_claim_spec
-from scheduler.core.ground.inputs import ClassObserved, PodDeleted, SliceObserved, TimerFired
+from scheduler.core.ground.inputs import Deleted, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.recording import (
     Entry,
@@ -26,6 +26,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, PodKey, PodUid
 from tests import builders
 from tests.core.plugins import TinyDevices
 from tests.core.rig import Rig
+from tests.observed import observed
 from tests.sim.world import Conditions, World
 
 
@@ -74,7 +75,7 @@ def test_lines_are_json_and_name_types():
 @pytest.mark.parametrize(
     "given",
     [
-        SliceObserved(
+        observed(
             builders.resource_slice(
                 devices=(
                     {
@@ -87,7 +88,7 @@ def test_lines_are_json_and_name_types():
             ),
             7,
         ),
-        ClassObserved(builders.device_class(), 3),
+        observed(builders.device_class(), 3),
         TimerFired(),
     ],
     ids=lambda given: type(given).__name__,
@@ -107,7 +108,7 @@ def test_lists_and_tuples_are_told_apart():
 
 def test_equal_claim_specs_are_the_object_that_they_were():
     """The allocator and the plugins compare specs by identity, also with those the machine makes itself."""
-    specs = [decode_entry(line).given.claim.spec for line in recorded() if b"inputs.ClaimObserved" in line]
+    specs = [decode_entry(line).given.object.spec for line in recorded() if b'Observed","kind":"ResourceClaim"' in line]
     assert len(specs) > 3
     assert {id(spec) for spec in specs} == {id(decode_claim_spec(builders.claim_spec_object()))}
 
@@ -165,7 +166,7 @@ def test_uids_that_are_not_drawn_any_more_are_not_given_out_for_the_next_input()
 
 def test_what_only_equals_a_default_is_written():
     """False equals 0, and is another value."""
-    entry = decode_entry(encode_entry(Entry(1, PodDeleted(PodKey("a", "b"), PodUid("c"), False), ())))
+    entry = decode_entry(encode_entry(Entry(1, Deleted("Pod", PodKey("a", "b"), PodUid("c"), False), ())))
     assert entry.given.revision is False
 
 
@@ -173,7 +174,7 @@ def test_what_only_equals_a_default_is_written():
     "line",
     [
         *(b"", b"{}", b"[]", b"nonsense", b'{"at": 1, "given": {"$": "os.system"}, "decided": []}'),
-        b'{"at": 1, "given": {"$": "inputs.NodeDeleted", "no-such-field": 1}, "decided": []}',
+        b'{"at": 1, "given": {"$": "inputs.Deleted", "no-such-field": 1}, "decided": []}',
     ],
 )
 def test_what_is_no_entry_is_refused(line):

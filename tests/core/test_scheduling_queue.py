@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from scheduler.core.ground.inputs import PodDeleted, PodObserved
+from scheduler.core.ground.inputs import Deleted
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Action, Hint, Resource
 from scheduler.framework.decisions import BindPod
@@ -13,6 +13,7 @@ from scheduler.model.keys import PodKey
 from tests import builders
 from tests.core.plugins import Gate, Reject, Slots, TinyDevices
 from tests.core.rig import Rig
+from tests.observed import observed
 
 
 def attempts(rig: Rig) -> int:
@@ -361,6 +362,6 @@ def test_who_only_observes_keeps_nothing_of_pods_that_are_gone():
             builders.pod("p", uid=f"uid-{number}", revision=3 * number + 2),
         ]
         for pod in seen:
-            rig.tell(PodObserved(pod))
-        rig.tell(PodDeleted(seen[1].key, seen[1].uid))
+            rig.tell(observed(pod))
+        rig.tell(Deleted("Pod", seen[1].key, seen[1].uid))
     assert kept() - before <= 1_000

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import Features
-from scheduler.core.ground.inputs import DisruptionBudgetObserved, PodSelectorObserved, StorageDeleted, StorageObserved
 from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.core.state.storage_objects import STORAGE_KINDS, StorageObjects
@@ -18,6 +17,7 @@ from scheduler.model.pod_selectors import PodSelector
 from scheduler.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim, volume_claims
 from tests import builders
 from tests import storage_builders as made
+from tests.observed import deleted, observed
 
 CLAIM = ObjectKey("default", "data")
 
@@ -301,13 +301,13 @@ def test_the_kinds_have_the_names_of_their_classes():
 @pytest.mark.parametrize(
     "given",
     [
-        StorageObserved(made.volume("pv", claim="default/data", zone="a")),
-        StorageObserved(made.volume_claim("data", spec={"selector": {"matchLabels": {"disk": "ssd"}}})),
-        StorageObserved(made.csi_node("a", {"csi.example.com": 4})),
-        StorageObserved(made.storage_class()),
-        StorageDeleted("CSINode", ObjectKey("", "a"), 7),
-        PodSelectorObserved(PodSelector("Service", ObjectKey("default", "web"), (("app", "web"),)), 3),
-        DisruptionBudgetObserved(builders.budget("web", allowed=1, disrupted=("web-2", "web-1")), 4),
+        observed(made.volume("pv", claim="default/data", zone="a")),
+        observed(made.volume_claim("data", spec={"selector": {"matchLabels": {"disk": "ssd"}}})),
+        observed(made.csi_node("a", {"csi.example.com": 4})),
+        observed(made.storage_class()),
+        deleted("CSINode", ObjectKey("", "a"), 7),
+        observed(PodSelector("Service", ObjectKey("default", "web"), (("app", "web"),)), 3),
+        observed(builders.budget("web", allowed=1, disrupted=("web-2", "web-1")), 4),
     ],
     ids=lambda given: type(given).__name__,
 )

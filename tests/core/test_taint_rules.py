@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Inventory, Taint
-from scheduler.core.ground.inputs import (
-    RelistFinished,
-    SliceDeleted,
-    SliceObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Deleted, Observed, RelistFinished
+from scheduler.core.observation import KINDS
 from scheduler.core.state.tainted_slices import TaintedSlices
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
+from scheduler.model.keys import ObjectKey
 from scheduler.plugins.dynamic_resources import DynamicResources
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import deleted, observed
 
 
 def rule(name="rule", effect="NoSchedule", **selector) -> DeviceTaintRule:
@@ -107,7 +104,7 @@ def test_nothing_is_decided_before_the_rules_have_been_listed():
     rig.server.put_slice(builders.resource_slice("slice-a", node="a", devices=1))
     add_pod(rig, "p")
     rig.watch()
-    for kind in sorted(KINDS - {"DeviceTaintRule"}):
+    for kind in sorted(KINDS.keys() - {"DeviceTaintRule"}):
         rig.tell(RelistFinished(kind))
     rig.settle()
     assert rig.node_of("p") is None
@@ -138,16 +135,16 @@ def test_late_and_repeated_reports_of_rules_change_nothing():
     rig = cluster("a")
     rig.settle()
     plain = rig.machine.store.inventory.slices["slice-a"]
-    rig.tell(TaintRuleObserved(rule(), 100))
+    rig.tell(observed(rule(), 100))
     tainted = rig.machine.store.inventory.slices["slice-a"]
     assert tainted is not plain
-    rig.tell(TaintRuleObserved(rule(device="other"), 99))
-    rig.tell(TaintRuleDeleted("rule", 98))
-    rig.tell(TaintRuleObserved(rule(), 100))
+    rig.tell(observed(rule(device="other"), 99))
+    rig.tell(deleted("DeviceTaintRule", "rule", 98))
+    rig.tell(observed(rule(), 100))
     assert rig.machine.store.inventory.slices["slice-a"] is tainted
-    rig.tell(TaintRuleDeleted("rule", 101))
+    rig.tell(deleted("DeviceTaintRule", "rule", 101))
     assert rig.machine.store.inventory.slices["slice-a"] is plain
-    rig.tell(TaintRuleObserved(rule(), 100))
+    rig.tell(observed(rule(), 100))
     assert rig.machine.store.inventory.slices["slice-a"] is plain
 
 
@@ -155,10 +152,10 @@ def test_a_rule_that_was_withdrawn_with_its_api_comes_back_as_it_was():
     rig = cluster("a")
     rig.settle()
     plain = rig.machine.store.inventory.slices["slice-a"]
-    rig.tell(TaintRuleObserved(rule(), 100))
-    rig.tell(TaintRuleDeleted("rule"))
+    rig.tell(observed(rule(), 100))
+    rig.tell(deleted("DeviceTaintRule", "rule"))
     assert rig.machine.store.inventory.slices["slice-a"] is plain
-    rig.tell(TaintRuleObserved(rule(), 100))
+    rig.tell(observed(rule(), 100))
     assert rig.machine.store.inventory.slices["slice-a"] is not plain
 
 
@@ -182,10 +179,10 @@ SLICES = st.builds(
 )
 STEPS = st.lists(
     st.one_of(
-        RULES.map(lambda one: TaintRuleObserved(one, 0)),
-        st.sampled_from(["r1", "r2", "r3"]).map(TaintRuleDeleted),
-        SLICES.map(lambda one: SliceObserved(one, 0)),
-        st.sampled_from(["s1", "s2", "s3"]).map(SliceDeleted),
+        RULES.map(lambda one: observed(one, 0)),
+        st.sampled_from(["r1", "r2", "r3"]).map(partial(deleted, "DeviceTaintRule")),
+        SLICES.map(lambda one: observed(one, 0)),
+        st.sampled_from(["s1", "s2", "s3"]).map(partial(deleted, "ResourceSlice")),
     ),
     max_size=12,
 )
@@ -202,22 +199,22 @@ def test_whatever_came_first_the_inventory_holds_the_tainted_slices(steps):
         before = dict(inventory.slices)
         puts = []
         match step:
-            case TaintRuleObserved(one, _):
+            case Observed("DeviceTaintRule", object=one):
                 rules[one.name] = one
                 puts = tainted.put_rule(one)
-            case TaintRuleDeleted(name, _):
+            case Deleted("DeviceTaintRule", ObjectKey(name=name)):
                 rules.pop(name, None)
                 puts = tainted.remove_rule(name)
-            case SliceObserved(one, _):
+            case Observed("ResourceSlice", object=one):
                 published[one.name] = one
                 tainted.put_slice(one)
-            case SliceDeleted(name, _):
+            case Deleted("ResourceSlice", ObjectKey(name=name)):
                 published.pop(name, None)
                 tainted.remove_slice(name)
         assert taints(inventory.slices) == taints(
             {name: with_rule_taints(one, rules.values()) for name, one in published.items()}
         )
-        if isinstance(step, TaintRuleObserved | TaintRuleDeleted):
+        if step.kind == "DeviceTaintRule":
             changed = {name for name, one in inventory.slices.items() if one is not before[name]}
             assert changed == {put.new.name for put in puts}
             assert all(taints({"": put.old}) != taints({"": put.new}) for put in puts)

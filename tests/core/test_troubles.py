@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from scheduler.core.ground.inputs import PodDeleted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import Deleted, WriteOutcomeUnknown, WriteRejected
 from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, ReadPod, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
@@ -249,7 +249,7 @@ def test_a_trouble_of_which_nothing_is_heard_is_forgotten():
     rig = world()
     broken(rig, 30_000, WriteClaimStatus, unhooked)
     assert texts(rig)
-    rig.tell(PodDeleted(PodKey("default", "p0"), PodUid(rig.server.pods[PodKey("default", "p0")].uid), 10**6))
+    rig.tell(Deleted("Pod", PodKey("default", "p0"), PodUid(rig.server.pods[PodKey("default", "p0")].uid), 10**6))
     rig.wait(200_000)
     assert texts(rig) == []
     assert rig.machine.next_deadline_ms() is None, "and nobody looks any more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.ground.inputs import RelistFinished
-from scheduler.core.machine import KINDS
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import RecordEvent
 from scheduler.plugins.dynamic_resources import DynamicResources
 from tests import builders

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
-from scheduler.framework.api import Hint, PermitResult
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
-from scheduler.framework.status import SUCCESS, WAIT
 from scheduler.model.api_rules import FINALIZER
 from scheduler.plugins import default_plugins
 from tests import builders
-from tests.core.plugins import Slots, TinyDevices
+from tests.core.plugins import Patience, Slots, TinyDevices
 from tests.core.rig import Rig
 
 PLACES = 4
 BINDING = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-
-
-@dataclass(frozen=True)
-class Held:
-    """Permit: keep pods with the label `wait` waiting; counts how often it is asked."""
-
-    asked: list
-    name: str = "Held"
-    wakes_on: tuple = ()
-
-    def permit(self, cycle, node, view):
-        self.asked.append(cycle.pod.metadata.name)
-        return PermitResult(WAIT, 60_000) if "wait" in (cycle.pod.metadata.labels or {}) else PermitResult(SUCCESS)
-
-    def hint(self, pod, change, view):
-        return Hint.SKIP
 
 
 def is_spinning(rig: Rig) -> bool:
@@ -76,30 +56,14 @@ def test_pods_that_wait_for_their_drivers_hold_no_place():
     assert bound(rig) == ["plain0", "plain1", "plain2"]
 
 
-def test_pods_that_wait_for_permit_hold_no_place():
-    rig = devices(Held([]))
+def test_pods_that_wait_in_pre_bind_hold_no_place():
+    rig = devices(Patience())
     add_pods(rig, 12, labels={"wait": "1"})
     rig.settle()
     assert len(rig.machine.bindings) == 12
     add_pods(rig, 2, prefix="other")
     rig.settle()
     assert bound(rig) == ["other0", "other1"]
-
-
-def test_pods_that_wait_for_permit_are_asked_again_a_bounded_number_each_tick():
-    asked: list[str] = []
-    rig = devices(Held(asked), count=500, permits_per_tick=20, is_paranoid=False, checks_invariants=False)
-    add_pods(rig, 200, labels={"wait": "1"})
-    rig.settle()
-    add_pods(rig, 1, prefix="other")
-    rig.watch()
-    asked.clear()
-    rig.tick()
-    assert len(asked) == 1 + 20
-    rig.settle()
-    assert len(set(asked)) == 201, "the others have their turn in the next ticks"
-    assert len(asked) == 201
-    assert not is_spinning(rig)
 
 
 def test_pods_that_wait_for_the_watch_hold_no_place():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli.main import INTERRUPTED
-from scheduler.core.ground.inputs import PodDeleted, PodObserved, SliceDeleted
+from scheduler.core.ground.inputs import Deleted
 from scheduler.core.machine import Machine
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import POD
@@ -23,6 +23,7 @@ from scheduler.model.keys import PodKey, PodUid
 from scheduler.observer import ClusterObserver, Unreadable
 from tests.builders import pod
 from tests.inventory.test_listing import GPU_CLASS, gpu, node, slice_of
+from tests.observed import deleted, observed
 
 WAITS = {
     "apiVersion": "v1",
@@ -108,10 +109,10 @@ def test_what_cannot_be_read_is_named_until_it_can() -> None:
     unreadable.undecodable("ResourceSlice", "s", "spec.devices: too many")
     assert list(unreadable.reasons) == [("Pod", "team/p"), ("ResourceSlice", "s")]
     # What the reflector delivers for a slice that cannot be read any more: that does not mend it.
-    unreadable.forget_readable(codec.slices, [SliceDeleted("s")])
-    unreadable.forget_readable(codec.pods, [PodDeleted(PodKey("other", "p"), PodUid("u"))])
+    unreadable.forget_readable(codec.slices, [deleted("ResourceSlice", "s")])
+    unreadable.forget_readable(codec.pods, [Deleted("Pod", PodKey("other", "p"), PodUid("u"))])
     assert len(unreadable.reasons) == 2
-    unreadable.forget_readable(codec.pods, [PodObserved(pod("p", namespace="team"))])
+    unreadable.forget_readable(codec.pods, [observed(pod("p", namespace="team"))])
     assert list(unreadable.reasons) == [("ResourceSlice", "s")]
 
 

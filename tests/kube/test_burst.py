@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from scheduler import machine_turns
-from scheduler.core.ground.inputs import PodObserved
+from scheduler.core.ground.inputs import Input
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
@@ -19,6 +19,7 @@ from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.machine_turns import INPUTS_WAITING_MAX, MachineTurns
 from tests.kube.misbehaving import Reports, added, bookmark, misbehaving, pod, watch
+from tests.observed import is_of
 
 BURST = 100_000
 PIECE = 500
@@ -32,10 +33,10 @@ class SlowMachine:
         self.seen: list[str] = []
         self.is_done = asyncio.Event()
 
-    def handle(self, given: object, *, now_ms: int) -> tuple[()]:
+    def handle(self, given: Input, *, now_ms: int) -> tuple[()]:
         self.now_s += 0.001
-        if isinstance(given, PodObserved):
-            self.seen.append(given.pod.metadata.resource_version)
+        if is_of(given, "Pod"):
+            self.seen.append(given.object.metadata.resource_version)
             if len(self.seen) == BURST:
                 self.is_done.set()
         return ()

@@ -7,19 +7,6 @@ import json
 import pytest
 
 from allocator import Taint
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassDeleted,
-    ClassObserved,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    SliceDeleted,
-    SliceObserved,
-    TaintRuleObserved,
-)
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, Seen
@@ -27,6 +14,7 @@ from scheduler.model.claim import Consumer, DeviceCondition
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ObjectKey, PodKey
 from tests.kube.misbehaving import bookmark, event, pod, status_object
+from tests.observed import is_of
 
 
 def meta(name: str, version: object = 7, namespace: str = "") -> dict:
@@ -83,7 +71,7 @@ def test_pod_event_carries_the_pod(kind):
 
     assert isinstance(decoded, Seen)
     assert (decoded.name, decoded.uid, decoded.resource_version) == (ObjectKey("default", "a"), "uid-a", "12")
-    assert decoded.input.pod.node_name == "node-1"
+    assert decoded.input.object.node_name == "node-1"
 
 
 def test_pod_with_pod_affinity_is_decoded():
@@ -100,7 +88,6 @@ def test_deleted_object_needs_no_more_than_its_name():
     partly = codec.pods.decode_event(line("DELETED", pod("a", 12) | {"spec": 7}))
 
     assert whole == partly == Gone(ObjectKey("default", "a"), "uid-a", "12")
-    assert codec.pods.deleted(ObjectKey("default", "a"), "uid-a", 7) == PodDeleted(PodKey("default", "a"), "uid-a", 7)
 
 
 def taint_rule(**selector) -> dict:
@@ -122,7 +109,7 @@ def test_taint_rule_is_decoded(spec, selector):
     decoded = Codec().taint_rules.decode_event(line("ADDED", taint_rule(**spec)))
 
     taint = Taint("example.com/broken", "", "NoSchedule", "2026-01-01T00:00:00Z")
-    assert decoded.input == TaintRuleObserved(DeviceTaintRule("rule", selector, taint), 7)
+    assert decoded.input.object == DeviceTaintRule("rule", selector, taint)
 
 
 @pytest.mark.parametrize("field", [{"deviceClassName": "gpu"}, {"selectors": [{"cel": {"expression": "true"}}]}])
@@ -137,21 +124,18 @@ def test_each_kind_has_its_inputs():
     codec = Codec()
     node = codec.nodes.decode_event(line("ADDED", {"metadata": meta("n"), "spec": {}, "status": {}}))
     namespace = codec.namespaces.decode_event(line("ADDED", {"metadata": meta("ns")}))
-    device_class = codec.classes.decode_event(line("ADDED", {"metadata": meta("c"), "spec": {}}))
+    class_ = codec.classes.decode_event(line("ADDED", {"metadata": meta("c"), "spec": {}}))
     slice_ = codec.slices.decode_event(line("ADDED", SLICE))
 
-    assert [type(one.input) for one in (node, namespace, device_class, slice_)] == [
-        NodeObserved,
-        NamespaceObserved,
-        ClassObserved,
-        SliceObserved,
+    inputs = [one.input for one in (node, namespace, class_, slice_)]
+    said = [(one.kind, one.key, one.uid, one.revision) for one in inputs]
+    assert said == [
+        ("Node", ("", "n"), "uid-n", 7),
+        ("Namespace", ("", "ns"), "uid-ns", 7),
+        ("DeviceClass", ("", "c"), "uid-c", 7),
+        ("ResourceSlice", ("", "node-1-gpus"), "uid-node-1-gpus", 7),
     ]
-    assert slice_.input.revision == 7
-    assert slice_.input.slice.devices[0].name == "gpu-0"
-    assert codec.nodes.deleted(ObjectKey("", "n"), "u", 7) == NodeDeleted("n", 7)
-    assert codec.slices.deleted(ObjectKey("", "s"), "u", 7) == SliceDeleted("s", 7)
-    assert codec.classes.deleted(ObjectKey("", "c"), "u", 7) == ClassDeleted("c", 7)
-    assert codec.claims.deleted(ObjectKey("d", "c"), "u", 7) == ClaimDeleted(ClaimKey("d", "c"), "u", 7)
+    assert slice_.input.object.devices[0].name == "gpu-0"
     assert [kind.name for kind in codec.kinds] == [
         "Node",
         "ResourceSlice",
@@ -185,8 +169,8 @@ def test_claim_carries_allocation_reservations_and_conditions():
     )
 
     assert isinstance(decoded, Seen)
-    assert isinstance(decoded.input, ClaimObserved)
-    seen = decoded.input.claim
+    assert is_of(decoded.input, "ResourceClaim")
+    seen = decoded.input.object
     assert seen.key == ClaimKey("default", "c")
     assert seen.revision == 7
     assert [str(one.device) for one in seen.allocation.results] == ["gpu-0"]
@@ -204,21 +188,21 @@ def test_claims_of_one_template_share_their_spec():
     codec = Codec()
     first, second = (codec.claims.decode_event(line("ADDED", claim(name))) for name in ("a", "b"))
 
-    assert first.input.claim.spec is second.input.claim.spec
+    assert first.input.object.spec is second.input.object.spec
 
 
 @pytest.mark.parametrize("status", [{"allocation": None}, {}, None], ids=["null", "absent", "no-status"])
 def test_claim_without_allocation(status):
     obj = claim("c") | ({"status": status} if status is not None else {})
 
-    assert Codec().claims.decode_event(line("ADDED", obj)).input.claim.allocation is None
+    assert Codec().claims.decode_event(line("ADDED", obj)).input.object.allocation is None
 
 
 def test_claim_whose_spec_or_allocation_is_broken_is_observed_with_its_problem():
     bad_spec = {"devices": {"requests": [{"name": "x", "exactly": {"deviceClassName": 3}}]}}
     decoded = Codec().claims.decode_event(line("ADDED", claim("c", allocation=5) | {"spec": bad_spec}))
 
-    seen = decoded.input.claim
+    seen = decoded.input.object
     assert seen.spec is None
     assert seen.allocation is None
     assert "spec.devices.requests[0].exactly.deviceClassName: expected a string, got an integer" in seen.problem
@@ -230,7 +214,7 @@ def test_devices_of_an_allocation_that_cannot_be_read_whole_are_not_free():
     watched = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-1", "adminAccess": True}
     allocation = {"devices": {"results": [taken, watched, {"request": "r", "device": 3}, None]}}
 
-    seen = Codec().claims.decode_event(line("ADDED", claim("c", allocation=allocation))).input.claim
+    seen = Codec().claims.decode_event(line("ADDED", claim("c", allocation=allocation))).input.object
 
     assert seen.problem is not None
     assert [tuple(device) for device in seen.allocation.device_ids()] == [("d", "p", "gpu-0")]
@@ -361,7 +345,7 @@ def test_decoded_once_is_bounded():
     for number in range(5000):
         allocation = ALLOCATION | {"allocationTimestamp": f"2026-01-01T00:00:{number}Z"}
         codec.claims.decode_event(line("ADDED", claim("c", number, allocation=allocation)))
-    first = codec.claims.decode_event(line("ADDED", claim("c", allocation=ALLOCATION))).input.claim
+    first = codec.claims.decode_event(line("ADDED", claim("c", allocation=ALLOCATION))).input.object
 
     assert first.allocation_timestamp == "2026-01-02T03:04:05Z"
 

@@ -7,16 +7,8 @@ import logging
 
 import pytest
 
-from scheduler.core.ground.inputs import (
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
-    PodSelectorDeleted,
-    PodSelectorObserved,
-    RelistFinished,
-    StorageDeleted,
-    StorageObserved,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Observed, RelistFinished
+from scheduler.core.observation import ALWAYS_WATCHED, KINDS
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
@@ -30,6 +22,7 @@ from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 from tests import storage_builders as made
 from tests.kube.misbehaving import added, bookmark, misbehaving, reply, status, watch
 from tests.kube.test_watch import reflecting
+from tests.observed import observed
 
 SERVED = reply({"resources": [{"name": "csinodes"}, {"name": "persistentvolumes"}]})
 FORBIDDEN = status(403, "Forbidden", 'csinodes.storage.k8s.io is forbidden: User "u" cannot list resource "csinodes"')
@@ -43,8 +36,13 @@ def event(obj: dict) -> bytes:
 def test_the_table_has_exactly_the_kinds_of_the_core():
     names = [kind.name for kind in PLUGIN_KINDS]
     assert sorted(names) == sorted({*STORAGE_KINDS, *SELECTOR_KINDS, DISRUPTION_BUDGET})
-    assert set(names) <= KINDS
+    assert set(names) <= KINDS.keys()
     assert all(kind.cost for kind in PLUGIN_KINDS)
+
+
+def test_every_kind_that_is_watched_has_a_row_in_the_core_and_every_row_is_watched():
+    assert {kind.name for kind in Codec(reads=KINDS).kinds} == KINDS.keys()
+    assert {kind.name for kind in Codec().kinds} == ALWAYS_WATCHED.keys()
 
 
 def test_only_what_plugins_read_is_watched():
@@ -65,11 +63,8 @@ def test_only_what_plugins_read_is_watched():
 )
 def test_storage_objects_are_decoded(obj, expected):
     seen = Codec().for_plugins[obj["kind"]].decode_event(event(obj))
-    assert isinstance(seen.input, StorageObserved)
     assert type(seen.input.object).__name__ == obj["kind"]
-    assert seen.input.object.revision == int(obj["metadata"]["resourceVersion"])
-    kind, key = obj["kind"], seen.name
-    assert Codec().for_plugins[kind].deleted(key, "u", 7) == StorageDeleted(kind, key, 7)
+    assert seen.input == observed(seen.input.object, int(obj["metadata"]["resourceVersion"]))
 
 
 def selecting(kind: str, selector: object) -> dict:
@@ -94,8 +89,7 @@ EXPRESSIONS = [{"key": "tier", "operator": "Exists"}]
 def test_of_what_selects_pods_only_the_selector_is_kept(kind, selector, labels, expressions):
     seen = Codec().for_plugins[kind].decode_event(event(selecting(kind, selector)))
     key = ObjectKey("team", "web")
-    assert seen.input == PodSelectorObserved(PodSelector(kind, key, labels, expressions), 5)
-    assert Codec().for_plugins[kind].deleted(key, "u", 7) == PodSelectorDeleted(kind, key, 7)
+    assert seen.input == Observed(kind, key, "u", 5, PodSelector(kind, key, labels, expressions))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +110,7 @@ def test_of_a_budget_its_selector_and_what_it_allows_are_kept(spec, status, expe
     metadata = {"name": "web", "namespace": "team", "uid": "u", "resourceVersion": "5"}
     kind, key = Codec().for_plugins[DISRUPTION_BUDGET], ObjectKey("team", "web")
     seen = kind.decode_event(event({"kind": DISRUPTION_BUDGET, "metadata": metadata, "spec": spec, "status": status}))
-    assert seen.input == DisruptionBudgetObserved(DisruptionBudget(key, *expected), 5)
-    assert kind.deleted(key, "u", 7) == DisruptionBudgetDeleted(key, 7)
+    assert seen.input == Observed(DISRUPTION_BUDGET, key, "u", 5, DisruptionBudget(key, *expected))
 
 
 def test_the_reply_to_a_write_is_the_volume_or_the_claim():
@@ -133,7 +126,7 @@ def test_the_reply_to_a_write_is_the_volume_or_the_claim():
 def told(running) -> list[str]:
     return [
         one.object.name
-        if isinstance(one, StorageObserved)
+        if isinstance(one, Observed)
         else f"{'=' if one.is_readable else '!'}{one.kind}"
         if isinstance(one, RelistFinished)
         else ""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from scheduler.core.ground.inputs import PodDeleted, PodObserved, RelistFinished, TaintRuleDeleted, TaintRuleObserved
+from scheduler.core.ground.inputs import Deleted, Observed, RelistFinished
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.requests import ApiClient
@@ -50,9 +50,9 @@ class Running:
 
 def short(one) -> str:
     match one:
-        case PodObserved(pod=seen):
+        case Observed("Pod", object=seen):
             return f"{seen.metadata.name}@{seen.metadata.resource_version}"
-        case PodDeleted(key=key, uid=uid):
+        case Deleted("Pod", key=key, uid=uid):
             return f"-{key.name}({uid})"
         case RelistFinished(kind=kind):
             return f"={kind}"
@@ -254,9 +254,7 @@ async def test_a_stale_relist_takes_nothing_newer_away():
     ):
         await running.told.relisted(2)
 
-        deletions = [
-            (one.key.name, one.uid, one.revision) for one in running.told.inputs if isinstance(one, PodDeleted)
-        ]
+        deletions = [(one.key.name, one.uid, one.revision) for one in running.told.inputs if isinstance(one, Deleted)]
         assert deletions == [("c", "uid-c", 13)]
         rig = Rig(is_listed=False)
         for given in running.told.inputs:
@@ -646,10 +644,10 @@ def paths(server) -> list[str]:
 def told_of_rules(running) -> list[str]:
     def text(one) -> str:
         match one:
-            case TaintRuleObserved(rule=seen, revision=revision):
-                return f"{seen.name}@{revision}"
-            case TaintRuleDeleted(name=name):
-                return f"-{name}"
+            case Observed("DeviceTaintRule", key=key, revision=revision):
+                return f"{key.name}@{revision}"
+            case Deleted("DeviceTaintRule", key=key):
+                return f"-{key.name}"
         return short(one)
 
     return [text(one) for one in running.told.inputs]

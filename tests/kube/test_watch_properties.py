@@ -8,11 +8,12 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.ground.inputs import PodDeleted, PodObserved
+from scheduler.core.ground.inputs import Deleted
 from scheduler.kube.codec import Codec
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import Replacement
 from tests.kube.misbehaving import Reports, Told, bookmark, event, pod
+from tests.observed import is_of
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5),
@@ -123,11 +124,11 @@ def _known(told: Told) -> dict[str, tuple[str, str]]:
     """What somebody knows who believed every input; a deletion must name the life it ends."""
     known: dict[str, tuple[str, str]] = {}
     for given_input in told.inputs:
-        if isinstance(given_input, PodObserved):
-            meta = given_input.pod.metadata
+        if is_of(given_input, "Pod"):
+            meta = given_input.object.metadata
             assert meta.name not in known or known[meta.name][0] == meta.uid, "a new life before the old one ended"
             known[meta.name] = (meta.uid, meta.resource_version)
-        elif isinstance(given_input, PodDeleted):
+        elif isinstance(given_input, Deleted):
             uid, version = known.pop(given_input.key.name)
             assert uid == given_input.uid
             assert given_input.revision >= int(version), "a deletion older than what it ends would be ignored"

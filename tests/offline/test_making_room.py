@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cli.answers import RoomAnswer
 from scheduler.cli.main import cli
+from tests.cli.answers import RoomAnswer
 from tests.offline.causes import CLASS, allocated, claim, device_class, gpu, node, pod, request, slice_, template
 
 Obj = dict[str, Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.core.ground.inputs import NamespaceObserved
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.model.objects import Affinity
@@ -13,6 +12,7 @@ from scheduler.plugins import default_plugins
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from tests import builders
 from tests.core.rig import Rig
+from tests.observed import observed
 from tests.plugins.cluster import Cluster, cycle_of
 
 PLUGIN = InterPodAffinity()
@@ -178,7 +178,7 @@ def refused(running, waiting, **labels) -> Rig:
     rig = Rig(*default_plugins())
     rig.add_nodes("a", labels={"zone": "x"})
     for name, team_of in (("default", labels.get("own", "")), ("x", labels["other"])):
-        rig.tell(NamespaceObserved(team(name, team_of)))
+        rig.tell(observed(team(name, team_of)))
     rig.server.put_pod(pod("running", node="a", namespace="x", affinity=running))
     rig.server.put_pod(pod("p", affinity=waiting))
     rig.settle()
@@ -200,7 +200,7 @@ def refused(running, waiting, **labels) -> Rig:
 def test_a_pod_that_a_namespace_selector_refused_is_tried_when_the_labels_change(running, waiting, before, change):
     rig = refused(running, waiting, **before)
     name, label = change
-    rig.tell(NamespaceObserved(builders.namespace(name, labels={"team": label})))
+    rig.tell(observed(builders.namespace(name, labels={"team": label})))
     rig.wait(1_000)
     assert rig.node_of("p") == "a"
 
@@ -208,7 +208,7 @@ def test_a_pod_that_a_namespace_selector_refused_is_tried_when_the_labels_change
 def test_a_change_of_a_namespace_but_of_its_labels_wakes_nobody():
     rig = refused(None, near(term(key="zone", **IN_TEAM_A)), other="")
     attempts = rig.machine.queue.find(builders.pod("p").uid).attempts
-    rig.tell(NamespaceObserved(builders.namespace("x", annotations={"note": "a"})))
+    rig.tell(observed(builders.namespace("x", annotations={"note": "a"})))
     rig.wait(1_000)
     assert rig.machine.queue.find(builders.pod("p").uid).attempts == attempts
 

@@ -20,9 +20,10 @@ import orjson
 import pytest
 
 from allocator import Features
-from scheduler.core.ground.inputs import Input, RelistFinished, StorageDeleted, StorageObserved, TimerFired
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, TimerFired
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Plugin, Profile
 from scheduler.kube.codec import Codec
@@ -34,6 +35,7 @@ from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.volume_binding.plugin import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
+from tests.observed import observed
 
 DATA = Path(__file__).parent / "data" / "wake-cases.jsonl.gz"
 CASES = [json.loads(line) for line in gzip.decompress(DATA.read_bytes()).splitlines()]
@@ -118,7 +120,7 @@ class Cluster:
     def _observed(self, resource: str, obj: dict[str, Any]) -> Input:
         name = KIND_BY_RESOURCE[resource]
         if name not in self._kinds:
-            return StorageObserved(msgspec.convert(obj, getattr(storage, name)))
+            return observed(msgspec.convert(obj, getattr(storage, name)))
         seen = self._kinds[name].decode_object(orjson.dumps(obj))
         assert isinstance(seen, Seen), seen
         return seen.input
@@ -127,10 +129,7 @@ class Cluster:
         kind = KIND_BY_RESOURCE[resource]
         del self._objects[resource, name]
         key = ObjectKey(NAMESPACE if resource in NAMESPACED else "", name)
-        if kind in self._kinds:
-            self.tell(self._kinds[kind].deleted(key, f"{resource}-{name}", self._revision))
-        else:
-            self.tell(StorageDeleted(kind, key, self._revision))
+        self.tell(Deleted(kind, key, f"{resource}-{name}", self._revision))
 
     def queued(self, name: str) -> QueuedPod:
         found = self.machine.queue.find(PodUid(f"pods-{name}"))

@@ -15,31 +15,8 @@ from dataclasses import replace
 import msgspec
 
 from allocator import DeviceClass, ResourceSlice
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassObserved,
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
-    Input,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    RelistFinished,
-    SliceDeleted,
-    SliceObserved,
-    StorageDeleted,
-    StorageObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
-    WriteAccepted,
-    WriteConflicted,
-    WriteRejected,
-)
-from scheduler.core.machine import KINDS
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted, WriteConflicted, WriteRejected
+from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
     Answered,
@@ -76,6 +53,7 @@ from scheduler.model.pod_group import PodGroup
 from scheduler.model.storage import SELECTED_NODE, AnyStorageObject, ClaimReference
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
+from tests.observed import deleted, observed
 
 Answer = WriteAccepted | WriteConflicted | WriteRejected
 
@@ -115,22 +93,22 @@ class FakeApiServer:
     def put_pod(self, pod: Pod) -> Pod:
         stored = _with_revision(pod, self._next())
         self.pods[pod.key] = stored
-        self.log.append(PodObserved(stored))
+        self.log.append(observed(stored))
         return stored
 
     def delete_pod(self, key: PodKey) -> None:
         pod = self.pods.pop(key, None)
         if pod is not None:
-            self.log.append(PodDeleted(key, pod.uid, self._next()))
+            self.log.append(Deleted("Pod", key, pod.uid, self._next()))
 
     def put_node(self, node: Node) -> None:
         stored = _with_revision(node, self._next())
         self.nodes[node.name] = stored
-        self.log.append(NodeObserved(stored))
+        self.log.append(observed(stored))
 
     def delete_node(self, name: NodeName) -> None:
         if self.nodes.pop(name, None) is not None:
-            self.log.append(NodeDeleted(name, self._next()))
+            self.log.append(deleted("Node", name, self._next()))
 
     def put_claim(self, claim: ResourceClaim) -> ResourceClaim:
         stored = replace(claim, revision=self._next())
@@ -138,7 +116,7 @@ class FakeApiServer:
         if known is None or known.uid != claim.uid or known.allocation != claim.allocation:
             self.allocated_at[claim.key] = stored.revision
         self.claims[claim.key] = stored
-        self.log.append(ClaimObserved(stored))
+        self.log.append(observed(stored))
         return stored
 
     def delete_claim(self, key: ClaimKey) -> None:
@@ -150,56 +128,56 @@ class FakeApiServer:
             self.put_claim(replace(claim, deletion_timestamp="2026-01-01T00:01:00Z"))
         elif not claim.finalizers:
             del self.claims[key]
-            self.log.append(ClaimDeleted(key, claim.uid, self._next()))
+            self.log.append(Deleted("ResourceClaim", key, claim.uid, self._next()))
 
     def put_slice(self, slice_: ResourceSlice) -> None:
         self.slices[slice_.name] = (slice_, self._next())
-        self.log.append(SliceObserved(*self.slices[slice_.name]))
+        self.log.append(observed(*self.slices[slice_.name]))
 
     def delete_slice(self, name: str) -> None:
         if self.slices.pop(name, None) is not None:
-            self.log.append(SliceDeleted(name, self._next()))
+            self.log.append(deleted("ResourceSlice", name, self._next()))
 
     def put_class(self, device_class: DeviceClass) -> None:
         self.classes[device_class.name] = (device_class, self._next())
-        self.log.append(ClassObserved(*self.classes[device_class.name]))
+        self.log.append(observed(*self.classes[device_class.name]))
 
     def put_taint_rule(self, rule: DeviceTaintRule) -> None:
         self.taint_rules[rule.name] = (rule, self._next())
-        self.log.append(TaintRuleObserved(*self.taint_rules[rule.name]))
+        self.log.append(observed(*self.taint_rules[rule.name]))
 
     def delete_taint_rule(self, name: str) -> None:
         if self.taint_rules.pop(name, None) is not None:
-            self.log.append(TaintRuleDeleted(name, self._next()))
+            self.log.append(deleted("DeviceTaintRule", name, self._next()))
 
     def put_pod_group(self, group: PodGroup) -> None:
         self.pod_groups[group.key] = (group, self._next())
-        self.log.append(PodGroupObserved(*self.pod_groups[group.key]))
+        self.log.append(observed(*self.pod_groups[group.key]))
 
     def delete_pod_group(self, key: PodGroupKey) -> None:
         if self.pod_groups.pop(key, None) is not None:
-            self.log.append(PodGroupDeleted(key, self._next()))
+            self.log.append(deleted("PodGroup", key, self._next()))
 
     def put_budget(self, budget: DisruptionBudget) -> None:
         self.budgets[budget.key.name] = (budget, self._next())
-        self.log.append(DisruptionBudgetObserved(*self.budgets[budget.key.name]))
+        self.log.append(observed(*self.budgets[budget.key.name]))
 
     def delete_budget(self, name: str) -> None:
         stored = self.budgets.pop(name, None)
         if stored is not None:
-            self.log.append(DisruptionBudgetDeleted(stored[0].key, self._next()))
+            self.log.append(deleted("PodDisruptionBudget", stored[0].key, self._next()))
 
     def put_storage(self, stored: AnyStorageObject) -> AnyStorageObject:
         """Store a volume, a claim for one, a class or a CSI object, at a new revision."""
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._next()))
         stored = msgspec.structs.replace(stored, metadata=meta)
         self.storage[type(stored).__name__, stored.key] = stored
-        self.log.append(StorageObserved(stored))
+        self.log.append(observed(stored))
         return stored
 
     def delete_storage(self, kind: str, key: ObjectKey) -> None:
         if self.storage.pop((kind, key), None) is not None:
-            self.log.append(StorageDeleted(kind, key, self._next()))
+            self.log.append(deleted(kind, key, self._next()))
 
     def collect_garbage(self) -> None:
         """The resource claim controller: drop reservations of pods that are gone or finished, free what nobody uses."""
@@ -225,15 +203,15 @@ class FakeApiServer:
     def list_all(self) -> list[Input]:
         """Everything there is, as a start or a relist delivers it."""
         return [
-            *(NodeObserved(node) for node in self.nodes.values()),
-            *(ClassObserved(*stored) for stored in self.classes.values()),
-            *(SliceObserved(*stored) for stored in self.slices.values()),
-            *(TaintRuleObserved(*stored) for stored in self.taint_rules.values()),
-            *(DisruptionBudgetObserved(*stored) for stored in self.budgets.values()),
-            *(PodGroupObserved(*stored) for stored in self.pod_groups.values()),
-            *(ClaimObserved(claim) for claim in self.claims.values()),
-            *(StorageObserved(stored) for stored in self.storage.values()),
-            *(PodObserved(pod) for pod in self.pods.values()),
+            *(observed(node) for node in self.nodes.values()),
+            *(observed(*stored) for stored in self.classes.values()),
+            *(observed(*stored) for stored in self.slices.values()),
+            *(observed(*stored) for stored in self.taint_rules.values()),
+            *(observed(*stored) for stored in self.budgets.values()),
+            *(observed(*stored) for stored in self.pod_groups.values()),
+            *(observed(claim) for claim in self.claims.values()),
+            *(observed(stored) for stored in self.storage.values()),
+            *(observed(pod) for pod in self.pods.values()),
             *(RelistFinished(kind) for kind in sorted(KINDS)),
         ]
 

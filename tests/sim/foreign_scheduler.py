@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from scheduler.core.ground.inputs import ClaimDeleted, ClaimObserved, Input
+from scheduler.core.ground.inputs import Input
 from scheduler.core.machine import Machine
 from scheduler.core.state.store import claims_of
 from scheduler.model.api_rules import FINALIZER
@@ -68,13 +68,13 @@ class ForeignScheduler:
         log = self.server.log
         seen: dict[object, Input] = {}
         for event in log[: max(self.founded, len(log) - self.rnd.randrange(self.foreign_lag))]:
-            if isinstance(event, ClaimObserved | ClaimDeleted):
+            if event.kind == "ResourceClaim":
                 fold(seen, event)
         taken = {
             device
             for event in seen.values()
-            if event.claim.allocation is not None
-            for device in event.claim.allocation.device_ids()
+            if event.object.allocation is not None
+            for device in event.object.allocation.device_ids()
         }
         free = [
             (node, device)

@@ -307,9 +307,7 @@ def _deleted_pod_ends_its_binding_at_once(patch):
         if binding is not None and not binding.is_given_up:
             self.waits.rouse(binding)
             del self.bindings[uid]
-            released = self._overlay.release(uid)
-            self._store.forget_assumed(uid)
-            self._aftermath.devices_released(released)
+            self._aftermath.stake_released(self._stakes.release(uid))
 
     patch.setattr(binding_cycle.BindingCycles, "pod_gone", pod_gone)
 
@@ -791,7 +789,7 @@ MUTANTS = (
     Mutant(
         "what-waits-holds-a-place",
         _what_waits_holds_a_place,
-        directed=test_waiting_pods.test_pods_that_wait_for_permit_hold_no_place,
+        directed=test_waiting_pods.test_pods_that_wait_in_pre_bind_hold_no_place,
     ),
     Mutant(
         "pods-that-are-passed-by-lead",
@@ -942,7 +940,7 @@ MUTANTS = (
     Mutant(
         "victims-in-flight-are-not-given-up",
         _victims_in_flight_are_not_given_up,
-        directed=test_preemptions.test_a_victim_that_waits_in_permit_gives_up_in_memory,
+        directed=test_preemptions.test_a_victim_that_waits_in_pre_bind_gives_up_in_memory,
     ),
     Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=4),
     Mutant(

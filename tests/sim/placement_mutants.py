@@ -64,7 +64,7 @@ def volume_hold_ends_when_pod_is_given_up(patch):
     original = binding_cycle.BindingCycles._give_up
 
     def give_up(self, binding, failure):
-        self._aftermath.volumes_released(self._volumes.release(binding.pod.uid))
+        self._stakes._volumes.release(binding.pod.uid)
         original(self, binding, failure)
 
     patch.setattr(binding_cycle.BindingCycles, "_give_up", give_up)

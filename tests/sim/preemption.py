@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.core.ground.inputs import ClaimDeleted, ClaimObserved, Input, WriteRejected
+from scheduler.core.ground.inputs import Deleted, Input, Observed, WriteRejected
 from scheduler.core.ground.outbox import GONE
 from scheduler.core.preempting.preemption_records import Record
 from scheduler.core.state.store import claims_of
@@ -284,9 +284,9 @@ class PreemptionActions:
     def read_hands(self) -> None:
         for given in self.server.log[self.hands_read :]:
             match given:
-                case ClaimObserved(claim):
+                case Observed("ResourceClaim", object=claim):
                     key, has = claim.key, (claim.uid, claim.allocation)
-                case ClaimDeleted(key):
+                case Deleted("ResourceClaim", key):
                     has = None
                 case _:
                     continue

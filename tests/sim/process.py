@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from scheduler.core.ground.inputs import Input
-from scheduler.core.machine import KINDS, Machine
+from scheduler.core.ground.inputs import Input, Observed
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.core.recording import Handle
 from scheduler.framework.decisions import Answered
 
@@ -39,7 +40,7 @@ class Process:
     late: list[Answered] = field(default_factory=list)
     unwatched: dict[str, deque[Input]] = field(default_factory=lambda: {kind: deque() for kind in KINDS})
     distributed: int = 0
-    known: dict[str, dict[object, object]] = field(default_factory=dict)
+    known: dict[str, dict[object, Observed]] = field(default_factory=dict)
     watched: list[Input] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     is_stopped: bool = False

@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.ground.inputs import (
-    ClaimDeleted,
-    ClaimObserved,
-    ClassDeleted,
-    ClassObserved,
-    DisruptionBudgetDeleted,
-    DisruptionBudgetObserved,
-    Input,
-    NodeDeleted,
-    NodeObserved,
-    PodDeleted,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    SliceDeleted,
-    SliceObserved,
-    StorageDeleted,
-    StorageObserved,
-    TaintRuleDeleted,
-    TaintRuleObserved,
-)
+from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.framework.decisions import (
     BindPod,
     Decision,
@@ -32,37 +12,15 @@ from scheduler.framework.decisions import (
     PodRemoval,
     ReadPod,
 )
-from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey, NodeName
+from scheduler.model.storage import StorageObject
 
 FOREIGN = "default-scheduler"
-_KIND_OF = {
-    PodObserved: "Pod",
-    PodDeleted: "Pod",
-    PodGroupObserved: "PodGroup",
-    PodGroupDeleted: "PodGroup",
-    NodeObserved: "Node",
-    NodeDeleted: "Node",
-    ClaimObserved: "ResourceClaim",
-    ClaimDeleted: "ResourceClaim",
-    SliceObserved: "ResourceSlice",
-    SliceDeleted: "ResourceSlice",
-    ClassObserved: "DeviceClass",
-    TaintRuleObserved: "DeviceTaintRule",
-    TaintRuleDeleted: "DeviceTaintRule",
-    DisruptionBudgetObserved: DISRUPTION_BUDGET,
-    DisruptionBudgetDeleted: DISRUPTION_BUDGET,
-}
 
 
 def kind_of(event: Input) -> str:
     """The kind of the object that was observed; "" for events that are about none."""
-    match event:
-        case StorageObserved(stored):
-            return type(stored).__name__
-        case StorageDeleted(kind):
-            return kind
-    return _KIND_OF.get(type(event), "")
+    return event.kind if isinstance(event, Observed | Deleted) else ""
 
 
 def is_foreign(pod) -> bool:
@@ -87,88 +45,37 @@ def place_of(claim) -> NodeName:
     return claim.allocation.node_selector.terms[0].match_fields[0].values[0]
 
 
-def fold(state: dict[object, Input], event: Input) -> None:
-    """Apply an event to what a watch knows: name to the last observation."""
-    match event:
-        case PodObserved(pod):
-            state[pod.key] = event
-        case NodeObserved(node):
-            state[node.name] = event
-        case ClaimObserved(claim):
-            state[claim.key] = event
-        case SliceObserved(slice_):
-            state[slice_.name] = event
-        case ClassObserved(device_class):
-            state[device_class.name] = event
-        case TaintRuleObserved(rule):
-            state[rule.name] = event
-        case DisruptionBudgetObserved(budget):
-            state[budget.key] = event
-        case PodGroupObserved(group):
-            state[group.key] = event
-        case StorageObserved(stored):
-            state[stored.key] = event
-        case StorageDeleted(_, key) | DisruptionBudgetDeleted(key) | PodGroupDeleted(key):
-            state.pop(key, None)
-        case PodDeleted(key) | ClaimDeleted(key) | NodeDeleted(key) | SliceDeleted(key) | TaintRuleDeleted(key):
-            state.pop(key, None)
+def fold(state: dict[object, Observed], event: Observed | Deleted) -> None:
+    """Apply an event to what a watch knows of one kind: key to the last observation."""
+    if isinstance(event, Observed):
+        state[event.key] = event
+    else:
+        state.pop(event.key, None)
 
 
-def fold_newer(state: dict[object, Input], event: Input) -> None:
+def fold_newer(state: dict[object, Observed], event: Observed | Deleted) -> None:
     """The same of a watch that tells again what it had told: nothing older replaces or ends what is newer."""
     before = dict(state)
     fold(state, event)
-    state.update({name: known for name, known in before.items() if revision_of(known) > revision_of(event)})
+    state.update({name: known for name, known in before.items() if known.revision > event.revision})
 
 
-def revision_of(event: Input) -> int:
-    match event:
-        case PodObserved(pod):
-            return pod.metadata.revision
-        case NodeObserved(node):
-            return node.metadata.revision
-        case ClaimObserved(claim):
-            return claim.revision
-        case StorageObserved(stored):
-            return stored.revision
-    return event.revision
-
-
-def deletion_of(event: Input, revision: int) -> Input:
-    match event:
-        case PodObserved(pod):
-            return PodDeleted(pod.key, pod.uid, revision)
-        case NodeObserved(node):
-            return NodeDeleted(node.name, revision)
-        case ClaimObserved(claim):
-            return ClaimDeleted(claim.key, claim.uid, revision)
-        case SliceObserved(slice_):
-            return SliceDeleted(slice_.name, revision)
-        case ClassObserved(device_class):
-            return ClassDeleted(device_class.name, revision)
-        case TaintRuleObserved(rule):
-            return TaintRuleDeleted(rule.name, revision)
-        case PodGroupObserved(group):
-            return PodGroupDeleted(group.key, revision)
-        case DisruptionBudgetObserved(budget):
-            return DisruptionBudgetDeleted(budget.key, revision)
-        case StorageObserved(stored):
-            return StorageDeleted(type(stored).__name__, stored.key, revision)
-    raise TypeError(event)
+def deletion_of(event: Observed, revision: int) -> Deleted:
+    return Deleted(event.kind, event.key, event.uid, revision)
 
 
 def brief(record) -> str:
     match record:
-        case PodObserved(pod):
+        case Observed("Pod", object=pod):
             return f"Pod {pod.key} r{pod.metadata.resource_version} node={pod.spec.node_name} {pod.status.phase}"
-        case ClaimObserved(claim):
+        case Observed("ResourceClaim", object=claim):
             return f"Claim {describe_claim(claim)}"
-        case SliceObserved(slice_, revision):
+        case Observed("ResourceSlice", revision=revision, object=slice_):
             return f"Slice {slice_.name} g{slice_.generation} r{revision}"
-        case NodeObserved(node):
+        case Observed("Node", object=node):
             return f"Node {node.name} r{node.metadata.resource_version} unschedulable={node.spec.unschedulable}"
-        case StorageObserved(stored):
-            return f"{type(stored).__name__} {describe_storage(stored)}"
+        case Observed(kind, object=StorageObject() as stored):
+            return f"{kind} {describe_storage(stored)}"
         case _ if getattr(record, "claim", None) is not None and hasattr(record.claim, "spec"):
             return f"{type(record).__name__} {record.id} {describe_claim(record.claim)}"
         case _ if getattr(record, "allocation", None) is not None:

@@ -11,7 +11,6 @@ import random
 
 from msgspec.structs import replace
 
-from scheduler.core.ground.inputs import StorageObserved
 from scheduler.core.state.store import claims_of
 from scheduler.model.keys import ObjectKey
 from scheduler.model.storage import (
@@ -24,6 +23,7 @@ from scheduler.model.storage import (
     volume_claims,
 )
 from tests import builders, storage_builders
+from tests.observed import is_of
 from tests.sim.api_server import FakeApiServer
 from tests.sim.records import place_of
 
@@ -233,7 +233,7 @@ class VolumeActions:
             return
         log = self.server.log
         for event in log[self.checked_volumes :]:
-            if isinstance(event, StorageObserved) and isinstance(event.object, PersistentVolume):
+            if is_of(event, "PersistentVolume"):
                 self.check_volume(event.object)
         self.checked_volumes = len(log)
 

@@ -27,13 +27,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from allocator import Features
 from scheduler.core import machine as core_machine
-from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import Input, Observed, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import kinds_read
 from scheduler.core.recording import Recording
@@ -62,7 +63,6 @@ from tests.sim.records import (
     kind_of,
     object_of,
     place_of,
-    revision_of,
 )
 from tests.sim.taint_rules import TaintRuleActions
 from tests.sim.volumes import VOLUME_ACTIONS, VOLUME_PLUGINS, VolumeActions
@@ -345,12 +345,12 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         self.waiting_kinds()
         self.process.unwatched[kind].clear()
         log, revision = self.server.log, self.server.revision
-        state: dict[object, Input] = {}
+        state: dict[object, Observed] = {}
         if self.process.known[kind] and self.fault("stale-list"):
             # From a server that lags behind: the list is of an earlier time, and the watch tells again what followed.
             at = max(self.founded, len(log) - self.rnd.randrange(40))
             self.trace.append(f"    as of {len(log) - at} events ago")
-            revision = max(revision_of(event) for event in log[:at])
+            revision = max(event.revision for event in log[:at])
             for event in log[:at]:
                 if kind_of(event) == kind:
                     fold(state, event)
@@ -363,11 +363,11 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         newer = {
             name: event
             for name, event in self.process.known[kind].items()
-            if revision_of(event) > (revision_of(state[name]) if name in state else revision)
+            if event.revision > (state[name].revision if name in state else revision)
         }
         self.process.known[kind] = state | newer  # the reflector forgets nothing that the machine keeps
         deletions = self.shuffled([deletion_of(event, revision) for event in gone])
-        for event in [*deletions, *sorted(state.values(), key=revision_of)]:
+        for event in [*deletions, *sorted(state.values(), key=attrgetter("revision"))]:
             self.tell(event)
             if self.chance(0.2):
                 self.fire()

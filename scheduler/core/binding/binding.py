@@ -20,7 +20,6 @@ from scheduler.model.objects import Pod
 
 
 class Stage(Enum):
-    PERMIT = "Permit"
     PRE_BIND = "PreBind"
     BIND = "Bind"
     SETTLE = "Settle"
@@ -56,14 +55,13 @@ class BindingCycle(Struct, eq=False):
     node: NodeName
     cycle: Cycle
     runner: Runner
-    stage: Stage = Stage.PERMIT
+    stage: Stage = Stage.PRE_BIND
     awaited: int = 0
     is_last_write: bool = False
     trouble: int = 0
     timer: TimerId | None = None
     awakened_by: tuple[ClaimKey, ...] = ()
     awaits_revision: int | None = None
-    permit_deadline_ms: int | None = None
     is_bind_doubtful: bool = False
     bind_attempts: int = 0
     fence_ms: int | None = None

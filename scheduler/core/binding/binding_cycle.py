@@ -1,10 +1,10 @@
 """Binding cycles: from a reserved node to a bound pod, through conflicts, refusals and unknown outcomes.
 
-    PERMIT ──> PRE_BIND ──> BIND ──> bound
-       │           │          │
-       └───────────┴──────────┴──> SETTLE ──> UNRESERVE ──> queued again, or gone
+    PRE_BIND ──> BIND ──> bound
+       │          │
+       └──────────┴──> SETTLE ──> UNRESERVE ──> queued again, or gone
 
-PERMIT: a plugin says wait. PRE_BIND: plugins compare what must be stored with what is observed and name the next step;
+PRE_BIND: plugins compare what must be stored with what is observed and name the next step;
 after every answer they are asked again, from the first, so all agree at the instant of binding. BIND: the binding is
 sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back
 (`unreserving`).
@@ -39,30 +39,30 @@ from scheduler.core.binding.unreserving import Unreserving
 from scheduler.core.binding.withdrawals import Withdrawals
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.reports.pod_conditions import PodConditions, Reason
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
 from scheduler.core.writes.writers import Writers
-from scheduler.framework.api import (
-    PermitResult,
-    PreBindDone,
-    PreBindFailed,
-    PreBindWait,
-    PreBindWrite,
-)
+from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import Code, Status
+from scheduler.framework.status import Status
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.model.storage import AnyStorageObject
 
+_WAITING_SILENT_MS: Final = 1_000
+"""A pod that waits for something in PreBind says so in its condition when it lasts so long."""
+_RESERVED_PATIENCE_MS: Final = 5_000
+"""How long another process of our name may take to bind a pod for which it has reserved other devices than before."""
+
 # A member is looked up twenty times for each pod, and through its class that is slow.
-_PERMIT, _PRE_BIND, _BIND, _SETTLE, _ = Stage
+_PRE_BIND, _BIND, _SETTLE, _ = Stage
 
 
 class BindingCycles:
@@ -80,7 +80,7 @@ class BindingCycles:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
+        self._stakes: Final = ground.stakes
         self._writes: Final = writers.claims
         self._volume_writes: Final = writers.volumes
         self._outbox: Final = ground.outbox
@@ -91,8 +91,6 @@ class BindingCycles:
         self._conditions: Final = conditions
         self._withdrawals: Final = withdrawals
         self._aftermath: Final = aftermath
-        self._awaiting_permit: Final[dict[PodUid, None]] = {}  # who was asked longest ago comes first
-        self._permits_due = 0
         self.waits: Final = BindingWaits(ground, bindings)
         self._sent: Final = BindingWrites(ground, writers.claims, writers.pods, writers.volumes)
         self._unreserving: Final = Unreserving(
@@ -107,40 +105,12 @@ class BindingCycles:
 
     # What happens to pods
 
-    def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner, permit: PermitResult) -> None:
+    def start(self, pod: Pod, node: NodeName, cycle: Cycle, runner: Runner) -> None:
         """Take over a pod that is assumed on `node` and whose devices are held."""
         uid = pod.uid
         binding = BindingCycle(uid, pod, node, cycle, runner, fence_ms=fence_of(pod))
         self.bindings[uid] = binding
-        if permit.status.code is Code.WAIT:
-            self._wait_for_permit(binding, permit)
-        else:
-            binding.stage = _PRE_BIND
-            self._pre_bind(binding)
-
-    def reconsider_permits(self) -> None:
-        """Another pod has reserved: the pods that wait for Permit are to be asked again (`ask_permits`)."""
-        self._permits_due = len(self._awaiting_permit)
-
-    @property
-    def has_permits_due(self) -> bool:
-        return self._permits_due > 0
-
-    def ask_permits(self) -> None:
-        """Ask Permit again for a bounded number of the pods that are due; the rest has its turn in the next tick."""
-        waiting = self._awaiting_permit
-        for _ in range(min(self._permits_due, self._settings.permits_per_tick)):
-            uid = next(iter(waiting), None)
-            if uid is None:
-                break
-            del waiting[uid]
-            self._permits_due -= 1
-            binding = self.bindings.get(uid)
-            if binding is not None and binding.stage is _PERMIT:
-                waiting[uid] = None
-                self._permit(binding)
-        if not waiting:
-            self._permits_due = 0
+        self._pre_bind(binding)
 
     def claim_changed(self, key: ClaimKey) -> None:
         """A claim was observed anew, or a write on it was settled."""
@@ -179,7 +149,7 @@ class BindingCycles:
     def pod_changed(self, uid: PodUid) -> None:
         """The pod was observed anew, unbound: it cannot be bound with claims that its status names no longer."""
         binding = self.bindings.get(uid)
-        if binding is not None and binding.stage in (_PERMIT, _PRE_BIND):
+        if binding is not None and binding.stage is _PRE_BIND:
             self._give_up_changed(binding)
 
     def give_up_if_unsent(self, uid: PodUid, failure: Status) -> bool:
@@ -200,28 +170,6 @@ class BindingCycles:
             self._succeed(binding)
         else:
             self._give_up(binding, Status.error(f"pod was bound to {node} by somebody else"))
-
-    # Permit
-
-    def _wait_for_permit(self, binding: BindingCycle, permit: PermitResult) -> None:
-        self._awaiting_permit.pop(binding.uid, None)  # a leftover of an earlier attempt has no place in the order
-        self._awaiting_permit[binding.uid] = None
-        if binding.permit_deadline_ms is None:
-            binding.permit_deadline_ms = self._timers.now_ms + permit.timeout_ms
-            self.waits.set_timer(binding, binding.permit_deadline_ms, self._permit)
-
-    def _permit(self, binding: BindingCycle) -> None:
-        binding.cycle.now_ms = self._timers.wall_ms
-        result = binding.runner.permit(binding.cycle, binding.node, self._view)
-        deadline = binding.permit_deadline_ms
-        if result.status.is_success:
-            self._timers.cancel(binding.timer)
-            binding.stage = _PRE_BIND
-            self._pre_bind(binding)
-        elif result.status.code is not Code.WAIT:
-            self._give_up(binding, result.status)
-        elif deadline is not None and self._timers.now_ms >= deadline:
-            self._give_up(binding, Status.unschedulable("timed out waiting on permit").by(result.status.plugin))
 
     # PreBind
 
@@ -259,7 +207,7 @@ class BindingCycles:
         """Say in the pod's condition what it waits for: the first time once it has lasted, later as it changes."""
         was, binding.waits_for = binding.waits_for, waits_for
         if was is None:
-            at_ms = self._timers.now_ms + self._settings.waiting_ms_silent
+            at_ms = self._timers.now_ms + _WAITING_SILENT_MS
             self._timers.at(at_ms, partial(self._wait_lasts, binding))
         elif binding.is_wait_reported and was != waits_for:
             self._conditions.report_wait(binding.uid, waits_for)
@@ -381,7 +329,7 @@ class BindingCycles:
                 continue
             now_ms = self._timers.now_ms
             if binding.patience_ms is None:
-                binding.patience_ms = now_ms + self._settings.reserved_ms_patience
+                binding.patience_ms = now_ms + _RESERVED_PATIENCE_MS
             if now_ms < binding.patience_ms:
                 self._sleep(binding, claims, binding.patience_ms)
             else:
@@ -435,22 +383,18 @@ class BindingCycles:
     def _succeed(self, binding: BindingCycle) -> None:
         self.waits.rouse(binding)
         del self.bindings[binding.uid]
-        pod, node = binding.pod, binding.node
-        released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
-        self._aftermath.volumes_released(self._volumes.release(binding.uid))
-        for decision in binding.runner.post_bind(binding.cycle, node, self._view):
-            if isinstance(decision, RecordEvent):
-                self._outbox.report(decision)
-        note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
+        pod = binding.pod
+        released = self._stakes.release(binding.uid, is_bound=True)  # what the server stores may be put differently
+        note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {binding.node}"
         self._outbox.report_on_pod(pod, "Normal", "Scheduled", "Binding", note)
         self._aftermath.pod_bound(binding)
-        self._aftermath.devices_released(released)
+        self._aftermath.stake_released(released)
 
     # Giving up
 
     def _give_up_refused(self, binding: BindingCycle, refusal: WriteRejected) -> None:
         if refusal.is_configuration:
-            binding.retry_ms = self._settings.configuration_retry_ms
+            binding.retry_ms = CONFIGURATION_RETRY_MS
         self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:

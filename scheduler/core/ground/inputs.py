@@ -13,142 +13,41 @@ every claim stored before r has been observed too.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.decisions import WriteId
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.device_taint_rules import DeviceTaintRule
-from scheduler.model.disruption_budget import DisruptionBudget
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodKey, PodUid
-from scheduler.model.objects import Namespace, Node, Pod
-from scheduler.model.pod_group import PodGroup
-from scheduler.model.pod_selectors import PodSelector
-from scheduler.model.storage import AnyStorageObject, PersistentVolume, PersistentVolumeClaim
+from scheduler.model.keys import ObjectKey
+from scheduler.model.objects import Pod
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
-class PodObserved(Struct, frozen=True):
-    pod: Pod
+class Observed(Struct, frozen=True):
+    """An object exists, in this state.
 
-
-class PodDeleted(Struct, frozen=True):
-    key: PodKey
-    uid: PodUid
-    revision: int = 0
-
-
-class NodeObserved(Struct, frozen=True):
-    node: Node
-
-
-class NodeDeleted(Struct, frozen=True):
-    name: NodeName
-    revision: int = 0
-
-
-class ClaimObserved(Struct, frozen=True):
-    claim: ResourceClaim
-
-
-class ClaimDeleted(Struct, frozen=True):
-    key: ClaimKey
-    uid: ClaimUid
-    revision: int = 0
-
-
-class SliceObserved(Struct, frozen=True):
-    slice: ResourceSlice
-    revision: int
-
-
-class SliceDeleted(Struct, frozen=True):
-    name: str
-    revision: int = 0
-
-
-class ClassObserved(Struct, frozen=True):
-    device_class: DeviceClass
-    revision: int
-
-
-class ClassDeleted(Struct, frozen=True):
-    name: str
-    revision: int = 0
-
-
-class TaintRuleObserved(Struct, frozen=True):
-    rule: DeviceTaintRule
-    revision: int
-
-
-class TaintRuleDeleted(Struct, frozen=True):
-    """Revision 0: the server serves no rules any more, which says nothing about what it stores."""
-
-    name: str
-    revision: int = 0
-
-
-class NamespaceObserved(Struct, frozen=True):
-    namespace: Namespace
-
-
-class NamespaceDeleted(Struct, frozen=True):
-    name: str
-    revision: int = 0
-
-
-class PodGroupObserved(Struct, frozen=True):
-    group: PodGroup
-    revision: int
-
-
-class PodGroupDeleted(Struct, frozen=True):
-    """Revision 0: the server serves no groups any more, which says nothing about what it stores."""
-
-    key: PodGroupKey
-    revision: int = 0
-
-
-class StorageObserved(Struct, frozen=True):
-    """A volume, a claim for one, a class or a CSI object."""
-
-    object: AnyStorageObject
-
-
-class StorageDeleted(Struct, frozen=True):
-    """Args:
-    kind: "PersistentVolume", …, the name of a class of `model.storage`.
+    Args:
+        kind: "Pod", "ResourceClaim", …: one of `observation.KINDS`.
+        object: A record of the model, or of the allocator. The row of the kind knows its type.
     """
 
     kind: str
     key: ObjectKey
-    revision: int = 0
-
-
-class PodSelectorObserved(Struct, frozen=True):
-    selector: PodSelector
+    uid: str
     revision: int
+    object: Any
 
 
-class PodSelectorDeleted(Struct, frozen=True):
-    """Args:
-    kind: One of `model.pod_selectors.SELECTOR_KINDS`.
+class Deleted(Struct, frozen=True):
+    """An object exists no more. Pods and claims are known by their uid, all others by their key.
+
+    Of a kind that the server has stopped serving revision 0 says nothing about what is stored: the object may return.
     """
 
     kind: str
     key: ObjectKey
-    revision: int = 0
-
-
-class DisruptionBudgetObserved(Struct, frozen=True):
-    budget: DisruptionBudget
-    revision: int
-
-
-class DisruptionBudgetDeleted(Struct, frozen=True):
-    key: ObjectKey
+    uid: str
     revision: int = 0
 
 
@@ -156,8 +55,7 @@ class RelistFinished(Struct, frozen=True):
     """The shell has delivered everything of `kind` that exists; nothing is scheduled before all kinds have said so.
 
     Args:
-        kind: "Pod", "Node", "ResourceClaim", "ResourceSlice", "DeviceClass", "Namespace", "DeviceTaintRule" or
-            "PodGroup" (both also where the API server serves none), or a kind that a plugin reads (`Plugin.reads`).
+        kind: One of `observation.KINDS`, also where the API server does not serve it.
         is_readable: False: the API server does not let us read the kind. What was known of it is not withdrawn by this.
     """
 
@@ -217,33 +115,9 @@ class TimerFired(Struct, frozen=True):
     """Time has passed: pods whose backoff ended, waits that ran out, and a batch of scheduling cycles."""
 
 
-ForPlugins: TypeAlias = (
-    StorageObserved
-    | StorageDeleted
-    | PodSelectorObserved
-    | PodSelectorDeleted
-    | DisruptionBudgetObserved
-    | DisruptionBudgetDeleted
-)
-"""Of kinds that are watched only where a plugin reads them."""
 Input: TypeAlias = (
-    PodObserved
-    | PodDeleted
-    | NodeObserved
-    | NodeDeleted
-    | ClaimObserved
-    | ClaimDeleted
-    | SliceObserved
-    | SliceDeleted
-    | ClassObserved
-    | ClassDeleted
-    | TaintRuleObserved
-    | TaintRuleDeleted
-    | NamespaceObserved
-    | NamespaceDeleted
-    | PodGroupObserved
-    | PodGroupDeleted
-    | ForPlugins
+    Observed
+    | Deleted
     | RelistFinished
     | WriteAccepted
     | WriteConflicted

@@ -29,21 +29,33 @@ Key_co = TypeVar("Key_co", covariant=True)
 
 
 class NewestObjects(dict[Name, Object]):
-    """Objects that their name identifies."""
+    """Objects that their name identifies. A subclass with an index keeps it in line in `_replaced`."""
 
     def __init__(self, *, may_return: bool = False) -> None:
         self._versions: Final[Versions[Name]] = Versions(may_return=may_return)
         self.changes = 0
 
-    def observe(self, name: Name, revision: int, new: Object) -> None:
-        if self._versions.observe(name, revision):
-            self[name] = new
-            self.changes += 1
+    def observe(self, name: Name, revision: int, new: Object) -> Object | Unchanged | None:
+        """The state that this one replaces, None for a new object."""
+        if not self._versions.observe(name, revision):
+            return UNCHANGED
+        old = self.get(name)
+        self[name] = new
+        self.changes += 1
+        self._replaced(old, new)
+        return old
 
-    def delete(self, name: Name, revision: int) -> None:
-        if self._versions.delete(name, revision):
-            del self[name]
-            self.changes += 1
+    def delete(self, name: Name, revision: int) -> Object | None:
+        """The last state, None when the object was not known or the deletion is older than what is."""
+        if not self._versions.delete(name, revision):
+            return None
+        old = self.pop(name)
+        self.changes += 1
+        self._replaced(old, None)
+        return old
+
+    def _replaced(self, old: Object | None, new: Object | None) -> None:
+        """Called after each change: None stands for no object."""
 
 
 class Keyed(Protocol[Key_co]):

@@ -41,6 +41,7 @@ from scheduler.core.binding.binding import Stage
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.preempting.preemption_records import PreemptionRecords, Record
 from scheduler.core.preempting.preemption_texts import GIVEN_UP, announcement, preempted, refused
 from scheduler.core.queue.queued_pod import Place
@@ -300,7 +301,7 @@ class Preemptions:
             self._look_if_current(record)
 
     def _look_later(self, record: Record) -> None:
-        again_ms = self._timers.now_ms + self._settings.configuration_retry_ms
+        again_ms = self._timers.now_ms + CONFIGURATION_RETRY_MS
         self._timers.at(again_ms, partial(self._look_if_current, record))
 
     def _look_if_current(self, record: Record) -> None:
@@ -413,8 +414,7 @@ class Preemptions:
         pod = self._store.pods.get(record.uid)
         if pod is None or record.placed_on is not None:
             return
-        settings = self._settings
-        delay_ms = settings.configuration_retry_ms if refusal.is_configuration else settings.backoff_ms_max
+        delay_ms = CONFIGURATION_RETRY_MS if refusal.is_configuration else self._settings.backoff_ms_max
         self._queue.activate(record.uid, self._timers.now_ms, delay_ms=delay_ms)
         self._conditions.report(pod, Reason(SCHEDULER_ERROR, text))
 

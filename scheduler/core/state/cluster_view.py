@@ -8,6 +8,7 @@ from typing import Final
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.core.state.claim_overlay import ClaimOverlay
+from scheduler.core.state.pod_selector_objects import selector_of
 from scheduler.core.state.running_gangs import running_gang
 from scheduler.core.state.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
@@ -84,7 +85,7 @@ class CoreView:
         return self._store.namespaces.get(name)
 
     def selectors_of(self, pod: Pod) -> LabelSelector | None:
-        return self._store.pod_selectors.of(pod)
+        return selector_of(pod, self._store.services, self._store.kept)
 
     def pod_group(self, key: PodGroupKey) -> PodGroup | None:
         return self._store.pod_groups.get(key)

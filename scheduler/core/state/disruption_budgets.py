@@ -1,8 +1,8 @@
 """PodDisruptionBudgets as observed, by namespace: preemption reads them.
 
 Rules of this module
-  1. The newest revision wins (`versions`); where the kind is not served there are none.
-  2. Where they are not ours to read, nobody knows which pods they guard (`is_readable`).
+  1. Where the kind is not served there are none. Where they are not ours to read, nobody knows which pods they guard
+     (`is_readable`).
 
 Cost: an observation O(1), a question O(budgets of the namespace).
 """
@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.core.ground.versions import Versions
+from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.keys import ObjectKey
 
 
-class DisruptionBudgets:
-    """All of them."""
+class DisruptionBudgets(NewestObjects[ObjectKey, DisruptionBudget]):
+    """All of them. `changes` also counts how often they became readable, or ceased to be."""
 
     def __init__(self) -> None:
-        self._versions: Final[Versions[ObjectKey]] = Versions(may_return=True)
+        super().__init__(may_return=True)
         self._by_namespace: Final[dict[str, dict[str, DisruptionBudget]]] = {}
-        self.changes = 0
-        """How often any has changed, or whether they can be read."""
         self.is_readable = True
 
     def tell_readable(self, is_readable: bool) -> bool:
@@ -35,20 +33,16 @@ class DisruptionBudgets:
         self.changes += 1
         return True
 
-    def observe(self, new: DisruptionBudget, revision: int) -> None:
-        if self._versions.observe(new.key, revision):
-            self.changes += 1
-            self._by_namespace.setdefault(new.key.namespace, {})[new.key.name] = new
-
-    def delete(self, key: ObjectKey, revision: int) -> None:
-        if self._versions.delete(key, revision):
-            self.changes += 1
-            budgets = self._by_namespace[key.namespace]
-            del budgets[key.name]
-            if not budgets:
-                del self._by_namespace[key.namespace]
-
     def of(self, namespace: str) -> Sequence[DisruptionBudget]:
         """The budgets of a namespace, by name."""
         budgets = self._by_namespace.get(namespace)
         return [budgets[name] for name in sorted(budgets)] if budgets else ()
+
+    def _replaced(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
+        if new is not None:
+            self._by_namespace.setdefault(new.key.namespace, {})[new.key.name] = new
+        elif old is not None:
+            budgets = self._by_namespace[old.key.namespace]
+            del budgets[old.key.name]
+            if not budgets:
+                del self._by_namespace[old.key.namespace]

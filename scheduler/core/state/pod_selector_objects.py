@@ -1,64 +1,57 @@
 """Services and owners of pods as observed, and what they select together: the default of spread constraints.
 
 Rules of this module
-  1. The newest revision wins (`versions`).
-  2. A Service is found by one of the labels it demands, so that a pod asks only the Services that share one with it.
+  1. A Service is found by one of the labels it demands, so that a pod asks only the Services that share one with it.
 
 Cost: an observation O(its selector). A question O(labels of the pod, and the Services found by one of them).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from scheduler.core.ground.versions import Versions
+from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import LabelSelector, Pod
-from scheduler.model.pod_selectors import SERVICE, PodSelector, merged, owner_of
+from scheduler.model.pod_selectors import PodSelector, merged, owner_of
 
 
-class PodSelectorObjects:
-    """The selectors by kind and key."""
+class Services(NewestObjects[ObjectKey, PodSelector]):
+    """The selectors of Services, found by a label."""
 
     def __init__(self) -> None:
-        self._versions: Final[Versions[tuple[str, ObjectKey]]] = Versions(may_return=True)
-        self._selectors: Final[dict[tuple[str, ObjectKey], PodSelector]] = {}
-        self._services: Final[dict[tuple[str, str, str], dict[ObjectKey, PodSelector]]] = {}
+        super().__init__(may_return=True)
+        self._by_label: Final[dict[tuple[str, str, str], dict[ObjectKey, PodSelector]]] = {}
 
-    def observe(self, new: PodSelector, revision: int) -> None:
-        at = (new.kind, new.key)
-        if self._versions.observe(at, revision):
-            self._unlink(self._selectors.pop(at, None))
-            self._selectors[at] = new
-            if new.kind == SERVICE and new.labels:
-                self._services.setdefault(_found_by(new), {})[new.key] = new
-
-    def delete(self, kind: str, key: ObjectKey, revision: int) -> None:
-        if self._versions.delete((kind, key), revision):
-            self._unlink(self._selectors.pop((kind, key)))
-
-    def of(self, pod: Pod) -> LabelSelector | None:
-        """What all Services that select `pod`, and its owner, demand; None for nothing."""
-        if not self._selectors:
-            return None
+    def selecting(self, pod: Pod) -> list[PodSelector]:
         labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace
-        found = [
+        return [
             service
             for key, value in sorted(labels.items())
-            for service in self._services.get((namespace, key, value), {}).values()
+            for service in self._by_label.get((namespace, key, value), {}).values()
             if all(labels.get(name) == wanted for name, wanted in service.labels)
         ]
-        owner = owner_of(pod)
-        if owner is not None and (selector := self._selectors.get(owner)) is not None:
-            found.append(selector)
-        return merged(found) if found else None
 
-    def _unlink(self, old: PodSelector | None) -> None:
-        if old is not None and old.kind == SERVICE and old.labels:
+    def _replaced(self, old: PodSelector | None, new: PodSelector | None) -> None:
+        if old is not None and old.labels:
             at = _found_by(old)
-            del self._services[at][old.key]
-            if not self._services[at]:
-                del self._services[at]
+            del self._by_label[at][old.key]
+            if not self._by_label[at]:
+                del self._by_label[at]
+        if new is not None and new.labels:
+            self._by_label.setdefault(_found_by(new), {})[new.key] = new
+
+
+def selector_of(
+    pod: Pod, services: Services, owners: Mapping[str, Mapping[ObjectKey, PodSelector]]
+) -> LabelSelector | None:
+    """What all Services that select `pod`, and its owner, demand; None for nothing. `owners`: by kind."""
+    found = services.selecting(pod) if services else []
+    owner = owner_of(pod)
+    if owner is not None and (selector := owners[owner[0]].get(owner[1])) is not None:
+        found.append(selector)
+    return merged(found) if found else None
 
 
 def _found_by(service: PodSelector) -> tuple[str, str, str]:

@@ -16,8 +16,10 @@ named nodes touches all nodes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -31,15 +33,17 @@ from scheduler.core.state.gang_members import GangMembers
 from scheduler.core.state.node_images import NodeImages
 from scheduler.core.state.nominations import Nominations
 from scheduler.core.state.pod_priorities import PodPriorities
-from scheduler.core.state.pod_selector_objects import PodSelectorObjects
+from scheduler.core.state.pod_selector_objects import Services
 from scheduler.core.state.storage_objects import StorageObjects
 from scheduler.core.state.tainted_slices import Put, TaintedSlices
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.device_taint_rules import DeviceTaintRule
+from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, ObjectKey, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, NodeAllocatableClaim, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.pod_selectors import SERVICE
 from scheduler.model.resources import counted_amounts
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.model.storage import AnyStorageObject
@@ -74,8 +78,13 @@ class Store:
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
         self.priorities: Final = PodPriorities()
         self.storage: Final = StorageObjects(self._counted_on, self.node_infos)
-        self.pod_selectors: Final = PodSelectorObjects()
+        self.services: Final = Services()
         self.disruption_budgets: Final = DisruptionBudgets()
+        # By kind, of kinds whose changes wake no pod: these two with an index, the others as they are.
+        self.kept: Final[defaultdict[str, NewestObjects[ObjectKey, Any]]] = defaultdict(
+            partial(NewestObjects, may_return=True),
+            {SERVICE: self.services, DISRUPTION_BUDGET: self.disruption_budgets},
+        )
         self.images: Final = NodeImages()
         self._node_order: Final[list[NodeName]] = []
         self._node_order_now: tuple[NodeName, ...] | None = ()

@@ -35,7 +35,7 @@ from allocator import (
     allocate_in_parts,
     candidate_nodes,
     could_serve,
-    only,
+    only_devices,
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -176,7 +176,7 @@ class NodeSearch(Struct):
         pools = view.inventory.node_pools(host, view.features)
         devices = [device.id for pool, _ in pools.usable for device in pool.devices]
         mine = {device for held in kept for device in held.allocation.device_ids()}
-        return self._search(wanted, host, view, iter(view.new_uid, None), only(view.in_use, devices, mine))
+        return self._search(wanted, host, view, iter(view.new_uid, None), only_devices(view.in_use, devices, mine))
 
     def _search(
         self,

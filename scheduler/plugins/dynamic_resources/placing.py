@@ -20,7 +20,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from allocator import Allocation, AllocationError, Claim, NodePools, PausedError, Question
-from allocator.placement.choice import NO_ROOM, Choice, Chooser, Situation, allocate_picks, only_slot, picks_of
+from allocator.placement.choice import NO_ROOM, Chooser, Placement, Situation, allocate_picks, only_slot, picks_of
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import SCORE_MAX, Rank, Ranks, Strategy, is_absolute_rank
 from allocator.placement.workload import PodShape, Workload
@@ -139,7 +139,7 @@ class Placing(Struct):
     asked: int
     budget_steps: int
     keeps_devices: bool
-    ranked: dict[NodeName, Choice] = field(default_factory=dict)
+    ranked: dict[NodeName, Placement] = field(default_factory=dict)
     planned: tuple[tuple[Claim, ...], Plan, Slot | None] | None = None
     leaves_choice: bool | None = None
 
@@ -149,11 +149,11 @@ class Placing(Struct):
             return None
         if self._within_steps(wanted, node, None, view, cycle) is not None:
             return None
-        choice = self.ranked.get(node.name)
-        if choice is NO_ROOM:
+        placement = self.ranked.get(node.name)
+        if placement is NO_ROOM:
             del self.ranked[node.name]
             return False
-        return None if choice is None else True
+        return None if placement is None else True
 
     def rank(
         self,
@@ -207,25 +207,25 @@ class Placing(Struct):
         cpu_left = node.allocatable.get(CPU, 0) - node.requested.get(CPU, 0)
         at = Situation(pieces, pieces.states(use), cpu_left, self.asked)
         evaluations = chooser.ranks.evaluations
-        choice: Choice | None = None
+        placement: Placement | None = None
         if not wanted:
-            choice = chooser.rank_without_devices(at)
+            placement = chooser.rank_without_devices(at)
         else:
             if self.planned is None or self.planned[0] is not wanted:
                 plan = view.inventory.plan([claim.spec for claim in wanted], view.features)
                 self.planned = wanted, plan, only_slot(plan)
             _, plan, slot = self.planned
             if slot is not None and not self.keeps_devices:
-                choice = chooser.choose_simply(slot, at, use)
-            if choice is None and found is not None:
+                placement = chooser.choose_simply(slot, at, use)
+            if placement is None and found is not None:
                 first = picks_of(plan, pools, found)
                 if first is not None and self.keeps_devices:
-                    choice = chooser.rank_picks(first, at)
+                    placement = chooser.rank_picks(first, at)
                 elif first is not None:
-                    choice = chooser.choose(lambda: Problem(wanted, plan, pools, view.in_use), at, first)
+                    placement = chooser.choose(lambda: Problem(wanted, plan, pools, view.in_use), at, first)
         cycle.steps_left -= _STEPS_OF_RANK + _STEPS_OF_WASTE * (chooser.ranks.evaluations - evaluations)
-        if choice is not None:
-            self.ranked[node.name] = choice
+        if placement is not None:
+            self.ranked[node.name] = placement
 
     def take(
         self, wanted: tuple[Claim, ...], node: NodeInfo, search: NodeSearch, view: ClusterView, cycle: Cycle
@@ -237,28 +237,28 @@ class Placing(Struct):
             found = search.found_on(node, view)
             if found is None or self.rank(wanted, node, found, view, cycle) is not None:
                 return None
-        choice = self.ranked.get(node.name)
-        if choice is None or choice.picks is None:
+        placement = self.ranked.get(node.name)
+        if placement is None or placement.picks is None:
             return None
         ids = iter(view.new_uid, None)
         question = Question(wanted, node.host, view.inventory, view.in_use, view.features, self.budget_steps, ids)
         try:
-            return allocate_picks(question, choice.picks)
+            return allocate_picks(question, placement.picks)
         except AllocationError:
             return None
 
     def score(self, node: NodeName, preferred: int) -> int:
         """The raw score: how much the user prefers the alternatives, then the first element of the rank."""
-        choice = self.ranked.get(node)
-        if choice is None or not choice.rank:
+        placement = self.ranked.get(node)
+        if placement is None or not placement.rank:
             return preferred * _PREFERENCE + _ZERO
-        is_absolute = is_absolute_rank(self.memory.strategy, is_counted=choice.is_counted)
-        first = max(-_ZERO, min(_ZERO - 1, -choice.rank[0]))
+        is_absolute = is_absolute_rank(self.memory.strategy, is_counted=placement.is_counted)
+        first = max(-_ZERO, min(_ZERO - 1, -placement.rank[0]))
         return preferred * _PREFERENCE + is_absolute * _ABSOLUTE + _ZERO + first
 
     def rank_of(self, node: NodeName) -> Rank:
-        choice = self.ranked.get(node)
-        return choice.rank if choice is not None else ()
+        placement = self.ranked.get(node)
+        return placement.rank if placement is not None else ()
 
 
 def normalize_ranks(scores: dict[NodeName, int]) -> None:
