@@ -22,7 +22,7 @@ MODULE_LINES_WANTED = 500
 FUNCTION_LINES_WANTED = 55
 # Ratchets: lower them, never raise them.
 LONGEST_FUNCTION = 93
-LONG_FUNCTIONS = 6
+LONG_FUNCTIONS = 5
 LONG_MODULES = {
     *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py", "cel/evaluator/walker.py"),
     *("cel/library/regex.py", "cel/library/regex_syntax.py", "cel/library/values.py", "cel/parser/parser.py"),
