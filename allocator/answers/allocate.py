@@ -9,6 +9,7 @@ from allocator.answers.explain import Explanation, count_removed, summarize
 from allocator.answers.paused_searches import PausedSearch
 from allocator.answers.question import Question
 from allocator.answers.result import build_allocations
+from allocator.pools.node_pools import LastSearch
 from allocator.pools.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
 from allocator.search.census import Census
 from allocator.search.problem import Problem
@@ -85,6 +86,9 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             return BudgetExhausted(spent_before)
         meter.spent += (SLOT_WORK + pools.size // 64) * len(plan.slots)
         problem = Problem(claims, plan, pools, question.in_use)
+        last = pools.last
+        if last is not None and shortcuts.last_search and last[:2] == (plan.serial, state) and last.spent <= budget:
+            return _conclude(question, problem, last)
         problem.look_ahead()
         search = Search(problem, budget_steps=budget, shortcuts=shortcuts, meter=meter)
     try:
@@ -99,9 +103,17 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
         )
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    if not found:
-        return Unsatisfiable(search.steps, pools.has_invalid)
-    return Allocated(build_allocations(search.problem, search.picks(), node.name, question.share_ids), search.steps)
+    picks = tuple([(slot.index, position) for slot, position in search.picks()]) if found else None
+    pools.last = LastSearch(plan.serial, state, search.spent, search.steps, picks)
+    return _conclude(question, search.problem, pools.last)
+
+
+def _conclude(question: Question, problem: Problem, ended: LastSearch) -> Allocated | Unsatisfiable:
+    """Put what a search ended with into words."""
+    if ended.picks is None:
+        return Unsatisfiable(ended.steps, problem.pools.has_invalid)
+    picks = [(problem.plan.slots[slot], position) for slot, position in ended.picks]
+    return Allocated(build_allocations(problem, picks, question.node.name, question.share_ids), ended.steps)
 
 
 def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:

@@ -40,6 +40,23 @@ class Candidates(NamedTuple):
     unknown: int
 
 
+class LastSearch(NamedTuple):
+    """What the last search of these pools ended with.
+
+    Attributes:
+        plan: The serial of the plan: pools would keep plans that nobody uses any more.
+        state: Of the `NodeUse` that it read.
+        spent: How much of the budget it took.
+        picks: Indices of slots and positions of devices, in order; None where there is no solution.
+    """
+
+    plan: int
+    state: tuple[int, int]
+    spent: int
+    steps: int
+    picks: tuple[tuple[int, int], ...] | None
+
+
 class NodePools:
     """Pools in order, for one set of features. Immutable, but it keeps what readers compute from it.
 
@@ -52,6 +69,7 @@ class NodePools:
         undecided: Position -> why a device's node selector cannot be parsed.
         counting, shareable: Masks of devices that consume counters, and that several allocations may hold.
         candidates: What is known of slots' candidates, by slot key; `candidates_for` makes it.
+        last: Kept by `allocate`: Reserve asks what Filter has just asked.
     """
 
     def __init__(self, views: Iterable[PoolView], node: NodeView, features: Features) -> None:
@@ -79,6 +97,7 @@ class NodePools:
         self.most_consumers: Final = max((len(view.consumption) for view, _ in usable), default=0)
         """The largest number of devices of one pool that consume counters."""
         self.candidates: Final[dict[SlotKey, Candidates]] = {}
+        self.last: LastSearch | None = None
         self._attributes: Final[dict[str, AttributeIndex]] = {}
         self._use: NodeUse | None = None
         self._supposed: Final[dict[int, NodeUse]] = {}
