@@ -160,7 +160,11 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FILE", help="add each run to FILE.json and FILE.md as it ends")
     parser.add_argument("--resume", action="store_true", help="with --out: runs that FILE.json has are not repeated")
     parser.add_argument(
-        "--ours-option", action="append", default=[], metavar="OPTION", help="of `dra-scheduler run`, as --profile=FILE"
+        "--ours-option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="of `dra-scheduler run`, as --paranoid",
     )
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args(given)

@@ -16,6 +16,7 @@ from cel.checker.checker import PART_LENGTH, Checked, check, check_in_parts
 from cel.checker.environments import Environment
 from cel.errors import CompileError, EvaluationError, EvaluationFailure
 from cel.evaluator.codegen import generate
+from cel.evaluator.constants import instantiation_problem
 from cel.evaluator.readset import ReadSet, read_set
 from cel.library.device import DeviceView
 from cel.parser.frontend import parse
@@ -168,8 +169,6 @@ def check_constants(checked: Checked) -> None:
         CompileError: `program instantiation failed: ...`.
     """
     if checked.has_constants:
-        from cel.evaluator.validators import instantiation_problem  # noqa: PLC0415 - few selectors have constants to fold
-
         problem = instantiation_problem(checked)
         if problem is not None:
             raise CompileError(f"program instantiation failed: {problem}")

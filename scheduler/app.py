@@ -45,7 +45,6 @@ from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.kube.namesakes import Namesakes, QuietReporter
 from scheduler.kube.permissions import permissions_for
 from scheduler.kube.preflight import Preflight, PreflightError, check
-from scheduler.kube.profiling import DECIDING, Stages, unobserved
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.serving import is_secure, serve
@@ -89,12 +88,10 @@ class SchedulerApp:
         connection: Connection,
         config: Config | None = None,
         *,
-        stages: Stages | None = None,
         recorder: Recorder | None = None,
         is_patient: bool = False,
     ) -> None:
         """Args:
-        stages: Where to count what the time goes for, None to count nothing.
         recorder: Takes the machine's inputs and decisions; its opener closes it.
         is_patient: Wait for an API server that does not answer yet, and for missing rights, instead of raising.
         """
@@ -104,7 +101,6 @@ class SchedulerApp:
         self.serves_health = asyncio.Event()
         self.reports = Reporter()
         self._connection = connection
-        self._stages = stages
         self._recorder = recorder
         self._is_patient = is_patient
         self._loop = asyncio.get_running_loop()
@@ -146,13 +142,11 @@ class SchedulerApp:
         config = self.config
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
-        stages = self._stages
         client = await self._stack.enter_async_context(
             ApiClient(
                 credentials,
                 timeouts=timeouts,
                 may_write=self._may_write,
-                observe=stages.timed_writing if stages is not None else None,
             )
         )
         self._clients.append(client)
@@ -189,11 +183,9 @@ class SchedulerApp:
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         machine.measure(time.perf_counter)
-        observe = stages.timed if stages is not None else unobserved
-        handle = observe(DECIDING, machine.handle)
         turns = MachineTurns(
             machine,
-            recording.of(handle) if recording is not None else handle,
+            recording.of(machine.handle) if recording is not None else machine.handle,
             self._submit,
             clock=self._clock,
             metrics=self.metrics,
@@ -201,7 +193,7 @@ class SchedulerApp:
             on_idle=self._note_sync,
             on_failure=self._fail,
         )
-        codec = Codec(config.slice_selector, reads=reads, observe=observe)
+        codec = Codec(config.slice_selector, reads=reads)
         if lease_namespace is not None:
             self._election = await self._elect(credentials, lease_namespace)
         else:
@@ -443,8 +435,6 @@ class SchedulerApp:
 
     def _note_write(self, decision: str, outcome: str, duration_s: float) -> None:
         self.metrics.observe_write(decision, outcome, duration_s)
-        if self._stages is not None:
-            self._stages.wrote(decision, outcome, duration_s)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None and self._failure is None:

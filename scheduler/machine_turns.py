@@ -8,6 +8,7 @@ Rules of this module
   2. An exception out of the machine is a defect: no turn comes after it, for a wrong state must not go on.
   3. Until `decide` the machine observes only: it is not told that anything has been listed whole, and no time passes
      for it. So it has nothing to conclude, and tries no pod.
+  4. Between `pause` and `go_on` the machine does not change, and inputs wait.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class MachineTurns:
         self._next_turn: asyncio.Handle | None = None  # as soon as possible
         self._timer: asyncio.TimerHandle | None = None  # at the machine's deadline
         self._last_turn_s = self._loop.time()
-        self._is_stopped = False
+        self._is_stopped = self._is_paused = False
         self._decides = False
         self._troubles_seen = 0  # `Troubles.changes` when they were logged last
         self._logged_troubles: dict[tuple[str, str], str] = {}
@@ -114,6 +115,13 @@ class MachineTurns:
         for handle in (self._next_turn, self._timer):
             if handle is not None:
                 handle.cancel()
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def go_on(self) -> None:
+        self._is_paused = False
+        self._schedule_turn()
 
     def deliver(self, inputs: Sequence[Input]) -> None:
         self._inbox.extend(inputs if self._decides else (one for one in inputs if type(one) is not RelistFinished))
@@ -145,7 +153,7 @@ class MachineTurns:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._is_stopped:
+        if self._is_stopped or self._is_paused:
             return
         begun_s = time.perf_counter()
         try:

@@ -14,31 +14,31 @@ Cost: O(1) for each change; a look costs what is looked at, in a thread of its o
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, TypeVar
 
 from allocator import Features
-from scheduler.core.ground.inputs import Deleted, Input, Observed, RelistFinished
+from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
+from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.feature_gates import features_left, read_gates
+from scheduler.kube.metrics import Metrics
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import WatchedKind
+from scheduler.machine_turns import MachineTurns
 from scheduler.model.label_selectors import TextSelector
 
 _Answer = TypeVar("_Answer")
 
-_TURN_S: Final = 0.01
-_INPUTS_WAITING_MAX: Final = 4_096
 _UNREADABLE_MAX: Final = 100  # objects named
 
 
@@ -89,27 +89,31 @@ class ClusterObserver:
         self._reports: Final = Unreadable()
         self.reflectors: tuple[Reflector, ...] = ()
         self._tasks: list[asyncio.Task[None]] = []
-        self._inbox: deque[Input] = deque()
-        self._room: Final = asyncio.Event()
         self._has_changed: Final = asyncio.Event()
         self._looking = asyncio.Lock()
-        self._loop = asyncio.get_running_loop()
-        self._clock = Clock(self._loop.time)
         self._failure: BaseException | None = None
-        self._is_scheduled = False
 
     async def __aenter__(self) -> Self:
-        self._room.set()
         credentials = await self._connection.open()
         client = await self._stack.enter_async_context(ApiClient(credentials))
         features = features_left(self._features, await read_gates(client))
         self.machine = Machine(
             [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()
         )
+        turns = self._turns = MachineTurns(
+            self.machine,
+            self._observe,
+            lambda _: None,
+            clock=Clock(asyncio.get_running_loop().time),
+            metrics=Metrics(),
+            recorder=None,
+            on_idle=self._has_changed.set,
+            on_failure=self._fail,
+        )
         codec = Codec(self._slices)
         kinds = (codec.nodes, codec.slices, codec.classes, codec.taint_rules, codec.claims, codec.pods)
         self.reflectors = tuple(
-            Reflector(client, kind, partial(self._deliver, kind), self._reports, room=self._room) for kind in kinds
+            Reflector(client, kind, partial(self._deliver, kind), self._reports, room=turns.room) for kind in kinds
         )
         for one in self.reflectors:
             task = asyncio.create_task(one.run(), name=f"watch-{one.kind.name}")
@@ -126,7 +130,7 @@ class ClusterObserver:
     @property
     def is_filled(self) -> bool:
         """Whether all that exists has been observed."""
-        return not self._inbox and all(one.stats.is_synced for one in self.reflectors)
+        return not self._turns.inputs_waiting and all(one.stats.is_synced for one in self.reflectors)
 
     def problems(self) -> tuple[str, ...]:
         """What is not observed now, or not as it is: failures of watches, objects that cannot be read."""
@@ -155,44 +159,27 @@ class ClusterObserver:
     async def look(self, read: Callable[[Machine], _Answer]) -> _Answer:
         """What `read` finds in a machine that does not change meanwhile. It runs in a thread, one at a time."""
         async with self._looking:
+            self._turns.pause()
             try:
                 return await asyncio.to_thread(read, self.machine)
             finally:
-                self._loop.call_soon(self._take)
+                self._turns.go_on()
 
     def _deliver(self, kind: WatchedKind, inputs: Sequence[Input]) -> None:
         if self._reports.reasons:
             self._reports.forget_readable(kind, inputs)
-        self._inbox.extend(one for one in inputs if type(one) is not RelistFinished)
-        if len(self._inbox) >= _INPUTS_WAITING_MAX:
-            self._room.clear()
-        self._schedule()
+        self._turns.deliver(inputs)
 
-    def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._take)
+    def _observe(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]:
+        self.version += 1
+        self._has_changed.set()
+        return self.machine.handle(given, now_ms=now_ms)
 
-    def _take(self) -> None:
-        """Let the machine observe what has come, for as long as a turn may last."""
-        self._is_scheduled = False
-        if self._looking.locked() or self._failure is not None:
-            return  # `look` comes back here
-        until_s, now_ms = self._loop.time() + _TURN_S, self._clock.now_ms()
-        while self._inbox and self._loop.time() < until_s:
-            self.version += 1
-            try:
-                self.machine.handle(self._inbox.popleft(), now_ms=now_ms)
-            except Exception as error:  # a wrong state must not be shown
-                self._failure = error
-                break
-        if len(self._inbox) < _INPUTS_WAITING_MAX:
-            self._room.set()
-        if self._inbox:
-            self._schedule()
+    def _fail(self, error: BaseException) -> None:
+        """A wrong state must not be shown."""
+        self._failure = error
         self._has_changed.set()
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = error
-            self._has_changed.set()
+            self._fail(error)

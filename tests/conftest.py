@@ -20,8 +20,10 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from tests.controlplane.build import PROGRAMS, BuildError, RegistryUnreachableError, build
+from tests.workers import TwoControlPlanes, needs_control_plane
 
 LEFT_OUT: Final = "LEFT OUT, "
 LEFT_OUT_FILE: Final = Path(__file__).resolve().parents[1] / ".cache" / "left-out"
@@ -66,8 +68,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TwoControlPlanes:
+    return TwoControlPlanes(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of the files; and leave the long runs (marker `nightly`) out, unless NIGHTLY=1 asks for them."""
+    for item in items:
+        if needs_control_plane(item.nodeid) != (item.get_closest_marker("controlplane") is not None):
+            raise pytest.UsageError(f"tests/workers.py and the marker controlplane disagree about {item.nodeid}")
     items.sort(key=lambda item: next((i for i, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99))
     if os.environ.get("NIGHTLY") == "1":
         return

@@ -1,1 +1,1 @@
-"""From syntax tree to types: declarations, environments by Kubernetes version, unification, resolution of names."""
+"""From syntax tree to types: declarations, environments by Kubernetes version, unification."""

@@ -66,6 +66,7 @@ from cel.parser.syntax import (
     Parsed,
     Select,
     StructExpr,
+    with_replacements,
 )
 from cel.recursion import with_room
 
@@ -76,16 +77,18 @@ class Checked:
     expr: the tree with names resolved.
     types: by node id.
     references: overload ids by the id of a call, in cel-go's order; more than one when the arguments are
-        dynamic and several overloads fit.
+        dynamic and several overloads fit. Of the name of a type, none.
     output_type: the type of the whole.
     has_constants: whether there are calls that cel-go might evaluate before it knows any device
-        (`validators.instantiation_problem` finds out).
+        (`constants.instantiation_problem` finds out).
     suspects: nodes that `validators` has to look at: lists and maps that might mix types, calls of functions
         whose literal arguments are checked.
+    constants: what is known before any evaluation, by node id; kept by `constants.constant_of`.
     patterns: constant patterns that were compiled, by what they say; kept by `regex.compiled`.
     """
 
     __slots__ = (
+        "constants",
         "environment",
         "expr",
         "has_constants",
@@ -100,7 +103,7 @@ class Checked:
 
     def __init__(
         self,
-        parsed: Parsed | Checked,
+        parsed: Parsed,
         expr: Expr,
         environment: Environment,
         types: Mapping[int, Type],
@@ -118,11 +121,8 @@ class Checked:
         self.output_type: Final = types[expr.id]
         self.has_constants: Final = has_constants
         self.suspects: Final = suspects
-        self.patterns: Final[dict[str, Any]] = parsed.patterns if isinstance(parsed, Checked) else {}
-
-    def part(self, node: Expr) -> Checked:
-        """A node below as an expression of its own."""
-        return Checked(self, node, self.environment, self.types, self.references)
+        self.constants: Final[dict[int, Any]] = {}
+        self.patterns: Final[dict[str, Any]] = {}
 
 
 def check(parsed: Parsed, environment: Environment) -> Checked:
@@ -206,8 +206,6 @@ def _finished(checker: _Checker, parsed: Parsed) -> Checked:
                 types[node_id] = checker.without_variables(type_, known)
     expr = parsed.expr
     if checker.replacements:
-        from cel.checker.resolution import with_replacements  # noqa: PLC0415 - most selectors have no names to resolve
-
         expr = with_replacements(expr, checker.replacements)
     return Checked(
         parsed,
@@ -294,6 +292,7 @@ class _Checker(Unifier):
             return self.undeclared(node.offset, name)
         if type_.kind == TYPE_KIND:
             self.has_constants = True
+            self.references[node.id] = ()
         if plain is not name and self.local(plain) is None:
             self.replacements[node.id] = Ident(node.id, node.offset, plain)
         return type_
@@ -314,6 +313,7 @@ class _Checker(Unifier):
         type_ = self.environment.identifier_type(name)
         if type_ is not None:
             self.has_constants = True
+            self.references[node.id] = ()
             self.replacements[node.id] = Ident(node.id, node.offset, name)
         return type_
 

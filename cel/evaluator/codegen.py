@@ -17,10 +17,9 @@ Rules of this module
      source; everything else is a parameter. The code runs without builtins.
   3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
      str, Semver or list, and nothing else (see `device`).
-  4. Folds over lists that are not literals, and texts that grow, are generated only when their estimate is far
-     below the limit: generated code counts no cost, and only the effort of the functions it calls (`values.spend`).
-     A fold with such calls, and what searches by patterns, gives up after a quarter of the limit. `AFFORDABLE` and
-     `NODES_MAX` are so low that all else that the exact evaluator would count fits into the other three quarters.
+  4. There are no loops, and nothing that makes texts or lists grow: generated code counts only the effort of the
+     functions it calls (`values.spend`). With such calls it gives up after a quarter of the limit. `NODES_MAX` is so
+     low that all else that the exact evaluator would count fits into the other three quarters.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -45,18 +44,15 @@ from cel.evaluator.codegen_parts import (
     Code,
     Scope,
     Unsupported,
-    element_kind,
     kind_of,
     quantifier,
 )
-from cel.evaluator.effort import CALL_EFFORT, ITERATION_EFFORT, NODE_EFFORT
+from cel.evaluator.constants import constant_of
 from cel.library.stdlib import Implementation
-from cel.library.values import COST_EFFORT, EFFORT_LIMIT, MISSING, AbortedError, begin, make_map
+from cel.library.values import MISSING, AbortedError
 from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, terms_of
 from cel.semver import Semver
 
-AFFORDABLE: Final = EFFORT_LIMIT // 2
-"""Estimated effort of what is generated with folds."""
 DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
@@ -73,19 +69,15 @@ def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[
     if prepared is None:
         return None
     generator, condition = prepared
-    return generator.build(condition, exact), 2 * generator.emitted + generator.loops_cost
+    return generator.build(condition, exact), 2 * generator.emitted
 
 
 def _prepared(checked: Checked) -> tuple[Generator, str] | None:
-    begin()  # of folding constants
     try:
         generator = Generator(checked)
-        condition = generator.condition(checked.expr, {}, 0)
-        if not generator.is_costly or generator.is_affordable():
-            return generator, condition
+        return generator, generator.condition(checked.expr, {}, 0)
     except Unsupported:
-        pass
-    return None
+        return None
 
 
 class Generator:
@@ -96,19 +88,15 @@ class Generator:
         self.used: Final[set[str]] = set()
         self.temporaries = 0
         self.emitted = 0
-        self.is_costly = False
-        self.has_searches = False
-        self.loops_cost = 0
-        """The estimated cost of an evaluation, where there are loops."""
-        self.calls = 0
-        """How many parts may spend effort."""
+        self.has_calls = False
+        """Whether functions are called, which may spend effort."""
         self.reads_device = False
 
     # --- the function
 
     def source(self, condition: str) -> str:
         touch = "" if self.reads_device else "        d._driver\n"
-        if self.has_searches or (self.is_costly and self.calls):
+        if self.has_calls:
             touch += f"        {self.use('BEGIN')}()\n"
             condition = f"{self.use('END')}({condition})"
         return (
@@ -127,14 +115,6 @@ class Generator:
         function: Any = namespace.pop("matches")  # or the function and its globals would be a cycle
         matches: Callable[[Any], bool] = function
         return matches
-
-    def is_affordable(self) -> bool:
-        from cel.cost.estimate import estimate  # noqa: PLC0415 - few selectors have loops
-
-        self.loops_cost = estimate(self.checked).max
-        # An iteration costs 1 at least, so this is more than the exact evaluator can spend on all of them.
-        for_each = COST_EFFORT + ITERATION_EFFORT + NODE_EFFORT * self.emitted + CALL_EFFORT * self.calls
-        return self.loops_cost * for_each <= AFFORDABLE
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -174,12 +154,10 @@ class Generator:
                 return self.select(node, scope, depth)
             case Call():
                 return self.call(node, scope, depth)
-            case ListExpr():
-                return self.list_literal(node, scope, depth)
+            case ListExpr() | MapExpr():
+                return self.collection(node, scope, depth)
             case Comprehension():
                 return self.comprehension(node, scope, depth)
-            case MapExpr():
-                return self.map_literal(node, scope, depth)
             case _:
                 raise Unsupported
 
@@ -199,28 +177,14 @@ class Generator:
             return Code("d.fields", "device")
         raise Unsupported
 
-    def list_literal(self, node: ListExpr, scope: Scope, depth: int) -> Code:
-        if node.optional_indices:
+    def collection(self, node: ListExpr | MapExpr, scope: Scope, depth: int) -> Code:
+        value = constant_of(self.checked, node)
+        if value is not MISSING:
+            return Code(self.constant(value), "list" if type(node) is ListExpr else "map", value)
+        if isinstance(node, MapExpr) or node.optional_indices:
             raise Unsupported
         codes = [self.emit(element, scope, depth + 1) for element in node.elements]
-        if all(code.constant is not MISSING for code in codes):
-            values = [code.constant for code in codes]
-            return Code(self.constant(values), "list", values)
         return Code(f"[{', '.join(code.text for code in codes)}]", "list")
-
-    def map_literal(self, node: MapExpr, scope: Scope, depth: int) -> Code:
-        pairs = []
-        for entry in node.entries:
-            key = self.emit(entry.key, scope, depth + 1)
-            value = self.emit(entry.value, scope, depth + 1)
-            if entry.optional or key.constant is MISSING or value.constant is MISSING:
-                raise Unsupported
-            pairs.append((key.constant, value.constant))
-        try:
-            constant = make_map(pairs)
-        except (EvaluationError, AbortedError):
-            raise Unsupported from None  # a key that is none: the exact evaluator says it when it gets there
-        return Code(self.constant(constant), "map", constant)
 
     # --- selection
 
@@ -262,8 +226,8 @@ class Generator:
         """Any function, by calling what the exact evaluator calls."""
         operands = node.args if node.target is None else (node.target, *node.args)
         if node.function in _GROWING:
-            self.is_costly = True
-        self.calls += 1
+            raise Unsupported
+        self.has_calls = True
         codes = [self.emit(operand, scope, depth) for operand in operands]
         if any(code.kind in ("device", *INNER) for code in codes):
             raise Unsupported
@@ -282,7 +246,7 @@ class Generator:
         return kinds.pop() if len(kinds) == 1 else "any"
 
     def implementation(self, node: Call, count: int) -> Implementation:
-        from cel.evaluator.walker import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
+        from cel.evaluator.calls import implementation_of  # noqa: PLC0415 - the usual selectors call nothing
 
         return implementation_of(self.checked, node, count)
 
@@ -374,7 +338,6 @@ class Generator:
             return Code(self.equal_to_constant(first, second.constant, is_left=True, wanted=wanted), "bool")
         if first.kind == "attribute" and second.kind == "string" and not wanted:
             return Code(f"({first.text} != {second.text})", "bool")
-        self.calls += 1
         function = self.use("EQ" if wanted else "NE")
         return Code(f"{function}({first.text}, {second.text})", "bool")
 
@@ -412,7 +375,6 @@ class Generator:
                 return Code(f"({test} or {name}.__class__ is not {cls} and {self.use('R')}())", "bool")
         if {first.kind, second.kind} & {"device", *INNER, *VALUE}:
             raise Unsupported
-        self.calls += 1
         name = self.constant(self.implementation(node, 2))
         return Code(f"{name}({first.text}, {second.text})", "bool")
 
@@ -438,7 +400,6 @@ class Generator:
         constant = self.folded(argument)
         if constant is MISSING:
             return None
-        self.calls += 1
         code = self.emit(receiver, scope, depth)
         if code.kind not in ("attribute", "quantity", "semver"):
             return None
@@ -464,7 +425,6 @@ class Generator:
         value = self.folded(node)
         if value is MISSING:
             return None
-        self.calls += 1  # each time, to the exact evaluator
         return Code(self.constant(value), node.function, value)
 
     def membership(self, node: Call, scope: Scope, depth: int) -> Code:
@@ -479,18 +439,9 @@ class Generator:
         values = collection.constant
         if values.__class__ is list and element.kind in ("string", "int", "attribute"):
             return Code(self.one_of(element, values), "bool")
-        if values is not MISSING or self.is_constant_list(node.args[1]):
+        if values is not MISSING:
             raise Unsupported
-        self.calls += 1
         return Code(f"{self.use('IN')}({element.text}, {collection.text})", "bool")
-
-    def is_constant_list(self, node: Expr) -> bool:
-        """A list that is a constant to the exact evaluator, though not here: it looks elements up in a set."""
-        if type(node) is not ListExpr or not any(type(element) is Call for element in node.elements):
-            return False
-        from cel.evaluator.walker import Planner  # noqa: PLC0415 - few lists have calls in them
-
-        return Planner(self.checked).constant(node) is not MISSING
 
     def one_of(self, element: Code, values: list[Any]) -> str:
         """`x in [constants]`: all texts or all ints; numbers of other types are the exact evaluator's."""
@@ -535,7 +486,6 @@ class Generator:
     def pattern_test(self, code: Code, pattern: str) -> Code:
         from cel.library.regex import RegexError, compiled  # noqa: PLC0415 - many selectors have no pattern
 
-        self.calls += 1
         try:
             regex = compiled(self.checked.patterns, pattern)
         except RegexError:
@@ -548,7 +498,7 @@ class Generator:
             name = self.temporary()
             other = f"{name}.__class__ is not {self.use('STR')} and {self.use('R')}()"
             return Code(f"(({name} := {code.text}) {test} or {other})", "bool")
-        self.has_searches = True
+        self.has_calls = True
         search = self.constant(regex.search)
         if code.kind == "string":
             return Code(f"{search}({code.text})", "bool")
@@ -567,11 +517,7 @@ class Generator:
             raise Unsupported
         if type(node.iter_range) is ListExpr and not node.iter_range.elements:
             return self.bind(node, scope, depth + 1)
-        elements = self.constant_elements(node.iter_range)
-        if elements is not None and (unrolled := self.unrolled(node, elements, scope, depth + 1)) is not None:
-            return unrolled
-        self.is_costly = True
-        return self.fold(node, scope, depth + 1)
+        return self.unrolled(node, scope, depth + 1)
 
     def bind(self, node: Comprehension, scope: Scope, depth: int) -> Code:
         """`cel.bind`: the value is computed at once; should that fail, the exact evaluator is as lazy as CEL."""
@@ -582,52 +528,21 @@ class Generator:
         body = self.emit(node.result, {**scope, node.accu_var: Code(name, init.kind)}, depth)
         return Code(f"(({name} := {init.text}) is not {self.use('M')} and {body.text})", body.kind)
 
-    def constant_elements(self, node: Expr) -> list[Literal] | None:
-        if type(node) is not ListExpr or node.optional_indices or len(node.elements) > UNROLLED_MAX:
-            return None
-        literals = [element for element in node.elements if type(element) is Literal]
-        return literals if len(literals) == len(node.elements) else None
-
-    def unrolled(self, node: Comprehension, elements: list[Literal], scope: Scope, depth: int) -> Code | None:
-        """`exists` and `all` over a literal list: the predicate once per element."""
+    def unrolled(self, node: Comprehension, scope: Scope, depth: int) -> Code:
+        """`exists` and `all` over a list of a few literals: the predicate once for each element."""
         shape = quantifier(node)
-        if shape is None or not elements:
-            return None
+        source = node.iter_range
+        if shape is None or type(source) is not ListExpr or source.optional_indices:
+            raise Unsupported
+        literals = [element for element in source.elements if type(element) is Literal]
+        if len(literals) != len(source.elements) or len(literals) > UNROLLED_MAX:
+            raise Unsupported
         function, predicate = shape
         terms = [
             self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth)
-            for element in elements
+            for element in literals
         ]
         return Code(f"({(' or ' if function == operators.LOGICAL_OR else ' and ').join(terms)})", "bool")
-
-    def fold(self, node: Comprehension, scope: Scope, depth: int) -> Code:
-        source = self.emit(node.iter_range, scope, depth)
-        if source.kind in ("device", *INNER, "capacity_domain") or ":=" in source.text:
-            raise Unsupported
-        name = self.temporary()
-        kind: str | None = {"attribute": "attribute", "attribute_domain": "string"}.get(source.kind)
-        if kind is None:
-            kind = element_kind(source.constant)
-        inner = {**scope, node.iter_var: Code(name, kind)}
-        loop = f"for {name} in {self.use('ITER')}({source.text})"
-        shape = quantifier(node)
-        if shape is not None:
-            operator, predicate = shape
-            function = self.use("ANY" if operator == operators.LOGICAL_OR else "ALL")
-            return Code(f"{function}({self.condition(predicate, inner, depth)} {loop})", "bool")
-        step = node.loop_step
-        if type(step) is Call and step.function == operators.CONDITIONAL:
-            condition = self.condition(step.args[0], inner, depth)
-            if type(node.accu_init) is Literal:
-                return Code(f"{self.use('ONE')}({condition} {loop})", "bool")
-            loop += f" if {condition}"
-            step = step.args[1]
-        if not (type(step) is Call and step.function == operators.ADD and type(step.args[1]) is ListExpr):
-            raise Unsupported
-        element = self.emit(step.args[1].elements[0], inner, depth)
-        if element.kind in ("device", *INNER, *VALUE):
-            raise Unsupported
-        return Code(f"[{element.text} {loop}]", "list")
 
 
 _Special = Callable[[Generator, Call, Scope, int], Code | None]

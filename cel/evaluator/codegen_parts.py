@@ -28,7 +28,6 @@ from cel.evaluator.lookup import qualified
 from cel.library.values import (
     EFFORT,
     EFFORT_LIMIT,
-    MAP_CLASSES,
     MISSING,
     NONE,
     Optional,
@@ -103,16 +102,6 @@ def fail() -> NoReturn:
     raise Unsupported
 
 
-def _iterable(value: Any) -> Any:
-    if value.__class__ is list or value.__class__ in MAP_CLASSES:
-        return value
-    fail()
-
-
-def _exactly_one(answers: Any) -> bool:
-    return [*answers].count(True) == 1
-
-
 def _optional_get(value: Any, key: Any) -> Optional:
     """`value.?key`, and `optional.key`."""
     if value.__class__ is Optional:
@@ -149,15 +138,11 @@ RUNTIME: Final[dict[str, Any]] = {
     "R": fail,  # raises: the exact evaluator answers
     "S": Semver,
     "M": MISSING,
-    "ANY": any,
-    "ALL": all,
-    "ONE": _exactly_one,  # exists_one
     "IN": contains,
     "EQ": equal,
     "NE": not_equal,
     "GET": _get,
     "OPT": _optional_get,  # m.?key
-    "ITER": _iterable,
     "INT": int,
     "STR": str,
     "BOOL": bool,
@@ -174,12 +159,6 @@ def kind_of(type_: Type) -> str:
     if type_.kind == OPAQUE_KIND and is_optional(type_):
         return "optional"
     return _SCALARS.get(type_.kind, "any")
-
-
-def element_kind(constant: Any) -> str:
-    """What all elements of a constant list are."""
-    classes = {element.__class__ for element in constant} if constant.__class__ is list else set()
-    return {str: "string", int: "int"}.get(classes.pop(), "any") if len(classes) == 1 else "any"
 
 
 def quantifier(node: Comprehension) -> tuple[str, Expr] | None:

@@ -2,18 +2,16 @@
 
 Two steps of cel-go refuse an expression for its constants. The validators of `env.Compile` find mixed
 lists and maps, impossible durations, timestamps and regular expressions, and format strings that do not
-fit their arguments. Then `env.Program` folds conversions of constants (`int("x")`) and compiles constant
-patterns, and reports the first that fails as `program instantiation failed: ...`.
+fit their arguments. Then `env.Program` computes constants (`constants`).
 
-Source: cel-go v0.26.0 and v0.29.2, cel/validator.go, ext/formatting.go, interpreter/decorators.go.
+Source: cel-go v0.26.0 and v0.29.2, cel/validator.go, ext/formatting.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from cel import operators
 from cel.checker.checker import Checked
 from cel.checker.declarations import (
     BOOL_KIND,
@@ -26,16 +24,14 @@ from cel.checker.declarations import (
     OPAQUE_KIND,
     STRING_KIND,
     STRUCT_KIND,
-    TYPE_IDENTIFIERS,
-    TYPE_KIND,
     UINT_KIND,
-    VALUELESS_TYPES,
     Type,
 )
-from cel.errors import EvaluationError, Issue, compilation_failed
+from cel.errors import Issue, compilation_failed
+from cel.evaluator.constants import constant_of, pattern_problem
 from cel.library.formatting import Clause, FormatError, interpolate
-from cel.library.values import AbortedError
-from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, children
+from cel.library.values import MISSING, AbortedError
+from cel.parser.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
 from cel.recursion import with_room
 
 _TEXT_KINDS: Final = frozenset(range(NULL_KIND, MAP_KIND + 1)) - {STRUCT_KIND, OPAQUE_KIND}
@@ -57,9 +53,6 @@ _CLAUSES: Final = {
     "o": (frozenset((INT_KIND, UINT_KIND)), "octal clause can only be used on integers"),
 }
 """Kinds each verb takes, and what it says to others."""
-_CONVERSIONS: Final = frozenset(
-    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
-)
 
 
 def validate(checked: Checked) -> None:
@@ -105,32 +98,11 @@ def _literal_argument(node: Call, checked: Checked) -> Iterator[Issue]:
     if node.function == "matches":
         # Of the function form cel-go looks at the first argument too, though that is the text.
         assert isinstance(argument.value, str)
-        is_valid = _regex_problem(argument.value, checked) is None
+        is_valid = pattern_problem(checked, argument.value) is None
     else:
-        is_valid = not isinstance(_evaluate(node, checked), EvaluationError)
+        is_valid = constant_of(checked, node) is not MISSING
     if not is_valid:
         yield Issue(argument.offset, f"invalid {node.function} argument")
-
-
-def _regex_problem(pattern: str, checked: Checked) -> str | None:
-    from cel.library.regex import compiled  # noqa: PLC0415 - for expressions with literal patterns only
-    from cel.library.regex_syntax import RegexError  # noqa: PLC0415
-
-    try:
-        compiled(checked.patterns, pattern)
-    except RegexError as error:
-        return str(error)
-    return None
-
-
-def _evaluate(node: Expr, checked: Checked) -> Any:
-    """The value of a part without variables, or the error it fails with."""
-    from cel.evaluator.walker import plan  # noqa: PLC0415
-
-    try:
-        return plan(checked.part(node)).evaluate({})
-    except EvaluationError as error:
-        return error
 
 
 # Format strings.
@@ -195,93 +167,6 @@ def _misfit(node: Expr, kinds: frozenset[int], types: Mapping[int, Type], *, nes
             if misfit is not None:
                 return misfit
     return None
-
-
-# Program instantiation.
-
-
-def instantiation_problem(checked: Checked) -> str | None:
-    """Why cel-go could not make a program of a checked expression, or None.
-
-    Kubernetes shows it as `program instantiation failed: ...`.
-    """
-    return with_room(_Folder(checked).problem)
-
-
-class _Folder:
-    """Finds the first constant that fails, in cel-go's order: operands before what uses them."""
-
-    __slots__ = ("checked", "constants")
-
-    def __init__(self, checked: Checked) -> None:
-        self.checked = checked
-        # Nodes whose value is known before any evaluation.
-        self.constants: set[int] = set()
-
-    def problem(self) -> str | None:
-        return self.visit(self.checked.expr)
-
-    def visit(self, node: Expr) -> str | None:
-        for child in children(node):
-            problem = self.visit(child)
-            if problem is not None:
-                return problem
-        match node:
-            case Literal():
-                self.constants.add(node.id)
-            case Ident():
-                return self.name(node)
-            case ListExpr() | MapExpr():
-                if all(child.id in self.constants for child in children(node)):
-                    self.constants.add(node.id)
-            case Call():
-                return self.call(node)
-            case _:
-                pass
-        return None
-
-    def name(self, node: Ident) -> str | None:
-        if self.checked.types[node.id].kind != TYPE_KIND:
-            return None
-        if node.name in VALUELESS_TYPES:
-            return f"reference to undefined type: {node.name}"
-        if node.name in TYPE_IDENTIFIERS:
-            self.constants.add(node.id)
-        return None
-
-    def call(self, node: Call) -> str | None:
-        operands = node.args if node.target is None else (node.target, *node.args)
-        if node.function in _CONVERSIONS and len(operands) == 1 and operands[0].id in self.constants:
-            value = _evaluate(node, self.checked)
-            if isinstance(value, EvaluationError):
-                return str(value)
-            self.constants.add(node.id)
-        elif node.function == operators.IN and type(node.args[1]) is ListExpr and not node.args[1].elements:
-            self.constants.add(node.id)
-        elif node.function in ("matches", "find", "findAll") and len(operands) > 1:
-            pattern = self.constant(operands[1])
-            if isinstance(pattern, str):
-                return _regex_problem(pattern, self.checked)
-        elif node.function in (operators.INDEX, operators.OPTIONAL_INDEX):
-            return self.qualifier(node.args[1])
-        return None
-
-    def constant(self, node: Expr) -> Any:
-        """The value of a constant; a node that is none has no value, which is None too."""
-        if node.id not in self.constants:
-            return None
-        return node.value if type(node) is Literal else _evaluate(node, self.checked)
-
-    def qualifier(self, node: Expr) -> str | None:
-        """What cannot be a key, as far as that is known."""
-        if node.id not in self.constants:
-            return None
-        from cel.library.values import go_type  # noqa: PLC0415
-
-        value = self.constant(node)
-        if isinstance(value, bool | int | float | str):
-            return None
-        return f"invalid qualifier type: {go_type(value)}"
 
 
 # The tree.

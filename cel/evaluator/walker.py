@@ -25,8 +25,9 @@ from typing import Any, Final
 
 from cel import operators
 from cel.checker.checker import PART_LENGTH, Checked
-from cel.checker.declarations import TYPE_KIND, Overload, Type
 from cel.errors import EvaluationError
+from cel.evaluator.calls import implementation_of
+from cel.evaluator.constants import MATCHING, constant_of
 from cel.evaluator.effort import ERROR_EFFORT, LOOP_EFFORT, counted, iteration_effort
 from cel.evaluator.lookup import member_set, qualified
 from cel.evaluator.walker_literals import list_builder, map_builder, wrapper_builder
@@ -53,7 +54,6 @@ from cel.evaluator.walker_steps import (
     constant_step,
     contained_cost,
     continues,
-    dispatcher,
     iterate,
     logical,
     not_strictly_false,
@@ -77,7 +77,6 @@ from cel.library.values import (
     AbortedError,
     Map,
     Optional,
-    TypeValue,
     begin,
     equal,
     hashable_key,
@@ -103,9 +102,6 @@ from cel.parser.syntax import (
 )
 from cel.recursion import with_room
 
-_CONVERSIONS: Final = frozenset(
-    ("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint")
-)
 _BRANCHING: Final = frozenset(
     (
         operators.LOGICAL_AND,
@@ -118,9 +114,8 @@ _BRANCHING: Final = frozenset(
     )
 )
 """Calls whose first operand is not simply the value the rest starts from."""
-_MATCHING: Final = frozenset(("matches", "find", "findAll"))
 _NOT_IN_RUNS: Final = (
-    operators.CHAIN | _MATCHING | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
+    operators.CHAIN | MATCHING | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
 )
 _IN_PLACE: Final = frozenset(
     (
@@ -215,15 +210,11 @@ def _plan(checked: Checked) -> Plan:
     return Plan(planner.plan(checked.expr, {}), planner)
 
 
-def implementation_of(checked: Checked, node: Call, count: int) -> Implementation:
-    """What a call of a function or operator with `count` operands calls."""
-    return Planner(checked).implementation(node, count)
-
-
 class Planner:
     """Makes the closures of one expression."""
 
     def __init__(self, checked: Checked) -> None:
+        self.checked: Final = checked
         self.types: Final = checked.types
         self.references: Final = checked.references
         self.environment: Final = checked.environment
@@ -238,7 +229,7 @@ class Planner:
         steps: list[Part] = []
         start: Step | None = None
         while start is None:
-            constant = self.constant(node)
+            constant = constant_of(self.checked, node)
             if constant is not MISSING:
                 start = constant_step(constant)
                 break
@@ -282,19 +273,19 @@ class Planner:
             and (node.target is not None or node.args)
         ):
             operands = node.args if node.target is None else (node.target, *node.args)
-            constants = [self.constant(operand) for operand in operands[1:]]
+            constants = [constant_of(self.checked, operand) for operand in operands[1:]]
             if any(constant is MISSING for constant in constants):
                 break
             calls.append((*self.applied(node, operands), constants, self.evaluates_all(node, operands)))
             node = operands[0]
-        if len(calls) < RUN_MIN or self.constant(node) is not MISSING:
+        if len(calls) < RUN_MIN or constant_of(self.checked, node) is not MISSING:
             return None
         return node, UnaryRun(calls[::-1])
 
     def leaf(self, node: Expr, scope: Scope) -> Step:
         match node:
             case Ident(name):
-                return self.ident(node, name, scope)
+                return self.ident(name, scope)
             case Call():
                 return self.branching(node, scope)
             case ListExpr():
@@ -310,39 +301,11 @@ class Planner:
 
     # --- constants and names
 
-    def constant(self, node: Expr) -> Any:
-        """The value of what cel-go folds when it plans, or MISSING."""
-        if type(node) is Literal:
-            return node.value
-        if type(node) is ListExpr and not node.optional_indices:
-            values = [self.constant(element) for element in node.elements]
-            return MISSING if any(value is MISSING for value in values) else values
-        if type(node) is MapExpr and not any(entry.optional for entry in node.entries):
-            pairs = [(self.constant(entry.key), self.constant(entry.value)) for entry in node.entries]
-            if any(key is MISSING or value is MISSING for key, value in pairs):
-                return MISSING
-            try:
-                return make_map(pairs)
-            except (EvaluationError, AbortedError):
-                return MISSING
-        if type(node) is Call and node.function in _CONVERSIONS and len(node.args) == 1 and node.target is None:
-            value = self.constant(node.args[0])
-            if value is not MISSING:
-                begin()
-                try:
-                    return self.implementation(node, 1)(value)
-                except (EvaluationError, AbortedError):
-                    return MISSING
-        return MISSING
-
-    def ident(self, node: Expr, name: str, scope: Scope) -> Step:
+    def ident(self, name: str, scope: Scope) -> Step:
         local = scope.get(name)
         if local is not None:
             return local
         name = name.removeprefix(".")
-        if self.types[node.id].kind == TYPE_KIND:
-            value = TypeValue(name)
-            return lambda frame: value
 
         def variable(frame: Frame) -> Any:
             frame.cost += 1
@@ -364,7 +327,7 @@ class Planner:
                 node = node.operand
             elif type(node) is Call and node.function in operators.CHAIN:
                 index = node.args[1]
-                key = self.constant(index)
+                key = constant_of(self.checked, index)
                 step = None if key is not MISSING else self.plan(index, scope)
                 if step is not None and is_attribute(index):
                     step = uncharged(step)
@@ -422,24 +385,6 @@ class Planner:
 
     # --- calls
 
-    def overloads(self, node: Call, count: int) -> list[tuple[tuple[Type, ...], Implementation]]:
-        chosen = self.references.get(node.id, ())
-        found: tuple[Overload, ...] = self.environment.functions(node.function) or ()
-        return [
-            (overload.arguments, self.implementations[overload.id])
-            for overload in found
-            if len(overload.arguments) == count
-            and overload.id in self.implementations
-            and (len(chosen) != 1 or overload.id in chosen)
-        ]
-
-    def implementation(self, node: Call, count: int) -> Implementation:
-        """What to call: one function for all types, or the first overload the arguments fit."""
-        singleton = SINGLETONS.get(node.function)
-        if singleton is not None:
-            return singleton
-        return dispatcher(node.function, self.overloads(node, count), count)
-
     def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """An ordinary function or operator, applied to its first operand's value."""
         call, cost = self.applied(node, operands)
@@ -481,12 +426,12 @@ class Planner:
         if len(operands) != 2 or (node.function not in SINGLETONS and len(self.references.get(node.id, ())) != 1):
             return False
         is_text = type(operands[1]) is Literal and type(operands[1].value) is str
-        return not (is_text and node.function in _MATCHING)
+        return not (is_text and node.function in MATCHING)
 
     def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
         """The implementation of an ordinary function or operator, and its cost (None: 1)."""
-        call = self.implementation(node, len(operands))
-        if len(operands) > 1 and node.function in _MATCHING:
+        call = implementation_of(self.checked, node, len(operands))
+        if len(operands) > 1 and node.function in MATCHING:
             call = self.with_constant_pattern(node, operands, call)
         if node.function not in _IN_PLACE:
             call = counted(call, len(operands))
@@ -551,17 +496,15 @@ class Planner:
             case operators.IN:
                 return self.membership(node, operands, scope)
             case _:
-                return constant_call(self.implementation(node, len(operands)))
+                return constant_call(implementation_of(self.checked, node, len(operands)))
 
     def membership(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Step:
         element, collection = (self.plan(operand, scope) for operand in operands)
         chosen = self.references.get(node.id, ())
-        constant = self.constant(operands[1])
+        constant = constant_of(self.checked, operands[1])
         if chosen == ("in_list",) and constant is not MISSING:
             members = member_set(constant)
             if members is not None:
-                if not members:
-                    return constant_step(False)  # cel-go does not even look at the element
 
                 def is_member(frame: Frame) -> bool:
                     value = element(frame)
@@ -598,7 +541,7 @@ class Planner:
 
     def appending(self, items: ListExpr, scope: Scope) -> Part:
         """`@result + [x]`: the list under construction is ours alone, so it grows in place, as in cel-go."""
-        constant = self.constant(items)
+        constant = constant_of(self.checked, items)
         build = self.list_literal(items, scope) if constant is MISSING else constant_step(constant)
 
         def append(elements: Any, added: Any) -> Any:

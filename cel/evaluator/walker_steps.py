@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from cel.checker.declarations import DYN_KIND, LIST_KIND, MAP_KIND, PARAM_KIND, Type
 from cel.errors import EvaluationError
 from cel.evaluator.effort import CALL_EFFORT, ERROR_EFFORT, FREE_EFFORT, counted
 from cel.library.runtime_cost import CallCost, actual_size, equality_cost
@@ -26,7 +25,6 @@ from cel.library.values import (
     check_cost,
     go_type,
     no_such_overload,
-    type_name,
 )
 
 
@@ -382,52 +380,3 @@ def alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -
         return optional.value if is_value else optional
 
     return choose
-
-
-def is_instance(type_: Type, value: Any) -> bool:
-    """Whether a run-time value passes for a declared type: its name, and the first element's."""
-    kind = type_.kind
-    if kind in (DYN_KIND, PARAM_KIND):
-        return True
-    if type_.name != type_name(value):
-        return False
-    if kind == LIST_KIND:
-        return len(value) == 0 or is_instance(type_.parameters[0], value[0])
-    if kind == MAP_KIND and len(value):
-        key, element = next(iter(value.items()))
-        return is_instance(type_.parameters[0], key) and is_instance(type_.parameters[1], element)
-    return True
-
-
-def dispatcher(function: str, candidates: list[tuple[tuple[Type, ...], Implementation]], count: int) -> Implementation:
-    """Calls the first overload the arguments fit."""
-    # Without lists and maps among the types, the classes of the arguments decide.
-    known: dict[Any, Implementation] | None = None
-    if not any(type_.kind in (LIST_KIND, MAP_KIND) for types, _ in candidates for type_ in types):
-        known = {}
-
-    def dispatch(*values: Any) -> Any:
-        for types, implementation in candidates:
-            if all(map(is_instance, types, values)):
-                if known is not None:
-                    known[values[0].__class__ if count == 1 else tuple([value.__class__ for value in values])] = (
-                        implementation
-                    )
-                return implementation(*values)
-        no_such_overload(function, values)
-
-    if known is not None and count == 1:
-
-        def dispatch_one(value: Any) -> Any:
-            implementation = known.get(value.__class__)
-            return implementation(value) if implementation is not None else dispatch(value)
-
-        return dispatch_one
-    if known is not None and count == 2:
-
-        def dispatch_two(first: Any, second: Any) -> Any:
-            implementation = known.get((first.__class__, second.__class__))
-            return implementation(first, second) if implementation is not None else dispatch(first, second)
-
-        return dispatch_two
-    return dispatch

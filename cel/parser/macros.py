@@ -18,6 +18,7 @@ cel/library.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from cel import operators
@@ -30,11 +31,9 @@ from cel.parser.syntax import (
     Ident,
     ListExpr,
     Literal,
-    MapEntry,
     MapExpr,
     Select,
-    StructExpr,
-    StructField,
+    made_anew,
 )
 
 SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
@@ -307,49 +306,13 @@ def _sort_by(builder: Builder, offset: int, target: Expr | None, args: tuple[Exp
 
 def copy(builder: Builder, expr: Expr) -> Expr:
     """`expr` with new ids and the same places."""
-    new_id = builder.new_id()
-    builder.copied(expr.id, new_id)
-    offset = expr.offset
-    match expr:
-        case Literal():
-            return Literal(new_id, offset, expr.value)
-        case Ident():
-            return Ident(new_id, offset, expr.name)
-        case Select():
-            return Select(new_id, offset, copy(builder, expr.operand), expr.field, expr.test_only)
-        case Call():
-            target = None if expr.target is None else copy(builder, expr.target)
-            return Call(new_id, offset, expr.function, target, tuple(copy(builder, arg) for arg in expr.args))
-        case ListExpr():
-            elements = tuple(copy(builder, element) for element in expr.elements)
-            return ListExpr(new_id, offset, elements, expr.optional_indices)
-        case MapExpr():
-            entries = (
-                MapEntry(
-                    builder.new_id(), entry.offset, copy(builder, entry.key), copy(builder, entry.value), entry.optional
-                )
-                for entry in expr.entries
-            )
-            return MapExpr(new_id, offset, tuple(entries))
-        case StructExpr():
-            fields = (
-                StructField(builder.new_id(), field.offset, field.name, copy(builder, field.value), field.optional)
-                for field in expr.fields
-            )
-            return StructExpr(new_id, offset, expr.type_name, tuple(fields))
-        case Comprehension():
-            return Comprehension(
-                new_id,
-                offset,
-                copy(builder, expr.iter_range),
-                expr.iter_var,
-                expr.iter_var2,
-                expr.accu_var,
-                copy(builder, expr.accu_init),
-                copy(builder, expr.loop_condition),
-                copy(builder, expr.loop_step),
-                copy(builder, expr.result),
-            )
+
+    def new_id(old_id: int) -> int:
+        found = builder.new_id()
+        builder.copied(old_id, found)
+        return found
+
+    return made_anew(expr, new_id, partial(copy, builder))
 
 
 STANDARD: Final[Mapping[MacroKey, Expander]] = {

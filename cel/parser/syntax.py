@@ -18,7 +18,7 @@ Not here: source text (`frontend`), types (`declarations`), values (`values`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from cel import operators
@@ -270,6 +270,58 @@ def children(node: Expr) -> Iterator[Expr]:
             )
         case _:
             return
+
+
+def made_anew(node: Expr, id_of: Callable[[int], int], change: Callable[[Expr], Expr]) -> Expr:
+    """The node with other ids, `id_of` the old ones, and `change` of the expressions directly below it."""
+    new_id, offset = id_of(node.id), node.offset
+    match node:
+        case Literal():
+            return Literal(new_id, offset, node.value)
+        case Ident():
+            return Ident(new_id, offset, node.name)
+        case Select():
+            return Select(new_id, offset, change(node.operand), node.field, node.test_only)
+        case Call():
+            target = None if node.target is None else change(node.target)
+            return Call(new_id, offset, node.function, target, tuple(map(change, node.args)))
+        case ListExpr():
+            return ListExpr(new_id, offset, tuple(map(change, node.elements)), node.optional_indices)
+        case MapExpr():
+            entries = (
+                MapEntry(id_of(entry.id), entry.offset, change(entry.key), change(entry.value), entry.optional)
+                for entry in node.entries
+            )
+            return MapExpr(new_id, offset, tuple(entries))
+        case StructExpr():
+            fields = (
+                StructField(id_of(field.id), field.offset, field.name, change(field.value), field.optional)
+                for field in node.fields
+            )
+            return StructExpr(new_id, offset, node.type_name, tuple(fields))
+        case Comprehension():
+            return Comprehension(
+                new_id,
+                offset,
+                change(node.iter_range),
+                node.iter_var,
+                node.iter_var2,
+                node.accu_var,
+                change(node.accu_init),
+                change(node.loop_condition),
+                change(node.loop_step),
+                change(node.result),
+            )
+
+
+def with_replacements(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:
+    """The tree with nodes replaced, by their ids; a replacement may have replacements below it."""
+
+    def replaced(node: Expr) -> Expr:
+        node = replacements.get(node.id, node)
+        return node if type(node) in (Literal, Ident) else made_anew(node, int, replaced)
+
+    return replaced(expr)
 
 
 def is_attribute(node: Expr) -> bool:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 _BUDGET_STEPS: Final = 200_000
 _NAMES_MAX: Final = 3
-_NODES_MAX: Final = 100
-"""Names beside each refusal, for people and for programs; all nodes are counted."""
+"""Names beside each refusal; all nodes are counted."""
 _OURS: Final = "dra-scheduler"
 
 
@@ -100,7 +99,7 @@ def allocate(
         where = f" in the namespace {asked.scope}: -A asks about all" if asked.scope and not pods else ""
         raise WrongInputError(f"no pod waits for a node or for devices{where}; --claim asks about claims alone")
     if output in ("table", "wide"):
-        _print_table(rows, named_max=_NAMES_MAX if output == "table" else _NODES_MAX)
+        _print_table(rows, named_max=_NAMES_MAX if output == "table" else sys.maxsize)
     elif output == "name":
         print_names("pod", ((row["namespace"], row["name"]) for row in rows if row["outcome"] in ("fits", "waits")))
     else:
@@ -222,16 +221,7 @@ def _row(answers: Answers, verdict: Verdict, reasons: Reasons) -> dict[str, Any]
     if verdict.reason:
         row["reason"] = verdict.reason
     if verdict.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR) and not verdict.node:
-        row["refusals"] = [
-            {
-                "plugin": one.plugin,
-                "reason": one.reason,
-                "devices": list(one.devices),
-                "count": len(one.nodes),
-                "nodes": list(one.nodes[:_NODES_MAX]),
-            }
-            for one in reasons.of(verdict)
-        ]
+        row["refusals"] = [one.document() for one in reasons.of(verdict)]
     return row
 
 

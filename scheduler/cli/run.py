@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, ProfileConfig
     from scheduler.kube.credentials import Connection
-    from scheduler.kube.profiling import Stages
     from scheduler.recorder import Recorder
 
 log = logging.getLogger("scheduler")
@@ -93,13 +92,6 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="Least level that is logged."
 )
 @click.option(
-    "--profile",
-    "profile_path",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    callback=_writable,
-    help="Write where the time went (deciding, decoding, writing, waiting) into this file when stopped.",
-)
-@click.option(
     "--profile-calls",
     "calls_path",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -131,7 +123,6 @@ def run(
     no_health: bool,
     log_format: str,
     log_level: str,
-    profile_path: Path | None,
     calls_path: Path | None,
     record_path: Path | None,
     leader_elect: bool | None,
@@ -169,7 +160,7 @@ def run(
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
     with _calls_profiled(calls_path), _recorded(record_path) as recorder:
-        failure = _run(connection, config, profile_path, recorder)
+        failure = _run(connection, config, recorder)
     if failure is not None:
         raise click.ClickException(failure)
 
@@ -259,21 +250,17 @@ def _written(profile: ProfileConfig) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in profile.model_fields_set}
 
 
-def _run(
-    connection: Connection, config: Config, profile_path: Path | None = None, recorder: Recorder | None = None
-) -> str | None:
+def _run(connection: Connection, config: Config, recorder: Recorder | None = None) -> str | None:
     """Run until stopped; what went wrong, if something did."""
     import uvloop
 
     from scheduler.kube.credentials import CredentialsError
     from scheduler.kube.lease import LeaseLostError
     from scheduler.kube.preflight import PreflightError
-    from scheduler.kube.profiling import Stages
     from scheduler.kube.serving import ServingError
 
-    stages = Stages() if profile_path is not None else None
     try:
-        if uvloop.run(_serve(connection, config, stages, recorder)) == signal.SIGINT:
+        if uvloop.run(_serve(connection, config, recorder)) == signal.SIGINT:
             raise KeyboardInterrupt
     except (CredentialsError, PreflightError, ServingError) as error:
         return str(error)
@@ -287,15 +274,10 @@ def _run(
         # The defect and its traceback are in the log already; this is the last line a person reads.
         log.debug("ended by", exc_info=True)
         return f"the scheduler failed: {type(error).__name__}: {error}"
-    finally:
-        if stages is not None and profile_path is not None:
-            profile_path.write_text(stages.table())
     return None
 
 
-async def _serve(
-    connection: Connection, config: Config, stages: Stages | None, recorder: Recorder | None
-) -> int | None:
+async def _serve(connection: Connection, config: Config, recorder: Recorder | None) -> int | None:
     """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
 
@@ -315,9 +297,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with SchedulerApp(
-            connection, config, stages=stages, recorder=recorder, is_patient=connection.in_cluster
-        ) as app:
+        async with SchedulerApp(connection, config, recorder=recorder, is_patient=connection.in_cluster) as app:
             has_begun = True
             # Not the loop's: it would come after what the loop had begun to send when we were stopped.
             signal.signal(signal.SIGCONT, lambda *_: _end_overslept(app))

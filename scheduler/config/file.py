@@ -27,7 +27,7 @@ from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, U
 from scheduler.config.words import parts_of, words
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import Place
-from scheduler.lint.scheduler_config import CONFIG_GROUP, SERVED, modernize_config
+from scheduler.lint.scheduler_config import ACCEPTED, CONFIG_GROUP, modernize_config
 from scheduler.lint.view import View
 
 _HEAD: Final = ("apiVersion", "kind")
@@ -133,11 +133,9 @@ class _File:
     def _kind_of(self, document: Document) -> str:
         group, _, version = document.api_version.rpartition("/")
         if document.kind == UPSTREAM_KIND and group == CONFIG_GROUP:
-            if version != "v1" and version not in SERVED:
-                known = suggestion(
-                    document.api_version, [UPSTREAM_API_VERSION, *(f"{CONFIG_GROUP}/{v}" for v in SERVED)]
-                )
-                self._problem(document.place(("apiVersion",), key=True), f"apiVersion: unknown version{known}")
+            if document.api_version not in ACCEPTED:
+                problem = f"apiVersion: {version} is not accepted: write {' or '.join(ACCEPTED)}"
+                self._problem(document.place(("apiVersion",), key=True), problem)
         elif document.kind == KIND and document.api_version == API_VERSION:
             pass
         elif document.kind in (KIND, UPSTREAM_KIND):
@@ -160,7 +158,7 @@ class _File:
             self._document_by_field[key] = document
 
     def _in_v1(self, document: Document) -> dict[str, Any]:
-        """The fields of a KubeSchedulerConfiguration of any version, as v1 has them."""
+        """The fields of a KubeSchedulerConfiguration, as v1 has them."""
         view = self._view = View(document)
         if document.api_version != UPSTREAM_API_VERSION:
             modernize_config(view)

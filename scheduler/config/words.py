@@ -20,7 +20,7 @@ from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME
 Word: TypeAlias = tuple[tuple[str | int, ...], str]
 """The path of a field, and the sentence."""
 
-_PROFILING: Final = "has no effect: see `dra-scheduler run --profile`"
+_PROFILING: Final = "has no effect: see `dra-scheduler run --profile-calls`"
 _WITHOUT_EFFECT: Final = {
     "parallelism": "has no effect: decisions are made by one thread; writesInFlight bounds requests",
     "enable_profiling": _PROFILING,

@@ -34,13 +34,14 @@ from msgspec import Struct
 
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground
+from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.core.trying.gang_attempt import GangAttempt, Unfit
-from scheduler.core.trying.gang_places import Placed
+from scheduler.core.trying.gang_attempt import GangAttempt
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error
 from scheduler.framework.runner import Runner
@@ -103,6 +104,7 @@ class GangCycles:
         ground: Ground,
         *,
         queue: SchedulingQueue,
+        attempts: Attempts,
         feasibility: Feasibility,
         bindings: BindingCycles,
         conditions: PodConditions,
@@ -115,12 +117,13 @@ class GangCycles:
         self._store: Final = ground.store
         self._queue: Final = queue
         self._feasibility: Final = feasibility
+        self._attempts: Final = attempts
         self._bindings: Final = bindings
         self._conditions: Final = conditions
         self._preemptions: Final = preemptions
         self._undo: Final = undo
         self._fail: Final = fail
-        self._attempts: Final[OrderedDict[GangKey, GangAttempt]] = OrderedDict()
+        self._searches: Final[OrderedDict[GangKey, GangAttempt]] = OrderedDict()
 
     def run(self, queued: QueuedPod, calls_max: int, steps_max: int) -> bool:
         """Try the gang of a pod that the queue has given out; False when the pod is to be tried alone.
@@ -157,12 +160,12 @@ class GangCycles:
     def _go_on(self, queued: QueuedPod, quorum: Quorum, calls_max: int, steps_max: int) -> None:
         """One turn of the gang's search."""
         now_ms = self._ground.timers.now_ms
-        attempt = self._attempts.pop(quorum.key, None)
+        attempt = self._searches.pop(quorum.key, None)
         if attempt is None or not attempt.is_about(quorum.needed, quorum.ready):
             pods = quorum.ready[:GANG_PODS_MAX]
-            attempt = GangAttempt(self._ground, self._feasibility, pods, quorum.needed, before=attempt)
+            attempt = GangAttempt(self._ground, self._feasibility, self._attempts, pods, quorum.needed, before=attempt)
         if attempt.rests_until_ms > now_ms:
-            self._attempts[quorum.key] = attempt
+            self._searches[quorum.key] = attempt
             queued.attempts -= 1
             self._queue.rest(queued, attempt.rests_until_ms, now_ms)
             return
@@ -194,9 +197,9 @@ class GangCycles:
         queued.steps = attempt.steps_each - steps  # so that it counts as having taken its share, this turn's included
         rest_ms = self._queue.postponed(queued, now_ms, steps=steps)
         attempt.rests = queued.rests
-        self._attempts[quorum.key] = attempt
-        if len(self._attempts) > _ATTEMPTS_MAX:
-            self._attempts.popitem(last=False)
+        self._searches[quorum.key] = attempt
+        if len(self._searches) > _ATTEMPTS_MAX:
+            self._searches.popitem(last=False)
         if rest_ms:
             attempt.rests_until_ms = now_ms + rest_ms
         elif attempt.is_told or now_ms - attempt.begun_ms < _SILENT_MS:
@@ -219,7 +222,7 @@ class GangCycles:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
         now_ms = self._ground.timers.now_ms
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
-        at_ms = now_ms + self._ground.settings.gated_ms_silent
+        at_ms = now_ms + GATED_SILENT_MS
         self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, text))
 
     def _report_later(self, queued: QueuedPod, ticket: int, text: str) -> None:

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Final
-
-from msgspec import Struct
 
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding_cycle import BindingCycles
@@ -24,15 +21,17 @@ from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.outbox import Note
 from scheduler.core.preempting.preemption_texts import making_room
 from scheduler.core.preempting.preemptions import Preemptions
+from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground
-from scheduler.core.trying.dry_run import DryRuns, reserve
+from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
+from scheduler.core.trying.dry_run import DryRuns
 from scheduler.core.trying.dry_run_memory import DryRunMemories
-from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
-from scheduler.core.writes.claim_writes import Settlement
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.writes.pursuits import Outcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
@@ -43,12 +42,12 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
+from scheduler.framework.fit_error import NO_NODES, fit_error
 from scheduler.framework.held import Held
-from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.plan import Shape
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.status import Code, Status
 from scheduler.framework.timed_runner import Measured
 from scheduler.model.keys import NodeName, PodUid
 
@@ -83,7 +82,6 @@ class SchedulingCycles:
         self._ground: Final = ground
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._memories: Final = DryRunMemories(ground.store)
@@ -91,8 +89,8 @@ class SchedulingCycles:
         self._writes: Final = writers.claims
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
         self._view: Final = ground.view
+        self._attempts: Final = Attempts(ground, feasibility)
         self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions
         self._causes: Final = causes
@@ -101,6 +99,7 @@ class SchedulingCycles:
         self.gangs: Final = GangCycles(
             ground,
             queue=queue,
+            attempts=self._attempts,
             feasibility=feasibility,
             bindings=bindings,
             conditions=conditions,
@@ -127,84 +126,36 @@ class SchedulingCycles:
             return
         timed = self.measured.runner(queued.runner.scheduler_name, queued.cycle)
         runner = timed or queued.runner
-        self._try(queued, runner, cycle, calls_max)
+        goes_on = queued.steps > 0
+        tried = self._attempts.place(queued, runner, cycle, calls_max, goes_on=goes_on, lanes=self._queue.lanes)
+        if isinstance(tried, Placed):
+            self._bind(tried, runner)
+        else:
+            self._end_without_node(tried, runner, cycle)
         if timed is not None:
             timed.end_cycle()
 
-    def _try(self, queued: QueuedPod, runner: Runner, cycle: Cycle, calls_max: int) -> None:
-        filtered = self._pre_filter(runner, cycle)
-        if filtered.status is SUCCESS:
-            self._place(queued, runner, cycle, filtered, calls_max)
-        elif filtered.status.code is Code.UNFINISHED:
-            self._postpone(queued, {})
-        elif filtered.status.is_rejection:
-            message = self._message(filtered.status.message, {})
-            verdicts = dict.fromkeys(self._store.node_infos, filtered.status)
-            self._reject(queued, runner, cycle, _Refusal(message, frozenset({filtered.status.plugin}), verdicts))
-        else:
-            self._fail(queued, filtered.status)
-
-    def _pre_filter(self, runner: Runner, cycle: Cycle) -> PreFiltered:
-        allowed = cycle.steps_left
-        filtered = runner.pre_filter(cycle, self._view)
-        self._feasibility.steps += allowed - cycle.steps_left
-        # What is looked at is remembered like answers, so each part of the attempt gets on with both.
-        cycle.steps_left = max(cycle.steps_left, allowed // 2)
-        return filtered
-
-    def _place(self, queued: QueuedPod, runner: Runner, cycle: Cycle, filtered: PreFiltered, calls_max: int) -> None:
-        plan = runner.plan(cycle, self._view, filtered)
-        if isinstance(plan, Status):
-            self._fail(queued, plan)
-            return
-        if self._queue.lanes.stands_behind(queued, plan.shape):
-            self._postpone(queued, {})
-            return
-        preferred = self._store.nominations.node_of(queued.uid) or NodeName("")
-        names, possible = filtered.node_names, filtered.possible_nodes
-        found = self._feasibility.find(
-            Question(runner, cycle, plan, names, possible, preferred, calls_max, goes_on=queued.steps > 0)
-        )
-        match found:
-            case Chosen(node):
-                self._reserve(queued, runner, cycle, node)
-            case NoneFits() as none:
-                reasons = dict(none.reasons)
-                rejecters = none.rejecters
-                absent = len(self._store.node_infos) - len(none.verdicts)
-                if absent:
-                    (text,) = not_named(filtered.narrowing).reasons
-                    reasons[text] = reasons.get(text, 0) + absent
-                    rejecters |= frozenset(filtered.narrowing)
-                shape = plan.shape if none.is_remembered else None
-                message = self._message("", reasons)
-                self._reject(queued, runner, cycle, _Refusal(message, rejecters, none.verdicts, reasons, plan, shape))
-            case Unfinished(reasons):
-                self._postpone(queued, reasons)
-            case Status() as failure:
-                self._fail(queued, failure)
-
-    def _reserve(self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName) -> None:
-        uid = queued.uid
-        allowed = cycle.steps_left
-        reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node], self._view)
-        self._feasibility.steps += allowed - cycle.steps_left
-        if not reserved.status.is_success:
-            self._undo(queued, runner, cycle, node)
-            if reserved.status.code is Code.UNFINISHED:
-                self._postpone(queued, {})
-                return
-            self._end_without_node(queued, reserved.status)
-            return
-        self._overlay.hold(uid, reserved.held)
-        self._store.assume(uid, node, reserved.of_node)
-        if reserved.volumes:
-            self._volumes.hold(uid, reserved.volumes)
-        self._preemptions.placed(queued.pod, node, reserved.held)
+    def _bind(self, placed: Placed, runner: Runner) -> None:
+        queued, node, held = placed.queued, placed.node, placed.reserved.held
+        self._preemptions.placed(queued.pod, node, held)
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
-            self._note(queued, _chosen(node, reserved.held))
-        self._bindings.start(queued.pod, node, cycle, runner)
+            self._note(queued, _chosen(node, held))
+        self._bindings.start(queued.pod, node, placed.cycle, runner)
+
+    def _end_without_node(self, refused: Refused, runner: Runner, cycle: Cycle) -> None:
+        queued = refused.queued
+        if refused.node is not None:
+            self._undo(queued, runner, cycle, refused.node)
+        if isinstance(refused, Stopped):
+            if refused.failure is not None:
+                self._fail(queued, refused.failure)
+            else:
+                self._postpone(queued, refused.reasons)
+        elif refused.node is not None:
+            self._unschedulable(queued, refused.message, refused.rejecters, None)
+        else:
+            self._reject(refused, runner, cycle)
 
     def _note(self, queued: QueuedPod, text: str) -> None:
         self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
@@ -226,30 +177,26 @@ class SchedulingCycles:
         decisions = runner.unreserve(cycle, node, self._view)
         self._take_back(queued, decisions, Reason(SCHEDULER_ERROR, "the pod's node was given up again"))
 
-    def _end_without_node(self, queued: QueuedPod, status: Status) -> None:
-        if status.is_rejection:
-            message = self._message("", dict.fromkeys(status.reasons, 1))
-            self._unschedulable(queued, message, frozenset({status.plugin}), None)
-        else:
-            self._fail(queued, status)
-
     # No node
 
-    def _reject(self, queued: QueuedPod, runner: Runner, cycle: Cycle, refusal: _Refusal) -> None:
+    def _reject(self, unfit: Unfit, runner: Runner, cycle: Cycle) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
-        message = refusal.message
+        queued, message = unfit.queued, unfit.message
         if self._preemptions.is_in_vain(queued.uid):
             failure = Status.unschedulable(f"{message} {IN_VAIN}")
             self._aftermath.attempt_failed(queued, failure, steps=self._taken())
             return
-        memory = self._memories.of(queued.runner, queued.pod, refusal.plan)
-        dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=refusal.verdicts, memory=memory)
+        verdicts = unfit.verdicts
+        if unfit.refusal is not None:
+            verdicts = dict.fromkeys(self._store.node_infos, unfit.refusal)
+        memory = self._memories.of(queued.runner, queued.pod, unfit.plan)
+        dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=verdicts, memory=memory)
         allowed = cycle.steps_left
-        helped = runner.post_filter(cycle, refusal.verdicts, self._view, dry_run)
+        helped = runner.post_filter(cycle, verdicts, self._view, dry_run)
         self._feasibility.steps += max(0, allowed - cycle.steps_left) + dry_run.steps
         if helped.status.code is Code.UNFINISHED:
             self._memories.interrupted(queued.uid, memory)
-            self._postpone(queued, refusal.reasons)
+            self._postpone(queued, unfit.reasons)
             return
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
@@ -258,13 +205,14 @@ class SchedulingCycles:
             is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
             self._queue.tallies.preemptions.attempts += is_asked
         if helped.preemption is None:
+            shape = unfit.plan.shape if unfit.plan is not None else None
             clears = helped.nominated_node == "" and not queued.pod.status.nominated_node_name
             nominated = None if clears else helped.nominated_node
-            self._unschedulable(queued, message, refusal.rejecters, refusal.shape, nominated)
+            self._unschedulable(queued, message, unfit.rejecters, shape, nominated)
         elif self._preemptions.records.get(queued.uid) is None:
-            self._preempt(queued, helped.preemption, refusal.rejecters, message)
+            self._preempt(queued, helped.preemption, unfit.rejecters, message)
         else:
-            self._unschedulable(queued, message, refusal.rejecters, None)
+            self._unschedulable(queued, message, unfit.rejecters, None)
 
     def _preempt(self, queued: QueuedPod, preemption: Preemption, rejecters: frozenset[str], message: str) -> None:
         """Make room for the pod, which waits for that alone: the verdict on it holds for no other pod."""
@@ -296,7 +244,7 @@ class SchedulingCycles:
         if record is not None and record.is_outstanding:
             return  # the condition says for whom it waits; that it still does is nothing new
         if nominated_node is None and self._waits_for_own_write(queued.uid):
-            at_ms = self._timers.now_ms + self._settings.gated_ms_silent
+            at_ms = self._timers.now_ms + GATED_SILENT_MS
             self._timers.at(at_ms, partial(self._report_later, queued, queued.ticket, message))
         else:
             self._causes.report(queued, Reason(UNSCHEDULABLE, message), nominated_node)
@@ -339,29 +287,11 @@ class SchedulingCycles:
     def _send(self, queued: QueuedPod, decision: Decision) -> None:
         match decision:
             case AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
-                self._writes.send(decision, None, _settled)
+                self._writes.send(decision, _settled)
             case RecordEvent():
                 self._outbox.report(decision)
             case _:
                 raise TypeError(f"plugin returned {type(decision).__name__} where only claim writes and events may be")
-
-
-class _Refusal(Struct, frozen=True):
-    """No node fits.
-
-    Args:
-        verdicts: On nodes that were looked at, or all where PreFilter refused.
-        reasons: How many nodes gave each reason.
-        plan: None where PreFilter refused.
-        shape: Of which all pods have the same chance; None where that is not known.
-    """
-
-    message: str
-    rejecters: frozenset[str]
-    verdicts: Mapping[NodeName, Status]
-    reasons: Mapping[str, int] = MappingProxyType({})
-    plan: Plan | None = None
-    shape: Shape | None = None
 
 
 def _chosen(node: NodeName, held: Iterable[Held]) -> str:
@@ -371,7 +301,7 @@ def _chosen(node: NodeName, held: Iterable[Held]) -> str:
     return f"node {node}{devices}"
 
 
-def _settled(settlement: Settlement) -> None:
+def _settled(outcome: Outcome) -> None:
     """The outcome of PostFilter's write shows on the claim, and the change of the claim wakes the pod."""
 
 

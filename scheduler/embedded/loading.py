@@ -22,7 +22,7 @@ from scheduler.embedded.kinds.pods import misnamed_claims
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
 from scheduler.embedded.server.incoming import drop_nulls
-from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request, invalid_object
 from scheduler.embedded.server.store import Stored
@@ -30,7 +30,6 @@ from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 from scheduler.validation.names import validate_owners
 
-_APPLY_MANAGER: Final = "embedded-apply"
 _RESTORED_KINDS: Final = frozenset(
     {
         *("Namespace", "Node", "Pod", "PriorityClass"),
@@ -72,7 +71,7 @@ def kind_of(api: Api, obj: Mapping[str, Json]) -> ServedKind:
 
 
 def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Stored]:
-    """Create or update like `kubectl apply --server-side --force-conflicts`; a status is applied too.
+    """Create or merge like `kubectl apply --server-side`; a status is applied too.
 
     Raises:
         ApiError: it is refused.
@@ -85,19 +84,14 @@ def apply_object(api: Api, given: Mapping[str, Json]) -> tuple[ServedKind, Store
     if not isinstance(metadata, dict):
         raise bad_request(f"{kind.kind}: metadata must be an object, not {type(metadata).__name__}")
     namespace = (metadata.get("namespace") or "default") if kind.is_namespaced else ""
-    options = WriteOptions(manager=_APPLY_MANAGER)
     status = obj.get("status")
     if "name" not in metadata:
-        stored = api.create(kind, namespace, copy.deepcopy(obj), options)
+        stored = api.create(kind, namespace, copy.deepcopy(obj))
     else:
-        stored, _ = apply_configuration(
-            api, kind, namespace, metadata["name"], copy.deepcopy(obj), sub_resource="", options=options, force=True
-        )
+        stored, _ = apply_configuration(api, kind, namespace, metadata["name"], copy.deepcopy(obj), sub_resource="")
     if kind.has_status and status:
         sub = {"metadata": {"name": stored.name}, "status": status}
-        stored, _ = apply_configuration(
-            api, kind, namespace, stored.name, sub, sub_resource="status", options=options, force=True
-        )
+        stored, _ = apply_configuration(api, kind, namespace, stored.name, sub, sub_resource="status")
     return kind, stored
 
 

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # All of it is printed, so what has a default is there, too.
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class Step(_Part):
@@ -68,18 +69,20 @@ class Explanation(_Part):
     outcome: Literal["bound", "fits", "waits", "unschedulable", "error", "gated", "refused", "unknown", "unserved"] = (
         Field(description="unserved: it would fit, but no scheduler seems to answer to its schedulerName.")
     )
-    node: str | None
-    message: str = Field(description="What the scheduler says; empty where the pod fits.")
+    node: str | None = None
+    message: str = Field(default="", description="What the scheduler says; empty where the pod fits.")
     verdict: str = Field(description="The first line: the verdict and its cause.")
     advice: str = Field(description="The second line: what to do.")
-    changes: tuple[Step, ...] = Field(description="What makes the pod fit, together, in the order in which to do it.")
-    also: tuple[Step, ...] = Field(description="Other single changes that make it fit.")
-    questions: int = Field(description="How many changes were asked about.")
-    exhausted: bool = Field(description="The budget was used up before all were asked about.")
-    devices: tuple[Device, ...]
-    nodes: tuple[NodeGroup, ...]
+    changes: tuple[Step, ...] = Field(
+        default=(), description="What makes the pod fit, together, in the order in which to do it."
+    )
+    also: tuple[Step, ...] = Field(default=(), description="Other single changes that make it fit.")
+    questions: int = Field(default=0, description="How many changes were asked about.")
+    exhausted: bool = Field(default=False, description="The budget was used up before all were asked about.")
+    devices: tuple[Device, ...] = ()
+    nodes: tuple[NodeGroup, ...] = ()
     scores: tuple[NodeScore, ...] = Field(
         default=(), description="Of a pod that is bound or fits: the nodes that fit, asked again now; the best first."
     )
     failures: tuple[SelectorFailure, ...] = Field(default=(), description="Selectors that the scheduler could not ask.")
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()

@@ -30,7 +30,6 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
-_NODES_MAX: Final = 100
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim", "binding-condition")
 """Changes of pods and claims that the API server lets somebody make to an object that is there."""
@@ -92,7 +91,6 @@ def explain_pod(
         also=tuple(map(_step, found.also)),
         questions=found.asked,
         exhausted=found.is_exhausted,
-        devices=(),
         nodes=_groups(ruling),
         failures=failures,
         notes=notes,
@@ -127,14 +125,13 @@ def explain_claim(
     if devices := _allocated(claim[1]):
         shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
         users = ", ".join(str(one.get("name")) for one in claim[1]["status"].get("reservedFor") or ()) or "no pod"
-        return _answer(
-            subject,
-            "bound",
-            None,
-            f"claim {namespace}/{name} is allocated: {shown}",
-            f"reserved for {users}",
-            devices,
-            (),
+        return Explanation(
+            subject=subject,
+            fits=True,
+            outcome="bound",
+            verdict=f"claim {namespace}/{name} is allocated: {shown}",
+            advice=f"reserved for {users}",
+            devices=devices,
         )
     for _, pod in objects.of("Pod"):
         own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
@@ -236,35 +233,14 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
     devices = tuple(Device(**{key: str(row[key]) for key in fields}) for row in rows)
     shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
     verb = "is bound to" if is_bound else "fits: it would run on"
-    verdict = f"{name} {verb} node {ruling.verdict.node}"
-    advice = f"devices: {shown}" if shown else "it has no devices"
-    return _answer(subject, "bound" if is_bound else "fits", ruling.verdict.node, verdict, advice, devices, notes)
-
-
-def _answer(  # noqa: PLR0917
-    subject: str,
-    outcome: Any,
-    node: str | None,
-    verdict: str,
-    advice: str,
-    devices: tuple[Device, ...],
-    notes: tuple[str, ...],
-) -> Explanation:
-    """What needs no change."""
     return Explanation(
         subject=subject,
         fits=True,
-        outcome=outcome,
-        node=node,
-        message="",
-        verdict=verdict,
-        advice=advice,
-        changes=(),
-        also=(),
-        questions=0,
-        exhausted=False,
+        outcome="bound" if is_bound else "fits",
+        node=ruling.verdict.node,
+        verdict=f"{name} {verb} node {ruling.verdict.node}",
+        advice=f"devices: {shown}" if shown else "it has no devices",
         devices=devices,
-        nodes=(),
         notes=notes,
     )
 
@@ -325,16 +301,8 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
     assert ruling.verdict is not None
     if ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or ruling.verdict.node:
         return ()
-    return tuple(
-        NodeGroup(
-            plugin=one.plugin,
-            reason=one.reason,
-            devices=one.devices,
-            count=len(one.nodes),
-            nodes=one.nodes[:_NODES_MAX],
-        )
-        for one in Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
-    )
+    reasons = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
+    return tuple(NodeGroup(**one.document()) for one in reasons)
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:

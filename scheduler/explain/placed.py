@@ -14,13 +14,12 @@ from scheduler.config.settings import Config
 from scheduler.explain.answer import NodeGroup, NodeScore
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import World
-from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.every_node import Answer
 from scheduler.offline.one_pod import ask_every_node
+from scheduler.offline.reasons import nodes_alike
 
-_NODES_MAX: Final = 100
 _SCORES_MAX: Final = 20
 
 
@@ -44,7 +43,9 @@ def scores_and_groups(world: World, node: str) -> tuple[str, tuple[NodeScore, ..
         NodeScore(node=at, total=total, plugins={key: score for key, score in answer.scores[at].items() if score})
         for at, total in ranked[:_SCORES_MAX]
     )
-    return _sentence(answer, NodeName(node)), scores, _groups(answer.nodes)
+    refused = nodes_alike((name, status, ()) for name, status in answer.nodes.items() if not status.is_success)
+    groups = tuple(NodeGroup(**one.document()) for one in refused)
+    return _sentence(answer, NodeName(node)), scores, groups
 
 
 def _sentence(answer: Answer, node: NodeName) -> str:
@@ -74,18 +75,6 @@ def _lead(answer: Answer, better: NodeName, other: NodeName) -> str:
     plugin = max(sorted(gains), key=lambda name: gains[name])
     totals = answer.totals
     return f"{totals[better]} against {totals[other]} of {other}, most by {plugin}"
-
-
-def _groups(verdicts: Mapping[NodeName, Status]) -> tuple[NodeGroup, ...]:
-    """Nodes that are refused, by plugin and reason."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for name, status in verdicts.items():
-        if not status.is_success:
-            by_reason.setdefault((status.plugin, status.message), []).append(name)
-    return tuple(
-        NodeGroup(plugin=plugin, reason=reason, devices=(), count=len(names), nodes=tuple(names[:_NODES_MAX]))
-        for (plugin, reason), names in by_reason.items()
-    )
 
 
 def _given_back(given: Given, pod: Mapping[str, Any]) -> Given:

@@ -53,6 +53,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.evaluations import Evaluations, Row
+from scheduler.framework.fit_error import not_named
 from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered
 from scheduler.framework.plans import NoShapeError, Plans
@@ -241,6 +242,16 @@ class Runner:
             if status is not SUCCESS:
                 return status
         return SUCCESS
+
+    def ask(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[PreFiltered, Status]:
+        """What all plugins that filter say about `node`, from PreFilter on."""
+        filtered = self.pre_filter(cycle, view)
+        if not filtered.status.is_success:
+            return filtered, filtered.status
+        if not filtered.allows(node.name):
+            return filtered, not_named(filtered.narrowing)
+        plan = self.plan(cycle, view, filtered)
+        return filtered, plan if isinstance(plan, Status) else self.verdict(plan, cycle, node, view)
 
     def blame(self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
         """What a plugin says of nodes that it refused, none where PreFilter did; None when it cannot say."""

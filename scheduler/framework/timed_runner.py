@@ -23,28 +23,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from scheduler.framework.api import (
-    FactFilterPlugin,
-    FactScorePlugin,
-    NormalizeScorePlugin,
-    Plugin,
-    PostFilterResult,
-    PreBindStep,
-    PreBindWait,
-    ReserveResult,
-    ScorePlugin,
-)
-from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.decisions import Decision
+from scheduler.framework.api import FactFilterPlugin, Plugin, PreBindWait
 from scheduler.framework.distribution import Distribution, exponential
-from scheduler.framework.evaluations import Row
-from scheduler.framework.plan import Facts, Plan, PreFiltered
-from scheduler.framework.preemption import DryRun
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName
-from scheduler.model.node_info import NodeInfo
 
 _P = TypeVar("_P", bound=Plugin)
 
@@ -52,7 +34,7 @@ _ONE_IN: Final = 101
 """A measured cycle takes about twice as long: with one in ten, deciding took 1.05 to 1.1 times as long (plain pods)."""
 PLUGIN_BOUNDS_S: Final = exponential(0.00001, 1.5, 20)
 POINT_BOUNDS_S: Final = exponential(0.0001, 2, 12)
-_POINTS: Final[Mapping[str, str]] = {
+_POINTS: Final = {
     "pre_filter": "PreFilter",
     "filter": "Filter",
     "filter_fact": "Filter",
@@ -124,84 +106,8 @@ class TimedRunner(Runner):
         self._durations: Final = durations
         plugins = tuple(measured(plugin, clock, durations) for plugin in runner.profile.plugins)
         super().__init__(replace(runner.profile, plugins=plugins), is_strict=runner.is_strict)
-        self._clock: Final = clock
+        self.clock: Final = clock
         self._sums: Final = {"Filter": _Sum(), "Score": _Sum()}
-
-    def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFiltered:
-        begun_s = self._clock()
-        result = super().pre_filter(cycle, view)
-        self._ended("PreFilter", result.status.code, begun_s)
-        return result
-
-    def filter(self, plugins: Row[Any], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
-        begun_s = self._clock()
-        status = super().filter(plugins, cycle, node, view)
-        self._sums["Filter"].add(self._clock() - begun_s, failed=status.code is Code.ERROR)
-        return status
-
-    def facts(self, plan: Plan, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Facts | Status:
-        begun_s = self._clock()
-        facts = super().facts(plan, cycle, node, view)
-        self._sums["Filter"].add(self._clock() - begun_s, failed=isinstance(facts, Status))
-        return facts
-
-    def filter_fact(self, plugin: FactFilterPlugin, cycle: Cycle, fact: Any, view: ClusterView) -> Status:
-        begun_s = self._clock()
-        status = super().filter_fact(plugin, cycle, fact, view)
-        self._sums["Filter"].add(self._clock() - begun_s, failed=status.code is Code.ERROR)
-        return status
-
-    def post_filter(
-        self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun
-    ) -> PostFilterResult:
-        begun_s = self._clock()
-        result = super().post_filter(cycle, verdicts, view, dry_run)
-        self._ended("PostFilter", result.status.code, begun_s)
-        return result
-
-    def pre_score(self, plugins: Row[ScorePlugin], cycle: Cycle, nodes: Any, view: ClusterView) -> Any:
-        begun_s = self._clock()
-        asked = super().pre_score(plugins, cycle, nodes, view)
-        self._ended("PreScore", _code_of(asked), begun_s)
-        return asked
-
-    def score(
-        self, plan: Plan, scorers: Any, cycle: Cycle, node: NodeInfo, view: ClusterView
-    ) -> tuple[int, ...] | Status:
-        begun_s = self._clock()
-        scores = super().score(plan, scorers, cycle, node, view)
-        self._sums["Score"].add(self._clock() - begun_s, failed=isinstance(scores, Status))
-        return scores
-
-    def normalize_score(self, plugin: NormalizeScorePlugin, cycle: Cycle, score_by_node: Any) -> Any:
-        begun_s = self._clock()
-        scores = super().normalize_score(plugin, cycle, score_by_node)
-        self._sums["Score"].add(self._clock() - begun_s, failed=isinstance(scores, Status))
-        return scores
-
-    def score_facts(self, plugin: FactScorePlugin, cycle: Cycle, facts: Any, view: ClusterView) -> Any:
-        begun_s = self._clock()
-        scores = super().score_facts(plugin, cycle, facts, view)
-        self._sums["Score"].add(self._clock() - begun_s, failed=isinstance(scores, Status))
-        return scores
-
-    def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
-        begun_s = self._clock()
-        result = super().reserve(cycle, node, view)
-        self._ended("Reserve", result.status.code, begun_s)
-        return result
-
-    def unreserve(self, cycle: Cycle, node: NodeName, view: ClusterView) -> tuple[Decision, ...]:
-        begun_s = self._clock()
-        decisions = super().unreserve(cycle, node, view)
-        self._ended("Unreserve", Code.SUCCESS, begun_s)
-        return decisions
-
-    def pre_bind(self, cycle: Cycle, node: NodeName, view: ClusterView) -> PreBindStep:
-        begun_s = self._clock()
-        step = super().pre_bind(cycle, node, view)
-        self._ended("PreBind", _code_of(step), begun_s)
-        return step
 
     def end_cycle(self) -> None:
         """The cycle is over: what Filter and Score took in all counts."""
@@ -211,8 +117,27 @@ class TimedRunner(Runner):
                 self._durations.of_point(point, status, self.scheduler_name).add(done.seconds)
                 done.calls, done.seconds, done.failed = 0, 0.0, False
 
-    def _ended(self, point: str, status: Code, begun_s: float) -> None:
-        self._durations.of_point(point, status, self.scheduler_name).add(self._clock() - begun_s)
+    def ended(self, point: str, status: Code, seconds: float) -> None:
+        """Count one call of an extension point, Filter and Score when the cycle is over."""
+        done = self._sums.get(point)
+        if done is None:
+            self._durations.of_point(point, status, self.scheduler_name).add(seconds)
+        else:
+            done.add(seconds, failed=status is Code.ERROR)
+
+
+def _timed(method: Callable[..., Any], point: str) -> Callable[..., Any]:
+    def run(self: TimedRunner, *given: Any) -> Any:
+        begun_s = self.clock()
+        result = method(self, *given)
+        self.ended(point, _code_of(result), self.clock() - begun_s)
+        return result
+
+    return run
+
+
+for _name, _point in (_POINTS | {"facts": "Filter", "normalize_score": "Score"}).items():
+    setattr(TimedRunner, _name, _timed(getattr(Runner, _name), _point))
 
 
 class Measured:

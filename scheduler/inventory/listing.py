@@ -47,7 +47,7 @@ from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.pools import newest, pool_ids, pool_summary
 from scheduler.inventory.users import amount_text, users_by_device
 from scheduler.model.node_info import NodeInfo
-from scheduler.offline import Given, OfflineCluster, observe_only
+from scheduler.offline import Given, OfflineCluster, observed_machine
 
 _CLOSING: Final = {
     "node.kubernetes.io/not-ready": "not ready",
@@ -106,8 +106,8 @@ def list_devices(
     """
     cluster = OfflineCluster(now_ms)
     loaded = cluster.load(objects)
-    answers = observe_only(cluster, features)
-    return devices_observed(answers.machine, wanted, notes=[*map(str, loaded.problems), *answers.broken, *loaded.notes])
+    machine, broken = observed_machine(cluster, features)
+    return devices_observed(machine, wanted, notes=[*map(str, loaded.problems), *broken, *loaded.notes])
 
 
 def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] = ()) -> DeviceList:

@@ -36,7 +36,6 @@ from allocator import (
 )
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.plugin_kinds import plugin_kinds
-from scheduler.kube.profiling import REPLIES, Observe, unobserved
 from scheduler.kube.watched_kind import WatchedKind
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
@@ -259,7 +258,6 @@ class Codec:
     Args:
         slices: The only ResourceSlices to observe, None for all.
         reads: The kinds of `PLUGIN_KINDS` that a plugin reads; no other of them is watched.
-        observe: Counts what decoding takes.
     """
 
     def __init__(
@@ -267,40 +265,38 @@ class Codec:
         slices: TextSelector | None = None,
         *,
         reads: Collection[str] = (),
-        observe: Observe = unobserved,
     ) -> None:
-        self.for_plugins: Final = plugin_kinds(observe)
+        self.for_plugins: Final = plugin_kinds()
         self._reads: Final = frozenset(reads)
-        kind = partial(WatchedKind, observe=observe)
-        self.pods = kind("Pod", "/api/v1/pods", Pod, Pod.packed)
-        self.nodes = kind("Node", "/api/v1/nodes", Node)
-        self.namespaces = kind("Namespace", "/api/v1/namespaces", Namespace)
-        self.claims = kind("ResourceClaim", f"{RESOURCE_API}/resourceclaims", _WireClaim, ClaimDecoder().claim)
-        self.slices = kind(
+        self.pods = WatchedKind("Pod", "/api/v1/pods", Pod, Pod.packed)
+        self.nodes = WatchedKind("Node", "/api/v1/nodes", Node)
+        self.namespaces = WatchedKind("Namespace", "/api/v1/namespaces", Namespace)
+        self.claims = WatchedKind("ResourceClaim", f"{RESOURCE_API}/resourceclaims", _WireClaim, ClaimDecoder().claim)
+        self.slices = WatchedKind(
             "ResourceSlice",
             f"{RESOURCE_API}/resourceslices",
             msgspec.Raw,
             partial(_read_slice, slices),
             withdraws_broken=True,
         )
-        self.classes = kind(
+        self.classes = WatchedKind(
             "DeviceClass", f"{RESOURCE_API}/deviceclasses", msgspec.Raw, _read_class, withdraws_broken=True
         )
-        self.taint_rules = kind(
+        self.taint_rules = WatchedKind(
             "DeviceTaintRule",
             "",
             _WireTaintRule,
             _read_taint_rule,  # a rule that becomes undecodable keeps its taints, so `withdraws_broken` is False
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
-        self.pod_groups = kind(
+        self.pod_groups = WatchedKind(
             "PodGroup",
             "",
             _WirePodGroup,
             _read_pod_group,
             served_as=ServedAs(pod_group.API_GROUP, POD_GROUP_VERSIONS, pod_group.RESOURCE),
         )
-        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = observe(REPLIES, self.claims.decode_reply)
+        self.decode_claim: Final[Callable[[bytes], ResourceClaim]] = self.claims.decode_reply
         """The claim of a GET or PATCH reply; UndecodableError when it has not even a name."""
 
     @property

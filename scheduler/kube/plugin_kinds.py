@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.api_versions import ServedAs
-from scheduler.kube.profiling import Observe
 from scheduler.kube.watched_kind import WatchedKind
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
@@ -131,7 +130,7 @@ PLUGIN_KINDS: Final = (
 )
 
 
-def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
+def plugin_kinds(kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
     """How to watch each of them, by name."""
     return {
         one.name: WatchedKind(
@@ -140,7 +139,6 @@ def plugin_kinds(observe: Observe, kinds: Iterable[PluginKind] = PLUGIN_KINDS) -
             *(one.decoding or (STORAGE_KINDS[one.name],)),
             served_as=ServedAs(one.group, ("v1",), one.plural),
             cost=one.cost,
-            observe=observe,
         )
         for one in kinds
     }

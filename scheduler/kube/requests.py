@@ -228,7 +228,6 @@ class ApiClient:
 
     Args:
         may_write: Whether what may change something may be sent now; see `lease`.
-        observe: Counts what `send` takes, None for nobody.
     """
 
     def __init__(
@@ -239,9 +238,7 @@ class ApiClient:
         may_write: Callable[[], bool] = lambda: True,
         user_agent: str = "dra-scheduler",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        observe: Callable[[Awaitable[Outcome]], Awaitable[Outcome]] | None = None,
     ) -> None:
-        self._observe = observe
         self._credentials = credentials
         self._timeouts = timeouts
         self._may_write = may_write
@@ -284,10 +281,7 @@ class ApiClient:
 
         `accept` is the form of the reply; refusals may come in that form as well.
         """
-        sending = self._send(_Request(method, path, self._write_timeout, body, content_type, accept))
-        return await (sending if self._observe is None else self._observe(sending))
-
-    async def _send(self, request: _Request) -> Outcome:
+        request = _Request(method, path, self._write_timeout, body, content_type, accept)
         for attempt in range(_THROTTLED_RETRIES_MAX + 1):
             if request.method != "GET" and not self._may_write():
                 return _NOT_SENT

@@ -19,7 +19,6 @@ import msgspec
 
 from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.kube.api_versions import ServedAs
-from scheduler.kube.profiling import DECODING, Observe
 from scheduler.kube.requests import StatusReply, UndecodableError
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ObjectMeta, PodMeta, Record
@@ -190,7 +189,6 @@ class WatchedKind:
         served_as: For a kind that a server may not have, or in one of several versions.
         cost: What is lost where the server does not have the kind, or does not let us read it; "" where nothing can be
             scheduled without it.
-        observe: Counts what decoding events takes.
     """
 
     def __init__(
@@ -203,7 +201,6 @@ class WatchedKind:
         withdraws_broken: bool = False,
         served_as: ServedAs | None = None,
         cost: str = "",
-        observe: Observe,
     ) -> None:
         self.name = name
         self.path = path
@@ -217,10 +214,9 @@ class WatchedKind:
         self._deleted_event: type = events[2]
         # One step for the three events that matter; anything else fails here and goes to `_decode_other`.
         self._event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(events[0] | events[1] | events[2])
-        self.decode_event: Final[Callable[[bytes], Event]] = observe(DECODING, self._decode_event)
-        """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
 
-    def _decode_event(self, line: bytes) -> Event:
+    def decode_event(self, line: bytes) -> Event:
+        """One line of a watch. Never raises: what is wrong with an object is in `Broken`."""
         try:
             event = self._event_decoder.decode(line)
         except msgspec.DecodeError:

@@ -1,7 +1,7 @@
 """Manifest texts: YAML or JSON documents that remember where each field stands.
 
-What a person pastes is often broken in a few typical ways (lost indentation, tabs, full-width punctuation); the error
-says where and which of these it looks like.
+What a person pastes is often broken in a few typical ways (lost indentation, tabs, full-width punctuation and dashes);
+the error says where and which of these it looks like.
 
 Rules of this module
   1. A text is split into lines once, however many documents and findings it has.
@@ -20,9 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from scheduler.lint.findings import NEVER_VALID, FieldPath, Finding, Place, Severity
-from scheduler.lint.indentation import Refused, indent, is_flat
-from scheduler.lint.punctuation import FULL_WIDTH, Change, separators, structure
+from scheduler.lint.findings import FieldPath, Place
 from scheduler.yaml_reading import Budget, Mapping, Node, Scalar, Sequence, TooMuchError, read_nodes
 
 _KIND_BY_FIELD: Final = {
@@ -33,6 +31,13 @@ _KIND_BY_FIELD: Final = {
     "selectors": "DeviceClass",
     "devices": "ResourceClaim",
 }
+_PLAIN: Final = {
+    **dict(zip("：，“”„‘’｛｝［］", ':,"""\'\'{}[]', strict=True)),
+    **dict.fromkeys("\u00a0\u2007\u202f\u3000", " "),
+}
+"""YAML's own character, by the one that pages, chats and word processors put in its place."""
+_WIDE: Final = re.compile(f"[{''.join(_PLAIN)}]")
+_DASHES: Final = re.compile(r"\s*([-‐‑‒–—―−－]*[‐‑‒–—―−－][-‐‑‒–—―−－]*|(?<!\s)--|(?<!\s)-{4})(?=\s|$)")
 _SEPARATOR: Final = re.compile(r"---(?:\s|$)")
 _SHOWN_COLUMNS: Final = 100
 _HINT_LINES: Final = 1000
@@ -71,7 +76,6 @@ class Document:
     _text: Text = field(repr=False)
     _has_repeats: bool = field(default=False, repr=False)
     _line_offset: int = field(default=0, repr=False)
-    _shifts: dict[int, int] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> str:
@@ -138,8 +142,7 @@ class Document:
                 pending += (value for _, value in reversed(node.pairs))
 
     def _place_of(self, node: Node) -> Place:
-        column = node.column - self._shifts.get(node.line, 0)
-        return Place(self.file, self._line_offset + node.line + 1, column + 1)
+        return Place(self.file, self._line_offset + node.line + 1, node.column + 1)
 
     def _find(self, path: FieldPath) -> tuple[Node, Node | None]:
         node: Node = self._node
@@ -173,105 +176,27 @@ def repeated_key(document: Document, place: Place, key: str) -> str:
 
 @dataclass(slots=True)
 class Parsed:
-    """What a file holds.
+    """What a file holds: its objects, and an error for each document that cannot be read."""
 
-    Attributes:
-        text: The file's, or as it was mended.
-        errors: Documents that cannot be read.
-        mended: Changes of texts that were no manifests without them.
-    """
-
-    text: str
     documents: list[Document] = field(default_factory=list)
     errors: list[ManifestError] = field(default_factory=list)
-    mended: list[Finding] = field(default_factory=list)
 
 
 def parse_all(text: str, name: str) -> Parsed:
-    """As `parse_documents`, but fields that are there twice stay, and a broken document does not hide the others.
-
-    What is broken is mended where that is certain: punctuation that is not YAML's, and lost indentation.
-    """
+    """As `parse_documents`, but fields that are there twice stay, and a broken document does not hide the others."""
     whole = Text(name, text)
     try:
-        return Parsed(text, list(_parse(whole, text, 0, Budget(len(text)))))
+        return Parsed(list(_parse(whole, text, 0, Budget(len(text)))))
     except ManifestError:
         pass
-    lines, changes = separators(whole.lines)
-    parsed = Parsed(text)
-    _add_changes(parsed, whole, 0, changes)
+    parsed = Parsed()
     budget = Budget(len(text))
-    chunks = split_documents(text if not changes else "\n".join(lines) + "\n")
-    pieces = []
-    for chunk in chunks:
+    for chunk in split_documents(text):
         try:
             parsed.documents += _parse(whole, chunk.text, chunk.first_line, budget)
-            pieces.append(chunk.text)
         except ManifestError as error:
-            pieces.append(_mend(parsed, whole, chunk, error, budget))
-    if parsed.mended:
-        parsed.text = "".join(pieces)
+            parsed.errors.append(error)
     return parsed
-
-
-def _mend(parsed: Parsed, whole: Text, chunk: Chunk, error: ManifestError, budget: Budget) -> str:
-    """Take what a broken chunk holds when it is mended, else its error; returns its text."""
-    if isinstance(error.__cause__, TooMuchError):  # no other indentation makes it less
-        parsed.errors.append(error)
-        return chunk.text
-    lines, changes = structure(chunk.text.splitlines())
-    shifts: dict[int, int] = {}
-    if is_flat(lines):
-        indented = indent(lines)
-        if isinstance(indented, Refused):
-            at = Place(whole.name, chunk.first_line + indented.line + 1, 1)
-            parsed.errors.append(
-                ManifestError(f"the indentation was lost in copying: {indented.problem}", at, error.fix)
-            )
-            return chunk.text
-        lines, shifts = indented.lines, indented.shifts
-        if shifted := [number for number, shift in shifts.items() if shift]:
-            changes.append(
-                Change(
-                    "lost-indentation",
-                    min(shifted),
-                    0,
-                    "no line is indented, the indentation was lost in copying",
-                    "indented as its kind's fields leave no other way",
-                )
-            )
-    text = "\n".join(lines) + "\n"
-    if not changes:
-        parsed.errors.append(error)
-        return chunk.text
-    try:
-        found = list(_parse(whole, text, chunk.first_line, budget, shifts))
-    except ManifestError:
-        parsed.errors.append(error)
-        return chunk.text
-    parsed.documents += found
-    _add_changes(parsed, whole, chunk.first_line, changes)
-    return text
-
-
-def _add_changes(parsed: Parsed, whole: Text, first_line: int, changes: list[Change]) -> None:
-    for change in changes:
-        number = first_line + change.line
-        place = Place(whole.name, number + 1, change.column + 1)
-        parsed.mended.append(
-            Finding(
-                change.code,
-                Severity.ERROR,
-                place,
-                "",
-                "",
-                change.problem,
-                change.converted,
-                NEVER_VALID,
-                change.converted,
-                whole.lines[number],
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,11 +220,9 @@ def split_documents(text: str) -> list[Chunk]:
     return chunks
 
 
-def _parse(
-    whole: Text, text: str, line_offset: int, budget: Budget, shifts: dict[int, int] | None = None
-) -> Iterator[Document]:
-    """The objects of `text`, which begins in a line of `whole`, with lines moved right by `shifts`."""
-    part = _Part(whole, line_offset, shifts or {})
+def _parse(whole: Text, text: str, line_offset: int, budget: Budget) -> Iterator[Document]:
+    """The objects of `text`, which begins in a line of `whole`."""
+    part = _Part(whole, line_offset)
     try:
         for node, has_repeats in read_nodes(text, budget):
             if not (isinstance(node, Scalar) and not node.value.strip()):
@@ -316,7 +239,6 @@ class _Part:
 
     whole: Text
     first_line: int
-    shifts: dict[int, int]
 
     @property
     def lines(self) -> list[str]:
@@ -328,33 +250,33 @@ class _Part:
 
 
 def _documents(part: _Part, node: Node, has_repeats: bool) -> Iterator[Document]:
-    place = part.place(node.line, node.column)
+    first = part.first_line + node.line
+    lines = part.whole.lines[first : min(part.first_line + node.end_line + 1, first + _HINT_LINES)]
 
-    def refused(problem: str) -> ManifestError:
-        first = part.first_line + node.line
-        hint = _hint(part.whole.lines[first : min(part.first_line + node.end_line + 1, first + _HINT_LINES)])
-        return ManifestError(f"{problem}{hint}", place)
+    def refused(problem: str, at: Node = node, fix: str = "") -> ManifestError:
+        if pasted := _pasted(lines):
+            row, column, hint = pasted
+            return ManifestError(f"{problem}{hint}", Place(part.whole.name, first + row + 1, column + 1), fix)
+        return ManifestError(f"{problem}{_hint(lines)}", part.place(at.line, at.column), fix)
 
     if not isinstance(node, Mapping):
         raise refused(f"{_what_it_is(node.data)} is no Kubernetes object: put one here, or take it out")
     obj = node.data
     missing = [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]
     if missing:
-        error = refused(f"no Kubernetes object: {' and '.join(missing)} missing")
-        raise ManifestError(error.problem, error.place, _head_of(obj))
-    if "metadata" in obj and obj["metadata"] is None:
-        error = refused(f"{obj['kind']} without metadata")
-        if error.problem != f"{obj['kind']} without metadata":
-            raise error
-    for part_name in ("metadata", "spec"):
-        if isinstance(obj.get(part_name), str) and any(char in FULL_WIDTH for char in obj[part_name]):
-            raise refused(f"{part_name} is a text")
+        raise refused(f"no Kubernetes object: {' and '.join(missing)} missing", fix=_head_of(obj))
+    if "metadata" in obj and obj["metadata"] is None and (_pasted(lines) or _hint(lines)):
+        key = next(key for key, _ in node.pairs if key.value == "metadata")
+        raise refused(f"{obj['kind']} without metadata", key)
+    for name in ("metadata", "spec"):
+        if isinstance(obj.get(name), str) and _WIDE.search(obj[name]):
+            raise refused(f"{name} is a text")
     if obj["kind"] == "List" or (obj["kind"].endswith("List") and isinstance(obj.get("items"), list)):
         items = _child(node, "items")
         for entry in items[1].items if items is not None and isinstance(items[1], Sequence) else ():
             yield from _documents(part, entry, has_repeats)
         return
-    yield Document(part.whole.name, obj, node, part.whole, has_repeats, part.first_line, part.shifts)
+    yield Document(part.whole.name, obj, node, part.whole, has_repeats, part.first_line)
 
 
 def _what_it_is(data: object) -> str:
@@ -397,25 +319,40 @@ def _described(error: yaml.MarkedYAMLError, part: _Part) -> ManifestError:
     row, column = part.first_line + mark.line, mark.column
     around = range(max(0, row - 1), min(row + 1, len(lines)))
     # The reader stumbles after such a character, at times on the next line.
-    wide = next(((line, at) for line in around for at, char in enumerate(lines[line]) if char in FULL_WIDTH), None)
-    if wide is not None:
-        row, column = wide
+    pasted = _pasted([lines[number] for number in around])
+    if pasted is not None:
+        row, column = around[pasted[0]], pasted[1]
     shown = ""
     if row < len(lines):
         begin = max(0, column - _SHOWN_COLUMNS)
         line = lines[row][begin : column + _SHOWN_COLUMNS].replace("\t", "→")
         shown = f"\n  | {line}\n  | {' ' * (column - begin)}^"
-    # What is too much is so however it is written.
-    is_too_much = isinstance(error, TooMuchError)
-    hint = "" if is_too_much else _hint([lines[number] for number in around]) or _hint(part.lines)
+    if isinstance(error, TooMuchError):  # it is too much however it is written
+        hint = ""
+    elif pasted is not None:
+        hint = pasted[2]
+    else:
+        hint = _hint([lines[number] for number in around]) or _hint(part.lines)
     return ManifestError(f"no valid YAML: {what}{hint}{shown}", Place(part.whole.name, row + 1, column + 1))
+
+
+def _pasted(lines: list[str]) -> tuple[int, int, str] | None:
+    """Row, column and hint of the first character that pages and chats put in the place of YAML's own."""
+    for row, line in enumerate(lines):
+        if found := _WIDE.search(line):
+            char = found[0]
+            what = "a blank that is none to YAML" if char.isspace() else "full-width punctuation"
+            return row, found.start(), f": {what} ({char!r} should be {_PLAIN[char]!r}), as pages and chats put in"
+        if found := _DASHES.match(line):
+            hint = f": {found[1]!r} is no dash of YAML's; a list entry begins with '- ', a document with '---'"
+            return row, found.start(1), hint
+    return None
 
 
 def _hint(lines: list[str]) -> str:
     """Which of the usual accidents the lines look like; empty when none."""
-    wide = next((char for line in lines for char in line if char in FULL_WIDTH), None)
-    if wide is not None:
-        return f": full-width punctuation ({wide!r} should be {FULL_WIDTH[wide]!r}), as pages and chats put in"
+    if pasted := _pasted(lines):
+        return pasted[2]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if any("\t" in line[: len(line) - len(line.lstrip())] for line in lines):
         return ": a tab in the indentation, YAML allows only spaces"

@@ -49,15 +49,12 @@ class Source:
 class Report:
     """What was found, file by file.
 
-    `views` are the objects, `broken` texts that could not be read, `mended` what had to be changed in a text for it to
-    be read at all, `empty` says which files have no object; `texts` are the files' texts after that.
+    `views` are the objects, `broken` texts that could not be read, `empty` says which files have no object.
     """
 
     views: list[View] = field(default_factory=list)
     broken: list[Finding] = field(default_factory=list)
-    mended: list[Finding] = field(default_factory=list)
     empty: list[Finding] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[Finding]:
@@ -65,12 +62,7 @@ class Report:
         order: dict[str, int] = {}
         for view in self.views:
             order.setdefault(view.document.file, len(order))
-        found = [
-            *self.broken,
-            *self.mended,
-            *self.empty,
-            *(finding for view in self.views for finding in view.findings),
-        ]
+        found = [*self.broken, *self.empty, *(finding for view in self.views for finding in view.findings)]
         return sorted(
             found,
             key=lambda each: (order.get(each.place.file, -1), each.place.file, each.place.line, each.place.column),
@@ -100,8 +92,6 @@ def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Pu
     for source in sources:
         parsed = parse_all(source.text, source.name)
         report.broken += (_broken(error) for error in parsed.errors)
-        report.mended += parsed.mended
-        report.texts[source.name] = parsed.text
         report.views += (View(document) for document in parsed.documents)
         if not (parsed.documents or parsed.errors):
             report.empty.append(_empty(source.name))
@@ -167,12 +157,10 @@ def convert(
     report = lint(sources, settings, published)
     views_of: defaultdict[str, list[View]] = defaultdict(list)
     broken_of: defaultdict[str, list[Finding]] = defaultdict(list)
-    mended_of: defaultdict[str, list[Finding]] = defaultdict(list)
     for view in report.views:
         views_of[view.document.file].append(view)
-    for by_file, findings in ((broken_of, report.broken), (mended_of, report.mended)):
-        for finding in findings:
-            by_file[finding.place.file].append(finding)
+    for finding in report.broken:
+        broken_of[finding.place.file].append(finding)
     converted = []
     for source in sources:
         views, broken = views_of[source.name], broken_of[source.name]
@@ -181,7 +169,7 @@ def convert(
             id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
         }
         refused = {id(view) for view in views if id(view.document) in broken_documents}
-        text, notes = ("", []) if broken else convert_text(report.texts[source.name], source.name, views, refused)
+        text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
         written = [view for view in views if id(view) not in refused]
         changes = [finding for view in written for finding in view.findings if finding.converted]
         refusals = [finding for view in views for finding in view.findings if _is_refusal(finding)]
@@ -190,7 +178,7 @@ def convert(
                 source.name,
                 text,
                 text != source.text,
-                (*mended_of[source.name], *changes),
+                tuple(changes),
                 (*broken, *refusals),
                 tuple(notes),
             )

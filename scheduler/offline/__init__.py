@@ -1,8 +1,9 @@
 """The scheduler asked about objects, without a cluster and without time: every pod's verdict, and why."""
 
 from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods, name_of
+from scheduler.offline.observing import observed_machine
 from scheduler.offline.reasons import NodeReason, Reasons
-from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of, observe_only
+from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of
 
 __all__ = [
     "Answers",
@@ -18,5 +19,5 @@ __all__ = [
     "is_waiting",
     "makes_pods",
     "name_of",
-    "observe_only",
+    "observed_machine",
 ]

@@ -23,6 +23,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from scheduler.embedded.controllers.claim_work import (
+    claim_from,
+    entries_of_templates,
+    made_for,
+    names_in_status,
+    owner_of_claims,
+)
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
@@ -40,17 +47,15 @@ from scheduler.embedded.loading import (
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
-from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
 from scheduler.kube.codec import Codec
 from scheduler.kube.requests import UndecodableError
 from scheduler.kube.watched_kind import Broken, Seen
-from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import PodResourceClaim
-from scheduler.model.pod_claims import generate_name
 from scheduler.model.pod_group import API_GROUP, PodGroup
 from scheduler.model.pod_selectors import SELECTOR_KINDS, SERVICE
 
@@ -66,7 +71,6 @@ _FIRST: Final = (
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
 _SELECTING_OWNERS: Final = frozenset(SELECTOR_KINDS) - {SERVICE}
-_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 _WINDOW: Final = 1
 """Nobody watches: the listener hears of every change."""
 _LOOKS_MAX: Final = 100_000
@@ -289,11 +293,8 @@ class OfflineCluster:
     def make_claims(self) -> None:
         """What the resource claim controller does for pods that wait for claims from templates."""
         for claim in self.api.store.listed(CLAIM.kind_id):
-            metadata = claim.obj["metadata"]
-            entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME_ANNOTATION)
-            for owner in metadata.get("ownerReferences") or ():
-                if entry and owner.get("controller"):
-                    self._made.setdefault((owner["uid"], entry), claim.name)
+            for key in made_for(claim.obj):
+                self._made.setdefault(key, claim.name)
         for stored in self.stored_pods():
             status = stored.obj.get("status") or {}
             if not stored.obj["metadata"].get("deletionTimestamp") and status.get("phase") not in TERMINAL_PHASES:
@@ -301,56 +302,40 @@ class OfflineCluster:
 
     def make_claims_of(self, pod: Stored) -> None:
         """Make the claims that a pod waits for, and name them in its status."""
-        named = {entry["name"]: entry for entry in (pod.obj.get("status") or {}).get("resourceClaimStatuses") or ()}
-        has_news = False
-        for entry in pod.obj["spec"].get("resourceClaims") or ():
-            template_name = entry.get("resourceClaimTemplateName")
-            if not template_name or entry["name"] in named:
+        known, made = names_in_status(pod.obj), dict[str, str]()
+        for entry, template_name in entries_of_templates(pod.obj):
+            if entry in known:
                 continue
             try:
-                claim = self._claim_for(pod, entry["name"], template_name)
+                made[entry] = self._claim_for(pod, entry, template_name)
             except ApiError as error:
                 self.loaded.claim_problems[pod.uid] = error.message
-                continue
-            named[entry["name"]] = {"name": entry["name"], "resourceClaimName": claim}
-            has_news = True
-        if not has_news:
+        if not made:
             return
 
         def change(obj: dict[str, Any]) -> dict[str, Any]:
-            obj.setdefault("status", {})["resourceClaimStatuses"] = list(named.values())
+            statuses = obj.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
+            statuses += ({"name": entry, "resourceClaimName": claim} for entry, claim in made.items())
             return obj
 
-        self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status", options=_MANAGER)
+        self.api.update(POD, pod.namespace, pod.name, change, sub_resource="status")
 
     def _claim_for(self, pod: Stored, entry: str, template_name: str) -> str:
         """The name of the pod's claim for an entry, or of its group's, made where there is none."""
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+        owner = owner_of_claims(pod.obj)
         named = pod.obj["spec"].get("schedulingGroup") or {}
         group = self._groups.get(PodGroupKey(pod.namespace, str(named.get("podGroupName"))))
         if group is not None and PodResourceClaim(entry, resource_claim_template_name=template_name) in group.claims:
             owner |= {"apiVersion": f"{API_GROUP}/v1alpha2", "kind": "PodGroup"}
             owner |= {"name": group.key.name, "uid": group.uid}
-        made = self._made.get((str(owner["uid"]), entry))
+        made = self._made.get((owner["uid"], entry))
         if made is None or self.api.find(CLAIM.kind_id, pod.namespace, made) is None:
-            made = self._made[str(owner["uid"]), entry] = self._make_claim(pod.namespace, owner, entry, template_name)
+            template = self.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template_name)
+            if template is None:
+                raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')
+            made = self.api.create(CLAIM, pod.namespace, claim_from(template, owner, entry)).name
+            self._made[owner["uid"], entry] = made
         return made
-
-    def _make_claim(self, namespace: str, owner: Mapping[str, Any], entry: str, template_name: str) -> str:
-        """Make an owner's claim for an entry; its name."""
-        template = self.api.find(CLAIM_TEMPLATE.kind_id, namespace, template_name)
-        if template is None:
-            raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')
-        copied = template["spec"].get("metadata") or {}
-        metadata: dict[str, Any] = {
-            "generateName": generate_name(owner["name"], entry),
-            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: entry},
-            "ownerReferences": [dict(owner)],
-        }
-        if copied.get("labels"):
-            metadata["labels"] = dict(copied["labels"])
-        spec = Stored("", "", dict(template["spec"]["spec"]), 0).copy()
-        return self.api.create(CLAIM, namespace, {"metadata": metadata, "spec": spec}, _MANAGER).name
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -6,16 +6,16 @@ Not here: when pods leave (`simulation`, `moving`).
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
+from scheduler.embedded.controllers.claim_work import release, without_finalizer
 from scheduler.embedded.kinds.catalog import CLAIM, POD
-from scheduler.embedded.server.rest import DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import DeleteOptions
 from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names, owning_pod
 from scheduler.offline.cluster import OfflineCluster
 
 _AT_ONCE: Final = DeleteOptions(grace_period_s=0)
-_MANAGER: Final = WriteOptions(manager="kube-controller-manager")
 
 
 def leave(cluster: OfflineCluster, pod: Stored, brought: Collection[tuple[str, str]] = ()) -> None:
@@ -37,18 +37,12 @@ def _give_back(cluster: OfflineCluster, namespace: str, name: str, uid: str, *, 
         return
     consumers = (claim.get("status") or {}).get("reservedFor") or []
     left = [one for one in consumers if one.get("uid") != uid]
-    is_own = owning_pod(claim)[1] == uid
-
-    def change(obj: dict[str, Any]) -> dict[str, Any]:
-        obj["status"] = {**(obj.get("status") or {}), "reservedFor": left} if left else {}
-        return obj
-
-    def unfinish(obj: dict[str, Any]) -> dict[str, Any]:
-        obj["metadata"].pop("finalizers", None)
-        return obj
-
-    if consumers != left:
-        api.update(CLAIM, namespace, name, change, sub_resource="status", options=_MANAGER)
-    if not left and (is_own or is_brought):
-        api.update(CLAIM, namespace, name, unfinish, options=_MANAGER)
+    goes = not left and (is_brought or owning_pod(claim)[1] == uid)
+    # A claim that somebody wrote with its allocation lacks the finalizer of the scheduler that had made it.
+    taken = release(claim, left, protected=True)
+    if taken.status is not None:
+        api.update(CLAIM, namespace, name, lambda live: {**live, "status": taken.status}, sub_resource="status")
+    if taken.drops_finalizer or goes:
+        api.update(CLAIM, namespace, name, without_finalizer)
+    if goes:
         api.delete(CLAIM, namespace, name, _AT_ONCE)

@@ -24,7 +24,6 @@ from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
-from scheduler.embedded.server.rest import WriteOptions
 from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
@@ -38,7 +37,6 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 ANNOTATIONS_READ: Final = (MOVABLE_ANNOTATION, _SAFE_TO_EVICT, _MIRROR)
 """Those of pods that this module looks at."""
 _FROM_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
-_PERSON: Final = WriteOptions(manager="kubectl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class Board:
             obj["spec"] = {**spec, "unschedulable": True} if on else spec
             return obj
 
-        self._cluster.api.update(NODE, "", node, change, options=_PERSON)
+        self._cluster.api.update(NODE, "", node, change)
         self._run.observe_changes()
 
     def move(self, pod: Stored) -> Move | None:
@@ -159,7 +157,7 @@ class Board:
             obj["spec"] = {key: value for key, value in obj["spec"].items() if key != "schedulingGates"}
             return obj
 
-        self._cluster.api.update(POD, pod.namespace, pod.name, open_gate, options=_PERSON)
+        self._cluster.api.update(POD, pod.namespace, pod.name, open_gate)
         verdict = self._try(pod)
         return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is Outcome.FITS else None
 

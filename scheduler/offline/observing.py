@@ -9,12 +9,43 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from allocator import Features
+from scheduler.core.machine import Machine
+from scheduler.core.observation import KINDS
 from scheduler.embedded.server.store import Stored
+from scheduler.framework.api import Profile
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
+from scheduler.model.label_selectors import TextSelector
 from scheduler.offline.cluster import Obj, OfflineCluster
 
 _SHARED: Final = ("Node", "ResourceSlice")
+
+
+def observed_machine(
+    cluster: OfflineCluster,
+    features: Features,
+    *,
+    scheduler_name: str = "dra-scheduler",
+    left_out: Collection[str] = (),
+    slices: TextSelector | None = None,
+) -> tuple[Machine, list[str]]:
+    """A machine that has observed the cluster's objects, and decides nothing as its lists are never complete.
+
+    Args:
+        scheduler_name: Whose pods its queue holds; no plugin keeps any out.
+        left_out: Uids of pods that are not observed.
+
+    Returns:
+        The machine, and the objects that it cannot read, with the reason.
+    """
+    machine, broken = Machine([Profile(scheduler_name)], features=features, new_uid=lambda: ""), []
+    for kind, seen in observe_all(cluster, Codec(slices, reads=KINDS), left_out):
+        if isinstance(seen, Broken):
+            broken.append(unreadable(kind, seen))
+        else:
+            machine.handle(seen.input, now_ms=cluster.now_ms)
+    return machine, broken
 
 
 def watched_kinds(cluster: OfflineCluster, codec: Codec) -> dict[str, WatchedKind]:

@@ -12,16 +12,12 @@ import orjson
 from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
-from scheduler.core.machine import Machine
-from scheduler.core.observation import KINDS
-from scheduler.framework.api import Profile
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
 from scheduler.kube.requests import UndecodableError
-from scheduler.kube.watched_kind import Broken
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.every_node import Answer, EveryNode
-from scheduler.offline.observing import observe_all, unreadable
+from scheduler.offline.observing import observed_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +47,12 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: 
     """
     name, uid = str(pod["spec"].get("schedulerName") or ""), str(pod["metadata"]["uid"])
     is_placed = bool(pod["spec"].get("nodeName"))
-    # Its queue holds pods of this name; a profile without plugins keeps none of them out.
-    machine = Machine([Profile(name)], features=features, new_uid=lambda: "")
     profile = _profile_of(name, config)
-    codec, broken = Codec(config.slice_selector, reads=KINDS), []
-    for kind, seen in observe_all(cluster, codec, {uid} if is_placed else ()):
-        if isinstance(seen, Broken):
-            broken.append(unreadable(kind, seen))
-        else:
-            machine.handle(seen.input, now_ms=cluster.now_ms)
+    left_out, slices = (uid,) if is_placed else (), config.slice_selector
+    machine, broken = observed_machine(cluster, features, scheduler_name=name, left_out=left_out, slices=slices)
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     try:
-        asked = codec.decode_pod(orjson.dumps({**pod, "spec": spec}))
+        asked = Codec().decode_pod(orjson.dumps({**pod, "spec": spec}))
     except UndecodableError:
         return Asked(None, tuple(broken))
     runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from allocator import AllocationError, Question, explain
 from scheduler.core.state.cluster_view import CoreView
@@ -30,6 +30,8 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
 FUNNELS_OF_A_POD: Final = 20
 FUNNELS_MAX: Final = 1_000
+NODES_MAX: Final = 100
+"""Names beside each reason; all nodes are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,16 @@ class NodeReason:
     plugin: str
     reason: str
     devices: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """For programs; with the first nodes."""
+        return {
+            "plugin": self.plugin,
+            "reason": self.reason,
+            "devices": list(self.devices),
+            "count": len(self.nodes),
+            "nodes": list(self.nodes[:NODES_MAX]),
+        }
 
 
 class Reasons:
@@ -70,7 +82,7 @@ class Reasons:
         known = self._known.get(plan.shape) if plan.shape is not None else None
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
-            known = statuses, _together((name, status, ()) for name, status in statuses)
+            known = statuses, nodes_alike((name, status, ()) for name, status in statuses)
             if plan.shape is not None:
                 self._known[plan.shape] = known
         statuses, together = known
@@ -82,7 +94,7 @@ class Reasons:
         devices = {
             name: tuple(_funnels(cycle, machine.store.node_infos[name], view, self._budget_steps)) for name in counted
         }
-        return _together((name, status, devices.get(name, ())) for name, status in statuses)
+        return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
 
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan
@@ -94,7 +106,7 @@ class Reasons:
                 yield name, status.by(narrowing)
 
 
-def _together(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:
+def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:
     """Nodes of equal reasons together."""
     nodes: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for name, status, devices in refusals:

@@ -153,14 +153,6 @@ def decide(
     return run.answers
 
 
-def observe_only(cluster: OfflineCluster, features: Features) -> Answers:
-    """A machine that has observed the cluster's objects and decides nothing; pods that wait are left out."""
-    machine = new_machine((), lambda name: Profile(name, default_plugins(budget_steps=1)), features)
-    run = Run(cluster, Answers(machine, cluster), ())
-    run.observe()
-    return run.answers
-
-
 def new_machine(
     names: Iterable[str], profile: Callable[[str], Profile], features: Features, settings: CoreSettings | None = None
 ) -> Machine:
@@ -211,24 +203,14 @@ class Run:
         self._kinds = watched_kinds(cluster, self._codec)
         self._inbox: deque[Input] = deque()
 
-    def observe(self) -> None:
-        """Let the machine observe everything there is; before its lists are complete it decides nothing."""
-        for kind, seen in observe_all(self._cluster, self._codec, self._left_out()):
-            self._take(kind, seen)
-            while self._inbox:
-                self._machine.handle(self._inbox.popleft(), now_ms=self._cluster.now_ms)
-
     def start(self) -> None:
-        """The same, and then everything is known: decisions may follow."""
-        for kind, seen in observe_all(self._cluster, self._codec, self._left_out()):
+        """Let the machine observe everything there is; then its lists are complete, and decisions may follow."""
+        waiting = [pod.uid for pod in self._cluster.stored_pods() if not pod.obj["spec"].get("nodeName")]
+        left_out = {uid for uid in waiting if uid not in self._asked}  # they would be tried, too
+        for kind, seen in observe_all(self._cluster, self._codec, left_out):
             self._take(kind, seen)
         self._cluster.changes.clear()
         self._inbox.extend(RelistFinished(kind) for kind in sorted(KINDS))
-
-    def _left_out(self) -> set[str]:
-        """Pods that wait and are not asked about: they would be tried too."""
-        pods = self._cluster.stored_pods()
-        return {pod.uid for pod in pods if not pod.obj["spec"].get("nodeName") and pod.uid not in self._asked}
 
     def _take(self, kind: WatchedKind, seen: Seen | Broken) -> None:
         if isinstance(seen, Broken):

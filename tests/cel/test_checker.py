@@ -11,7 +11,7 @@ from cel.checker.checker import Checked
 from cel.checker.declarations import OVERLOADS, parse_overload
 from cel.checker.environments import Environment
 from cel.errors import CompileError
-from cel.evaluator.validators import instantiation_problem
+from cel.evaluator.constants import instantiation_problem
 from cel.parser.syntax import Call, Comprehension, Ident
 from cel.program import check_expression
 

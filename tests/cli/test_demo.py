@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.answers import DemoAnswer
+from tests.cli.answers import DemoAnswer
 
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
 

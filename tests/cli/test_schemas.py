@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
-from scheduler.cli.answers import (
+from scheduler.cli.main import cli
+from tests.cli.answers import (
     MODELS,
     AllocateAnswer,
     AllocateClaimsAnswer,
@@ -27,7 +28,6 @@ from scheduler.cli.answers import (
     VersionAnswer,
     WhatNodeAnswer,
 )
-from scheduler.cli.main import cli
 from tests.inventory.test_listing import DRIVER, GPU_CLASS, HALF, gpu, node, slice_of
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

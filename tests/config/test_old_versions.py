@@ -9,35 +9,34 @@ from scheduler.config.file import ConfigError, parse_config
 HEAD = "apiVersion: kubescheduler.config.k8s.io/{}\nkind: KubeSchedulerConfiguration\n"
 
 
-@pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
-def test_an_old_version_is_read(version):
-    text = """healthzBindAddress: 0.0.0.0:10251
-profiles:
+def test_v1beta3_is_read():
+    text = """profiles:
 - schedulerName: old
   plugins: {score: {disabled: [{name: SelectorSpread}]}}
   pluginConfig:
   - name: NodeResourcesFit
     args:
-      apiVersion: kubescheduler.config.k8s.io/%s
+      apiVersion: kubescheduler.config.k8s.io/v1beta3
       kind: NodeResourcesFitArgs
       scoringStrategy: {type: MostAllocated}
 """
-    found = parse_config(HEAD.format(version) + text % version, "f.yaml")
+    found = parse_config(HEAD.format("v1beta3") + text, "f.yaml")
 
     assert found.config.scheduler_names == ("old",)
     places = [line.split(" ", 1)[0] for line in found.words]
-    assert places == ["f.yaml:1:13:", "f.yaml:3:1:", "f.yaml:6:39:"]
+    assert places == ["f.yaml:1:13:", "f.yaml:5:39:"]
     assert "kube-scheduler no longer reads" in found.words[0]
     fit = next(plugin for plugin in found.config.profiles[0].profile().plugins if plugin.name == "NodeResourcesFit")
     assert "MostAllocated" in str(fit)
 
 
-def test_the_one_scheduler_of_the_first_version_becomes_a_profile():
-    text = "schedulerName: s\nleaderElection: {lockObjectName: s, lockObjectNamespace: kube-system}\n"
-    found = parse_config(HEAD.format("v1alpha1") + text, "f.yaml")
+@pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v2"])
+def test_other_versions_are_refused_with_those_that_are_accepted(version):
+    with pytest.raises(ConfigError) as raised:
+        parse_config(HEAD.format(version) + "schedulerName: s\n", "f.yaml")
 
-    assert found.config.scheduler_names == ("s",)
-    assert (found.config.lease_names, found.config.leader_election.resource_namespace) == (("s",), "kube-system")
+    accepted = "kubescheduler.config.k8s.io/v1 or kubescheduler.config.k8s.io/v1beta3"
+    assert str(raised.value) == f"f.yaml:1:1: apiVersion: {version} is not accepted: write {accepted}"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_the_one_scheduler_of_the_first_version_becomes_a_profile():
     [
         ("v1beta3", "parallelizm: 1\n", "f.yaml:3:1: parallelizm: there is no field parallelizm in v1"),
         (
-            "v1beta2",
+            "v1beta3",
             "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]\n",
             "f.yaml:3:48: profiles[0].plugins.score.enabled[0].name: there is no plugin NodeResourcesMostAllocated any",
         ),
@@ -54,7 +53,6 @@ def test_the_one_scheduler_of_the_first_version_becomes_a_profile():
             "podInitialBackoffSeconds: 20\n",
             "f.yaml:3:1: podMaxBackoffSeconds: Invalid value: 10: must not be less than podInitialBackoffSeconds, 20",
         ),
-        ("v2", "", 'f.yaml:1:1: apiVersion: unknown version; did you mean "kubescheduler.config.k8s.io/v1"?'),
     ],
 )
 def test_what_has_no_place_in_v1_is_refused(version, text, complaint):

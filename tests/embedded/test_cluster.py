@@ -188,22 +188,6 @@ async def test_apply_names_the_kind_it_does_not_know(cluster: EmbeddedCluster) -
         await cluster.apply([_kind("example.com/v1", "Gadget", {"metadata": {"name": "x"}})])
 
 
-async def test_kubectl_may_move_from_client_side_to_server_side_apply(api: RestClient) -> None:
-    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}}
-    import json
-
-    annotation = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(applied)}
-    await api.created(
-        api.config_maps, {**applied, "metadata": {"name": "a", "annotations": annotation}, "data": {"x": "1", "y": "1"}}
-    )
-    path = f"{api.config_maps}/a?fieldManager="
-    body = {**applied, "data": {"x": "2"}}
-    other = await api.patch(f"{path}other", body, media="application/apply-patch+yaml")
-    assert (other.status, other["details"]["causes"][0]["field"]) == (409, ".data.x")
-    moved = await api.patch(f"{path}kubectl", body, media="application/apply-patch+yaml")
-    assert (moved.status, moved["data"]) == (200, {"x": "2"})
-
-
 # -- kubelets and workloads ------------------------------------------------------------------------
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.embedded.server.columns import human_duration
-from scheduler.embedded.server.field_managers import merge_applied, owned_values, remove_given_up
 from scheduler.embedded.server.incoming import drop_nulls
-from scheduler.embedded.server.list_rules import rules_of_kind
+from scheduler.embedded.server.list_rules import rules_of_apply, rules_of_patch
 from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
 from scheduler.embedded.server.protobuf import decode_object
 from scheduler.embedded.server.statuses import ApiError
@@ -113,7 +112,7 @@ def test_strategic_merge_reaches_into_keyed_lists() -> None:
             ],
         }
     }
-    merged = apply_strategic_merge_patch(pod, patch, rules_of_kind("Pod"))
+    merged = apply_strategic_merge_patch(pod, patch, rules_of_patch("Pod"))
     assert merged == _containers(
         {"name": "b", "image": "1"}, {"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}]}
     )
@@ -122,7 +121,7 @@ def test_strategic_merge_reaches_into_keyed_lists() -> None:
 def test_strategic_merge_retains_keys() -> None:
     deployment = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    merged = apply_strategic_merge_patch(deployment, patch, rules_of_kind("Deployment"))
+    merged = apply_strategic_merge_patch(deployment, patch, rules_of_patch("Deployment"))
     assert merged == {"spec": {"strategy": {"type": "Recreate"}}}
 
 
@@ -136,45 +135,40 @@ def test_strategic_merge_retains_keys() -> None:
 )
 def test_strategic_merge_refuses_what_it_cannot_place(patch: dict[str, object], text: str) -> None:
     with pytest.raises(ApiError, match=text):
-        apply_strategic_merge_patch(_containers({"name": "a"}), patch, rules_of_kind("Pod"))
+        apply_strategic_merge_patch(_containers({"name": "a"}), patch, rules_of_patch("Pod"))
 
 
-# -- field managers --------------------------------------------------------------------------------
-
-
-def test_owned_paths_are_those_of_fields_v1() -> None:
-    pod = {
-        "metadata": {"name": "a", "uid": "u", "labels": {"x": "y"}, "finalizers": ["f"]},
-        "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "nodeSelector": {"a": "b"}},
+def test_apply_tells_entries_apart_by_all_their_keys() -> None:
+    """Strategic merge takes both ports for one, as in a real cluster."""
+    tcp, udp = {"containerPort": 53, "name": "t"}, {"containerPort": 53, "protocol": "UDP", "name": "u"}
+    pod = {"spec": {"containers": [{"name": "a", "ports": [tcp, udp]}], "nodeSelector": {"zone": "a"}}}
+    changed = {
+        "spec": {
+            "containers": [{"name": "a", "ports": [{**udp, "name": "v"}, {**tcp, "protocol": "TCP"}]}],
+            "nodeSelector": {"disk": "fast"},
+        }
     }
-    assert owned_values(pod, rules_of_kind("Pod")).keys() == {
-        ("f:metadata", "f:labels", "f:x"),
-        ("f:metadata", "f:finalizers", 'v:"f"'),
-        ("f:spec", "f:containers", 'k:{"name":"c"}', "."),
-        ("f:spec", "f:containers", 'k:{"name":"c"}', "f:name"),
-        ("f:spec", "f:containers", 'k:{"name":"c"}', "f:ports", 'k:{"containerPort":80,"protocol":"TCP"}', "."),
-        (
-            "f:spec",
-            "f:containers",
-            'k:{"name":"c"}',
-            "f:ports",
-            'k:{"containerPort":80,"protocol":"TCP"}',
-            "f:containerPort",
-        ),
-        ("f:spec", "f:nodeSelector"),
+
+    merged = apply_strategic_merge_patch(pod, changed, rules_of_apply("Pod"))
+
+    assert merged == {
+        "spec": {
+            "containers": [{"name": "a", "ports": [{**tcp, "protocol": "TCP"}, {**udp, "name": "v"}]}],
+            "nodeSelector": {"disk": "fast"},
+        }
     }
 
 
-def test_what_is_given_up_goes_unless_others_own_it() -> None:
-    rules = rules_of_kind("Pod")
-    live = _containers({"name": "a", "image": "1"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"})
-    before = set(owned_values(live, rules))
-    applied = _containers({"name": "a", "image": "2"})
-    merged = merge_applied(live, applied, rules)
-    others = {("f:spec", "f:containers", 'k:{"name":"c"}', "f:image")}
-    kept = set(owned_values(applied, rules))
-    remove_given_up(merged, before - kept, kept | others)
-    assert [container["name"] for container in merged["spec"]["containers"]] == ["a", "c"]
+def test_devices_of_a_status_are_one_by_driver_pool_device_and_share() -> None:
+    def device(name: str, **more: object) -> dict[str, object]:
+        return {"driver": "d", "pool": "p", "device": name, **more}
+
+    claim = {"status": {"devices": [device("a"), device("a", shareID="1")]}}
+    patch = {"status": {"devices": [device("a", data={"x": 1}), device("b")]}}
+
+    merged = apply_strategic_merge_patch(claim, patch, rules_of_apply("ResourceClaim"))
+
+    assert merged["status"]["devices"] == [device("a", data={"x": 1}), device("a", shareID="1"), device("b")]
 
 
 # -- bodies ----------------------------------------------------------------------------------------

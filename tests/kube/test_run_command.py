@@ -188,10 +188,10 @@ async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     assert "Traceback" not in errors
 
 
-async def test_profiles_are_written_when_it_is_stopped(tmp_path):
-    stages, calls = tmp_path / "stages.md", tmp_path / "calls.pstats"
+async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
+    calls = tmp_path / "calls.pstats"
     async with EmbeddedCluster(controllers=False) as cluster:
-        options = ["--no-health", "--profile", str(stages), "--profile-calls", str(calls)]
+        options = ["--no-health", "--profile-calls", str(calls)]
         process = await start(*options, "--kubeconfig", kubeconfig(tmp_path, cluster.url))
         async with asyncio.timeout(60):
             while b"caches filled" not in await process.stderr.readline():
@@ -200,7 +200,6 @@ async def test_profiles_are_written_when_it_is_stopped(tmp_path):
         code, _ = await end(process)
 
     assert code == 0
-    assert "| deciding |" in stages.read_text()
     assert any(name == "handle" for _, _, name in vars(pstats.Stats(str(calls)))["stats"])
 
 
@@ -310,13 +309,12 @@ def test_a_scheduler_name_that_is_none_of_several_profiles_is_refused(tmp_path: 
         find_configuration(path, {}, ["third"])
 
 
-@pytest.mark.parametrize("option", ["--profile", "--profile-calls"])
-def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(option: str, tmp_path: Path) -> None:
-    given = [option, str(tmp_path / "missing" / "profile"), "--kubeconfig", str(tmp_path / "none")]
+def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(tmp_path: Path) -> None:
+    given = ["--profile-calls", str(tmp_path / "missing" / "profile"), "--kubeconfig", str(tmp_path / "none")]
     result = CliRunner().invoke(run, given)
 
     assert result.exit_code == 2
-    assert f"Invalid value for '{option}': cannot be written: No such file or directory" in result.output
+    assert "Invalid value for '--profile-calls': cannot be written: No such file or directory" in result.output
 
 
 @pytest.mark.parametrize(

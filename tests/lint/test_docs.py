@@ -11,7 +11,7 @@ import cel.lint
 import scheduler.lint
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORTERS = {"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn", "Change"}
+REPORTERS = {"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn"}
 
 
 def codes_of(source: str) -> set[str]:

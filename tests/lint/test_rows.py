@@ -166,13 +166,13 @@ def rows() -> list[Any]:
         row("13-undeclared", pod(TEMPLATE_CLAIMS, "[{name: gpu}, {name: gpo}]"), "undeclared-claim", 8),
         row("13-no-claims-at-all", pod("[]"), "undeclared-claim", 8),
         row("13-unused", pod(TEMPLATE_CLAIMS, "[]"), "unused-claim", 9),
-        row("14-tab", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: p\n", "full-width-punctuation", 4),
-        row("14-full-width", "apiVersion: v1\nkind： Pod\n", "full-width-punctuation", 2),
+        row("14-tab", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: p\n", "broken-yaml", 4),
+        row("14-full-width", "apiVersion: v1\nkind： Pod\n", "broken-yaml", 2),
         row(
             "14-lost",
             "apiVersion: v1\nkind: Pod\nmetadata:\nname: p\nspec:\ncontainers:\n- name: x\n",
-            "lost-indentation",
-            4,
+            "broken-yaml",
+            3,
         ),
         row(
             "15-replicas",

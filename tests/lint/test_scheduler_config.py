@@ -1,4 +1,4 @@
-"""Old configurations of kube-scheduler: v1 where it has a place for everything, else a refusal that says where."""
+"""Old configurations of kube-scheduler: v1beta3 is brought to v1, all others are refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ def run(version: str, text: str) -> Converted:
     return converted
 
 
-@pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2", "v1beta3"])
-def test_profiles_are_the_same(version: str) -> None:
+def test_profiles_are_the_same() -> None:
     converted = run(
-        version, "profiles:\n- schedulerName: s\n  plugins: {score: {enabled: [{name: DynamicResources}]}}\n"
+        "v1beta3", "profiles:\n- schedulerName: s\n  plugins: {score: {enabled: [{name: DynamicResources}]}}\n"
     )
 
     obj = yaml.safe_load(converted.text)
@@ -27,29 +26,20 @@ def test_profiles_are_the_same(version: str) -> None:
     assert obj["profiles"][0]["plugins"]["score"]["enabled"] == [{"name": "DynamicResources"}]
 
 
-def test_the_one_scheduler_of_the_first_version_becomes_a_profile() -> None:
-    converted = run(
-        "v1alpha1",
-        "schedulerName: s\nalgorithmSource: {provider: DefaultProvider}\nbindTimeoutSeconds: 600\n"
-        "disablePreemption: false\nhealthzBindAddress: 0.0.0.0:10251\n"
-        "leaderElection: {lockObjectNamespace: kube-system, lockObjectName: s, resourceLock: endpoints}\n"
-        "plugins: {unreserve: {enabled: []}}\n",
-    )
+@pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2"])
+def test_older_versions_are_refused_once_with_what_is_accepted(version: str) -> None:
+    converted = run(version, "schedulerName: s\nalgorithmSource: {provider: DefaultProvider}\n")
 
-    assert converted.refusals == ()
-    assert yaml.safe_load(converted.text) == {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"resourceLock": "leases", "resourceNamespace": "kube-system", "resourceName": "s"},
-        "profiles": [{"schedulerName": "s", "plugins": {}}],
-    }
+    assert converted.text == ""
+    (refusal,) = converted.refusals
+    assert (str(refusal.place), refusal.code) == ("f.yaml:1:13", "old-scheduler-config")
+    assert "kubescheduler.config.k8s.io/v1; kubescheduler.config.k8s.io/v1beta3 is accepted" in refusal.fix
 
 
 @pytest.mark.parametrize(
     ("text", "place", "fix"),
     [
-        ("disablePreemption: true\n", "3:1", "DefaultPreemption"),
-        ("algorithmSource: {policy: {file: {path: /p}}}\n", "3:1", "profiles[].plugins"),
+        ("disablePreemption: true\n", "3:1", "known here: parallelism"),
         (
             "profiles:\n- plugins:\n    score: {enabled: [{name: NodeResourcesMostAllocated}]}\n",
             "5:30",
@@ -57,8 +47,8 @@ def test_the_one_scheduler_of_the_first_version_becomes_a_profile() -> None:
         ),
     ],
 )
-def test_what_has_no_place_is_refused_with_where_it_went(text: str, place: str, fix: str) -> None:
-    converted = run("v1alpha2", text)
+def test_what_has_no_place_in_v1_is_refused(text: str, place: str, fix: str) -> None:
+    converted = run("v1beta3", text)
 
     assert converted.text == ""
     (refusal,) = converted.refusals
@@ -67,7 +57,7 @@ def test_what_has_no_place_is_refused_with_where_it_went(text: str, place: str, 
 
 
 def test_a_gone_plugin_that_is_switched_off_is_left_out() -> None:
-    converted = run("v1beta2", "profiles: [{plugins: {score: {disabled: [{name: SelectorSpread}, {name: X}]}}}]\n")
+    converted = run("v1beta3", "profiles: [{plugins: {score: {disabled: [{name: SelectorSpread}, {name: X}]}}}]\n")
 
     assert yaml.safe_load(converted.text)["profiles"][0]["plugins"]["score"]["disabled"] == [{"name": "X"}]
 

@@ -304,7 +304,10 @@ CAUSES = [
             *WORLD,
             TEAM_OF_ADMINS,
             template(request(adminAccess=True), namespace="team"),
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+            {
+                **TEAM_OF_ADMINS,
+                "metadata": {"name": "team", "labels": {"resource.kubernetes.io/admin-access": "false"}},
+            },
             pod("template:gpu", namespace="team"),
         ],
         needs_controllers=True,

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cli.answers import RoomAnswer
 from scheduler.cli.main import cli
+from tests.cli.answers import RoomAnswer
 from tests.offline.causes import CLASS, allocated, claim, device_class, gpu, node, pod, request, slice_, template
 
 Obj = dict[str, Any]
@@ -323,6 +323,7 @@ def placed_pods(draw: st.DrawFn) -> dict[str, tuple[str, int, bool]]:
     return pods
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(pods=placed_pods(), wanted=st.integers(2, 4), data=st.data())
 def test_a_plan_is_the_smallest_and_does_what_it_promises(

@@ -26,8 +26,8 @@ from scheduler.core.reports.problems import Problems
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground
+from scheduler.core.state.stakes import Released
 from scheduler.core.state.store import claims_of
-from scheduler.core.state.volume_overlay import Holdable
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.held import Held
@@ -134,9 +134,10 @@ class Aftermath:
             before = replace(claim, allocation=None)
             self._queue.change(Resource.CLAIM, Action.UPDATE, before, claim, self._timers.now_ms)
 
-    def volumes_released(self, changed: Iterable[tuple[Holdable, Holdable]]) -> None:
-        """These holds on volumes and claims have ended, and nothing is stored of them."""
-        for held, free in changed:
+    def stake_released(self, released: Released) -> None:
+        """What was set aside for a pod is free, as far as it is not stored."""
+        self.devices_released(released.devices)
+        for held, free in released.volumes:
             self._queue.change(Resource(type(free).__name__), Action.UPDATE, held, free, self._timers.now_ms)
 
     def pod_unassumed(self, pod: Pod, node: NodeName) -> None:

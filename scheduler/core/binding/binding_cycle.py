@@ -39,6 +39,7 @@ from scheduler.core.binding.unreserving import Unreserving
 from scheduler.core.binding.withdrawals import Withdrawals
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.reports.pod_conditions import PodConditions, Reason
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.store import claims_of
@@ -54,6 +55,11 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.model.storage import AnyStorageObject
+
+_WAITING_SILENT_MS: Final = 1_000
+"""A pod that waits for something in PreBind says so in its condition when it lasts so long."""
+_RESERVED_PATIENCE_MS: Final = 5_000
+"""How long another process of our name may take to bind a pod for which it has reserved other devices than before."""
 
 # A member is looked up twenty times for each pod, and through its class that is slow.
 _PRE_BIND, _BIND, _SETTLE, _ = Stage
@@ -74,7 +80,7 @@ class BindingCycles:
     ) -> None:
         self._store: Final = ground.store
         self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
+        self._stakes: Final = ground.stakes
         self._writes: Final = writers.claims
         self._volume_writes: Final = writers.volumes
         self._outbox: Final = ground.outbox
@@ -120,7 +126,7 @@ class BindingCycles:
         """A volume, a claim for one, a class or a CSI object was observed anew, or is gone."""
         changed = new or old
         assert changed is not None
-        self._volume_writes.observed(changed)
+        self._volume_writes.observed((type(changed), changed.key))
         for uid in self._store.storage.users_of_changed(old, new):
             binding = self.bindings.get(uid)
             if binding is not None and binding.stage is _PRE_BIND and not binding.awaited:
@@ -201,7 +207,7 @@ class BindingCycles:
         """Say in the pod's condition what it waits for: the first time once it has lasted, later as it changes."""
         was, binding.waits_for = binding.waits_for, waits_for
         if was is None:
-            at_ms = self._timers.now_ms + self._settings.waiting_ms_silent
+            at_ms = self._timers.now_ms + _WAITING_SILENT_MS
             self._timers.at(at_ms, partial(self._wait_lasts, binding))
         elif binding.is_wait_reported and was != waits_for:
             self._conditions.report_wait(binding.uid, waits_for)
@@ -323,7 +329,7 @@ class BindingCycles:
                 continue
             now_ms = self._timers.now_ms
             if binding.patience_ms is None:
-                binding.patience_ms = now_ms + self._settings.reserved_ms_patience
+                binding.patience_ms = now_ms + _RESERVED_PATIENCE_MS
             if now_ms < binding.patience_ms:
                 self._sleep(binding, claims, binding.patience_ms)
             else:
@@ -378,18 +384,17 @@ class BindingCycles:
         self.waits.rouse(binding)
         del self.bindings[binding.uid]
         pod = binding.pod
-        released = self._overlay.release(binding.uid)  # what the server stores may be written down differently
-        self._aftermath.volumes_released(self._volumes.release(binding.uid))
+        released = self._stakes.release(binding.uid, is_bound=True)  # what the server stores may be put differently
         note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {binding.node}"
         self._outbox.report_on_pod(pod, "Normal", "Scheduled", "Binding", note)
         self._aftermath.pod_bound(binding)
-        self._aftermath.devices_released(released)
+        self._aftermath.stake_released(released)
 
     # Giving up
 
     def _give_up_refused(self, binding: BindingCycle, refusal: WriteRejected) -> None:
         if refusal.is_configuration:
-            binding.retry_ms = self._settings.configuration_retry_ms
+            binding.retry_ms = CONFIGURATION_RETRY_MS
         self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:

@@ -44,8 +44,7 @@ class Unreserving:
         aftermath: Aftermath,
     ) -> None:
         self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
+        self._stakes: Final = ground.stakes
         self._timers: Final = ground.timers
         self._view: Final = ground.view
         self._bindings: Final = bindings
@@ -58,12 +57,9 @@ class Unreserving:
     def begin(self, binding: BindingCycle) -> None:
         """Nothing of this pod can land any more: free what it held, and take back what is stored for nothing."""
         binding.stage = Stage.UNRESERVE
-        released = self._overlay.release(binding.uid)
-        volumes = self._volumes.release(binding.uid)
-        self._store.forget_assumed(binding.uid)
+        released = self._stakes.release(binding.uid)
         self._take_back(binding)
-        self._aftermath.devices_released(released)
-        self._aftermath.volumes_released(volumes)
+        self._aftermath.stake_released(released)
         self._aftermath.pod_unassumed(binding.pod, binding.node)
 
     def _take_back(self, binding: BindingCycle) -> None:

@@ -10,17 +10,19 @@ from typing import Final
 
 from scheduler.core.queue.queued_pod import Entry, QueuedPod, still_in, sweep_at
 
+GATED_SILENT_MS: Final = 5_000
+"""When it is reported why PreEnqueue keeps a pod out (upstream never says): generated claims need a moment."""
+
 
 class GatedPods:
     """Those to report, in the order in which they are due."""
 
-    def __init__(self, silent_ms: int) -> None:
-        self._silent_ms: Final = silent_ms
+    def __init__(self) -> None:
         self._due: deque[Entry] = deque()  # by the time to report it
         self._sweep_at = sweep_at(0)
 
     def add(self, queued: QueuedPod, now_ms: int) -> None:
-        self._due.append(Entry(now_ms + self._silent_ms, 0, queued.ticket, queued))
+        self._due.append(Entry(now_ms + GATED_SILENT_MS, 0, queued.ticket, queued))
         if len(self._due) > self._sweep_at:
             self._due = deque(still_in(self._due))
             self._sweep_at = sweep_at(len(self._due))

@@ -33,6 +33,7 @@ pods in flight, and leaves a pod that PreBind rejected until one of them helps).
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -52,6 +53,8 @@ from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
 _STEPS_PER_REST_MS: Final = 62  # a step takes about 4 us; the rest is four times as long
+_REST_MS_MAX: Final = 300_000
+_FLUSH_INTERVAL_MS: Final = 30_000  # as upstream
 
 # Looked up several times for each pod, and through the class that is slow.
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
@@ -73,9 +76,8 @@ class SchedulingQueue:
         self.tallies: Final = Tallies()
         self._cause = ""  # of the moves that follow
         self._tickets: Final = itertools.count(1)
-        self._flush_ms = 0
-        self._now_ms = 0  # of the last tick
-        self.gated: Final = GatedPods(ground.settings.gated_ms_silent)
+        self._flush_ms = self._now_ms = 0  # of the last flush and the last tick
+        self.gated: Final = GatedPods()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -91,10 +93,8 @@ class SchedulingQueue:
 
     def counts(self) -> dict[str, int]:
         """Pods by place, for metrics."""
-        counts = {place.value: 0 for place in Place}
-        for queued in self._pods.values():
-            counts[queued.place.value] += 1
-        return counts
+        counts = Counter(queued.place for queued in self._pods.values())
+        return {place.value: counts[place] for place in Place}
 
     # Coming and going
 
@@ -307,7 +307,7 @@ class SchedulingQueue:
 
     def _rest_ms(self, steps: int) -> int:
         """Four times what the steps take, in powers of two, so that the reported text stays the same for a while."""
-        return min(self._settings.search_rest_ms_max, 1 << (steps // _STEPS_PER_REST_MS).bit_length())
+        return min(_REST_MS_MAX, 1 << (steps // _STEPS_PER_REST_MS).bit_length())
 
     # Changes
 
@@ -375,14 +375,14 @@ class SchedulingQueue:
         if (gated_ms := self.gated.next_deadline_ms()) is not None:
             deadlines.append(gated_ms)
         if self.waiting:
-            deadlines.append(self._flush_ms + self._settings.flush_interval_ms)
+            deadlines.append(self._flush_ms + _FLUSH_INTERVAL_MS)
         return min(deadlines, default=None)
 
     def tick(self, now_ms: int) -> None:
         """Let time pass: end backoffs, and flush what has waited too long."""
         self._now_ms = now_ms
         self._ripen(now_ms)
-        if now_ms < self._flush_ms + self._settings.flush_interval_ms:
+        if now_ms < self._flush_ms + _FLUSH_INTERVAL_MS:
             return
         self._flush_ms = now_ms
         self._cause = "UnschedulableTimeout"

@@ -32,7 +32,6 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of
-from scheduler.core.state.cluster_view import CoreView
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.feasibility import Feasibility
@@ -355,25 +354,15 @@ class Causes:
         ):
             if change.node is not None:
                 supposed.node = change.node
-            status, is_filtered = _verdict(runner, attempt, supposed, view)
+            filtered, status = runner.ask(attempt, supposed, view)
             if blames and status.is_rejection:
-                blame = runner.blame(status.plugin, attempt, [supposed] if is_filtered else [], view)
+                nodes = [supposed] if filtered.status.is_success else []
+                blame = runner.blame(status.plugin, attempt, nodes, view)
         self._charge(_DRY_RUN_STEPS + _STEPS_OF_A_POD - attempt.steps_left)
         yield status, blame
 
     def _charge(self, steps: int) -> None:
         self._steps_left -= max(0, steps)
-
-
-def _verdict(runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> tuple[Status, bool]:
-    """What is said of the node, and whether a filter said it."""
-    filtered = runner.pre_filter(cycle, view)
-    if not filtered.status.is_success:
-        return filtered.status, False
-    if not filtered.allows(node.name):
-        return Status(Code.UNSCHEDULABLE), False
-    plan = runner.plan(cycle, view, filtered)
-    return (plan, False) if isinstance(plan, Status) else (runner.verdict(plan, cycle, node, view), True)
 
 
 def _both(first: Change, second: Change, node: NodeName) -> Change:

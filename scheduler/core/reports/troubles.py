@@ -7,8 +7,8 @@ bound, in their condition and an event; to people who look after the cluster, by
 Rules of this module
   1. A trouble is a run of failures of one kind of request about one object. It ends with an answer that is no failure
      (done, conflict, gone), when its write is known to be overtaken, when the object is gone, or when no further
-     failure came for `trouble_ms_forgotten`.
-  2. Nothing is reported before it has lasted `trouble_ms_silent`: what the next attempt mends is nobody's business. A
+     failure came for `_FORGOTTEN_MS`.
+  2. Nothing is reported before it has lasted `_SILENT_MS`: what the next attempt mends is nobody's business. A
      request that is not answered for so long fails, too.
   3. The scheduler is not ready when a kind of request fails, nothing of that kind has been done since that is reported,
      and the failure is not admission in a single namespace. Refusals of the request itself (4xx) do not count.
@@ -31,6 +31,9 @@ from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, Pod
 from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
 
+_SILENT_MS: Final = 5_000
+_AGAIN_MS: Final = 30_000  # on the same pods
+_FORGOTTEN_MS: Final = 150_000
 _LOOK_MS: Final = 1_000
 _SWEEP_MS: Final = 10_000
 _TEXTS_MAX: Final = 32
@@ -79,7 +82,6 @@ class Troubles:
         self._in_binding: Final = in_binding  # the pods that are being bound
         self._conditions: Final = conditions
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
         self._runs: Final[dict[tuple[type[Answered], _Object], _Run]] = {}
         self._lasting: Final[dict[tuple[type[Answered], str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}
@@ -106,7 +108,7 @@ class Troubles:
         if now_ms < self._look_ms:
             return
         self._look_ms = now_ms + _LOOK_MS
-        latest_ms = now_ms - self._settings.trouble_ms_silent
+        latest_ms = now_ms - _SILENT_MS
         overdue = tuple(takewhile(lambda asked: asked[3] <= latest_ms, self._outbox.unanswered()))
         for decision, _, _, asked_ms in overdue:
             if type(decision) is not PatchPodStatus:  # of which many can wait for their turn to be sent
@@ -114,7 +116,7 @@ class Troubles:
                 self.report_due()
         if now_ms - self._swept_ms >= _SWEEP_MS:
             self._swept_ms = now_ms
-            oldest_ms = now_ms - self._settings.trouble_ms_forgotten
+            oldest_ms = now_ms - _FORGOTTEN_MS
             for kind, name in [key for key, run in self._runs.items() if run.last_ms < oldest_ms]:
                 self._end(kind, name)
 
@@ -192,7 +194,7 @@ class Troubles:
 
     def _is_everywhere(self, kind: type[Answered]) -> bool:
         # What was on its way when it began may still have been done.
-        done_ms = self._done_ms.get(kind, 0) - self._settings.trouble_ms_silent
+        done_ms = self._done_ms.get(kind, 0) - _SILENT_MS
         namespaces = set()
         for (other, namespace), runs in self._lasting.items():
             failing = [run for run in runs.values() if other is kind and not run.is_denial and run.since_ms > done_ms]
@@ -211,14 +213,14 @@ class Troubles:
         run.last_ms = now_ms
         if message is not _UNANSWERED or not run.message:
             run.message, run.is_denial = message, is_denial
-        if now_ms - run.since_ms < self._settings.trouble_ms_silent:
+        if now_ms - run.since_ms < _SILENT_MS:
             return
         kind, name = key
         group = self._lasting.setdefault((kind, name.namespace), {})
         if not group:
             self.changes += 1
         group[name] = run
-        if run.reported_ms is None or now_ms - run.reported_ms >= self._settings.trouble_ms_again:
+        if run.reported_ms is None or now_ms - run.reported_ms >= _AGAIN_MS:
             self.due = decision
 
     def _end(self, kind: type[Answered], name: _Object) -> None:

@@ -5,7 +5,7 @@ A scheduler allocates claims while it looks for a node. A pod that has one (usua
 claim stays unallocated, and the kubelet waits for ever without a word that says why.
 
 Rules of this module
-  1. Reported after `unallocated_ms_silent`, and not before everything has been listed: until then the claim may still
+  1. Reported after `_SILENT_MS`, and not before everything has been listed: until then the claim may still
      be generated, or be allocated for another pod.
   2. Reported once for each pod and claim, on both. A claim that a pending pod uses too can still be allocated for that
      pod: checked again later.
@@ -32,6 +32,8 @@ from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
 
 REASON: Final = "ClaimNotAllocated"
+_SILENT_MS: Final = 5_000
+_AGAIN_MS: Final = 60_000
 # The claim controller makes a second claim for a pod when its watch of claims lags far behind that of pods.
 _KNOWN: Final = "https://github.com/kubernetes/kubernetes/issues/140217"
 
@@ -43,7 +45,6 @@ class UnallocatedClaims:
         self._store: Final = ground.store
         self._outbox: Final = ground.outbox
         self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._armed: Final[dict[PodUid, TimerId]] = {}
@@ -80,7 +81,7 @@ class UnallocatedClaims:
         unallocated = self._unallocated(pod)
         self._forget_reported(pod.uid, unallocated)
         if unallocated and any(claim.uid not in self._reported.get(pod.uid, ()) for claim in unallocated):
-            self._arm(pod.uid, self._settings.unallocated_ms_silent)
+            self._arm(pod.uid, _SILENT_MS)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
         """A claim is there, has changed, or is gone."""
@@ -121,7 +122,7 @@ class UnallocatedClaims:
             if claim.uid in self._reported.get(uid, ()) or claim.is_deleting:
                 continue
             if any(one.node_name is None and not one.is_terminal for one in self._store.pods_using(claim.key)):
-                self._arm(uid, self._settings.unallocated_ms_again)
+                self._arm(uid, _AGAIN_MS)
                 continue
             self._reported.setdefault(uid, {})[claim.uid] = None
             self._report(pod, claim)

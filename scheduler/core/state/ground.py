@@ -13,6 +13,7 @@ from scheduler.core.ground.timers import TimerId, Timers
 from scheduler.core.state.claim_overlay import ClaimOverlay
 from scheduler.core.state.cluster_view import CoreView
 from scheduler.core.state.kept_devices import KeptDevices
+from scheduler.core.state.stakes import Stakes
 from scheduler.core.state.store import Store
 from scheduler.core.state.supposition import Suppositions
 from scheduler.core.state.volume_overlay import VolumeOverlay
@@ -25,6 +26,7 @@ class Ground:
     store: Store
     overlay: ClaimOverlay
     volumes: VolumeOverlay
+    stakes: Stakes
     outbox: Outbox
     timers: Timers
     settings: CoreSettings
@@ -41,11 +43,12 @@ class Ground:
 def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:
     """That of a machine which knows nothing yet."""
     store, timers = Store(features), Timers()
-    overlay = ClaimOverlay(store)
+    overlay, volumes = ClaimOverlay(store), VolumeOverlay(store)
     return Ground(
         store,
         overlay,
-        VolumeOverlay(store),
+        volumes,
+        Stakes(store, overlay, volumes),
         Outbox(places, timers, takes_notes=settings.takes_notes),
         timers,
         settings,

@@ -154,12 +154,8 @@ def _ask(
     attempt = Cycle(cycle.pod, cycle.now_ms, allowed)
     given: tuple[Held, ...] = ()
     with ground.suppositions.suppose(node, view, added=added, removed=removed, devices=devices) as supposed:
-        filtered = runner.pre_filter(attempt, view)
-        status = filtered.status
+        _, status = runner.ask(attempt, supposed, view)
         if status.is_success:
-            plan = runner.plan(attempt, view, filtered)
-            status = plan if isinstance(plan, Status) else runner.verdict(plan, attempt, supposed, view)
-            if status.is_success:
-                given = runner.given(attempt, supposed)
+            given = runner.given(attempt, supposed)
     cycle.steps_left = left - (allowed - attempt.steps_left)
     return status, given

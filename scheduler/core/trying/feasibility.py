@@ -109,13 +109,11 @@ class NoneFits:
         verdicts: Why, for each node looked at.
         reasons: How many nodes gave each reason.
         rejecters: Plugins that rejected a node.
-        is_remembered: Nothing but the shape decided; so all pods of this shape have the same chance.
     """
 
     verdicts: Mapping[NodeName, Status]
     reasons: Mapping[str, int]
     rejecters: frozenset[str]
-    is_remembered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +238,7 @@ class Feasibility:
                 verdicts.drop()
                 return Unfinished(why.reasons())
             verdicts.keep(is_complete=True)
-            return NoneFits(why, why.reasons(), why.rejecters(), plan.shape is not None)
+            return NoneFits(why, why.reasons(), why.rejecters())
         is_paranoid = self._settings.is_paranoid
         best = best_node(asked.runner, asked.cycle, plan, record, passing, view=self._view, is_paranoid=is_paranoid)
         if not isinstance(best, Best):

@@ -23,20 +23,19 @@ from collections.abc import Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import structs
 
 from allocator import Allocation
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.supposition import SupposedDevices
-from scheduler.core.trying.dry_run import beside_nominated, reserve
-from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
-from scheduler.core.trying.gang_places import GangPlaces, Placed
+from scheduler.core.trying.attempt import NOWHERE, Attempts, Placed, Refused, Stopped, Unfit
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.trying.gang_places import GangPlaces
 from scheduler.core.trying.joint_devices import choose_jointly
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.fit_error import NO_NODES, fit_error, not_named
+from scheduler.framework.fit_error import NO_NODES
 from scheduler.framework.plan import Shape
-from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName, PodUid
 
 _PLACEMENTS_MORE: Final = 128
@@ -45,25 +44,8 @@ _STEPS_OF_PLACEMENT: Final = 25
 _STEPS_TO_TAKE_AGAIN: Final = 20
 _SHARES_MAX: Final = 16
 _SPEAKERS_MAX: Final = 4
-NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
-class Stopped(Struct, frozen=True):
-    """The search has ended without an answer: a plugin failed. Within a turn, without `failure`: it is over."""
-
-    queued: QueuedPod
-    failure: Status | None
-
-
-class Unfit(Struct, frozen=True):
-    """A pod found no node when `placed` others had one."""
-
-    queued: QueuedPod
-    message: str
-    placed: int
-
-
-Refused: TypeAlias = Unfit | Stopped
 Found: TypeAlias = list[Placed] | Refused
 _Search: TypeAlias = Generator[None, None, Found]
 
@@ -87,6 +69,7 @@ class GangAttempt:
         self,
         ground: Ground,
         feasibility: Feasibility,
+        attempts: Attempts,
         pods: Sequence[QueuedPod],
         needed: int,
         *,
@@ -97,6 +80,7 @@ class GangAttempt:
         self._store: Final = ground.store
         self._view: Final = ground.view
         self._feasibility: Final = feasibility
+        self._attempts: Final = attempts
         self.order: Final = tuple(pods)
         self.needed: Final = needed
         self.steps: int = before.steps if before is not None else 0
@@ -159,7 +143,7 @@ class GangAttempt:
     def _run(self) -> _Search:
         """All pods; else as many as are needed."""
         if not self._store.node_infos:
-            return Unfit(self.order[0], NO_NODES, 0)
+            return Unfit(self.order[0], NO_NODES)
         while True:
             found = yield from self._place_all(list(self.order))
             if isinstance(found, Unfit) and self.needed < len(self.order):
@@ -302,99 +286,33 @@ class GangAttempt:
             yield
 
     def _try(self, queued: QueuedPod, without: AbstractSet[NodeName], *, goes_on: bool) -> Refused | None:
-        cycle = self._begin(queued)
+        cycle, preferred = self._begin(queued), self._before.pop(queued.uid, NodeName(""))
+        calls = max(1, self._calls_end - self._feasibility.filter_calls)
         with self._ground.suppositions.claims(self._view, tuple(self.places.shared.values())):
-            node = self._find(queued, cycle, without, goes_on=goes_on)
-            if not isinstance(node, str):
-                return node
-            return self._reserve(queued, cycle, node)
+            tried = self._attempts.place(
+                queued, queued.runner, cycle, calls, goes_on=goes_on, preferred=preferred, without=without
+            )
+        if not isinstance(tried, Stopped) and tried.plan is not None:
+            self._shapes[queued.uid] = tried.plan.shape
+        return self._take(tried)
 
     def _place_on(self, queued: QueuedPod, node: NodeName, leaves: tuple[Allocation, ...]) -> Refused | None:
-        """The same for one node, without the devices of `leaves`; a search that is not finished counts as refused."""
+        """The same for one node, without the devices of `leaves`."""
         self._left -= 1
         self.placements += 1
-        cycle, runner, info = self._begin(queued), queued.runner, self._store.node_infos[node]
         suppositions = self._ground.suppositions
         with (
             suppositions.claims(self._view, tuple(self.places.shared.values())),
             suppositions.devices(self._view, SupposedDevices(taken=leaves)),
         ):
-            allowed = cycle.steps_left
-            filtered = runner.pre_filter(cycle, self._view)
-            status = filtered.status
-            if status is SUCCESS and not filtered.allows(node):
-                status = not_named(filtered.narrowing)
-            if status is SUCCESS:
-                status = beside_nominated(self._ground, runner, cycle, info, self._view)
-            if status is SUCCESS:
-                plan = runner.plan(cycle, self._view, filtered)
-                status = plan if isinstance(plan, Status) else runner.verdict(plan, cycle, info, self._view)
-            self._feasibility.steps += max(0, allowed - cycle.steps_left)
-            if status is not SUCCESS:
-                return self._refused(queued, status)
-            return self._reserve(queued, cycle, node)
+            return self._take(self._attempts.place_on(queued, self._begin(queued), node))
 
     def _begin(self, queued: QueuedPod) -> Cycle:
         self._feasibility.steps += _STEPS_OF_PLACEMENT
         return Cycle(queued.pod, self._ground.timers.wall_ms, max(1, self._steps_end - self._feasibility.steps))
 
-    def _find(
-        self, queued: QueuedPod, cycle: Cycle, without: AbstractSet[NodeName], *, goes_on: bool
-    ) -> NodeName | Refused:
-        runner = queued.runner
-        allowed = cycle.steps_left
-        filtered = runner.pre_filter(cycle, self._view)
-        self._feasibility.steps += allowed - cycle.steps_left
-        cycle.steps_left = max(cycle.steps_left, allowed // 2)
-        if filtered.status is not SUCCESS:
-            return self._refused(queued, filtered.status)
-        plan = runner.plan(cycle, self._view, filtered)
-        if isinstance(plan, Status):
-            return Stopped(queued, plan)
-        self._shapes[queued.uid] = plan.shape
-        preferred = self._store.nominations.node_of(queued.uid) or self._before.pop(queued.uid, NodeName(""))
-        found = self._feasibility.find(
-            Question(
-                runner,
-                cycle,
-                plan,
-                filtered.node_names,
-                filtered.possible_nodes,
-                preferred if preferred not in without else NodeName(""),
-                max(1, self._calls_end - self._feasibility.filter_calls),
-                goes_on=goes_on,
-                without=without,
-            )
-        )
-        match found:
-            case Chosen(node):
-                return node
-            case NoneFits() as none:
-                reasons = dict(none.reasons)
-                absent = len(self._store.node_infos) - len(none.verdicts)
-                if absent and not without:
-                    (text,) = not_named(filtered.narrowing).reasons
-                    reasons[text] = reasons.get(text, 0) + absent
-                message = fit_error(len(self._store.node_infos), pre_filter="", reasons=reasons)
-                return Unfit(queued, message, len(self.places.by_pod))
-            case Unfinished():
-                return Stopped(queued, None)
-            case Status() as failure:
-                return Stopped(queued, failure)
-
-    def _reserve(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> Refused | None:
-        allowed = cycle.steps_left
-        reserved = reserve(self._ground, queued.runner, cycle, self._store.node_infos[node], self._view)
-        self._feasibility.steps += allowed - cycle.steps_left
-        if not reserved.status.is_success:
-            return self._refused(queued, reserved.status)
-        self.places.put(Placed(queued, cycle, node, reserved))
-        return None
-
-    def _refused(self, queued: QueuedPod, status: Status) -> Refused:
-        if status.code is Code.UNFINISHED:
-            return Stopped(queued, None)
-        if not status.is_rejection:
-            return Stopped(queued, status)
-        text = fit_error(len(self._store.node_infos), pre_filter=status.message, reasons={})
-        return Unfit(queued, text, len(self.places.by_pod))
+    def _take(self, tried: Placed | Refused) -> Refused | None:
+        if isinstance(tried, Placed):
+            self.places.add(tried)
+            return None
+        return tried if isinstance(tried, Stopped) else structs.replace(tried, placed=len(self.places.by_pod))

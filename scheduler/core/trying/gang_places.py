@@ -19,11 +19,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from msgspec import Struct, structs
-
-from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
-from scheduler.framework.api import ReserveResult
+from scheduler.core.trying.attempt import Placed
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
@@ -32,19 +29,6 @@ from scheduler.model.objects import Pod
 from scheduler.model.storage import volume_claims
 
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
-
-
-class Placed(Struct, frozen=True):
-    """A pod of the gang with its node, as long as the search lasts.
-
-    `volumes`: the uids and revisions of its claims for volumes when it got its place.
-    """
-
-    queued: QueuedPod
-    cycle: Cycle
-    node: NodeName
-    reserved: ReserveResult
-    volumes: VolumesSeen = ()
 
 
 class GangPlaces:
@@ -60,9 +44,11 @@ class GangPlaces:
     def __init__(self, ground: Ground) -> None:
         self._ground: Final = ground
         self._store: Final = ground.store
+        self._stakes: Final = ground.stakes
         self.by_pod: Final[dict[PodUid, Placed]] = {}
         self.shared: Final[dict[ClaimKey, ResourceClaim]] = {}
         self.undone: Final[dict[PodUid, Placed]] = {}
+        self._volumes: Final[dict[PodUid, VolumesSeen]] = {}  # claims for them, as they were when a pod got its place
         self._begun = self._paused = self._given_back = (0, 0)
         self.has_population_changed = False
 
@@ -81,7 +67,7 @@ class GangPlaces:
         for one in lost:
             self._forget(one)
         for one in self.by_pod.values():
-            self._hold(one)
+            self._stakes.put(one.queued.uid, one.node, one.reserved)
         self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
         return lost
 
@@ -102,8 +88,8 @@ class GangPlaces:
     def pause(self) -> None:
         """The turn is over: give everything back until the next."""
         self._paused = self._positions()
-        for one in self.by_pod.values():
-            self._give_back(one)
+        for uid in self.by_pod:
+            self._stakes.release(uid)
         self._note_detour(self._begun)
         self._given_back = self._positions()
 
@@ -120,7 +106,7 @@ class GangPlaces:
 
     def _is_as_it_was(self, one: Placed, changed: Container[NodeName]) -> bool:
         pod, before = one.queued.pod, one.cycle.pod
-        if one.node in changed or self._volumes_of(pod) != one.volumes:
+        if one.node in changed or self._volumes_of(pod) != self._volumes[pod.uid]:
             return False
         if pod is not before and (
             pod.spec != before.spec
@@ -145,10 +131,14 @@ class GangPlaces:
     # Places
 
     def put(self, one: Placed) -> None:
-        """The pod has this place, and what it takes there is held."""
-        one = structs.replace(one, volumes=self._volumes_of(one.queued.pod))
+        """The pod has a place that it had before."""
+        self._stakes.put(one.queued.uid, one.node, one.reserved)
+        self.add(one)
+
+    def add(self, one: Placed) -> None:
+        """The pod has been given this place."""
+        self._volumes[one.queued.uid] = self._volumes_of(one.queued.pod)
         self.by_pod[one.queued.uid] = one
-        self._hold(one)
         for held in one.reserved.held:
             claim = self._store.claim(held.claim)
             if claim is not None and len(self._store.users_of(held.claim)) > 1:
@@ -157,7 +147,7 @@ class GangPlaces:
     def undo(self, ones: Iterable[Placed]) -> None:
         """These pods have no place any more."""
         for one in tuple(ones):
-            self._give_back(one)
+            self._stakes.release(one.queued.uid)
             self._forget(one)
             self.undone[one.queued.uid] = one
 
@@ -168,19 +158,6 @@ class GangPlaces:
     def has_shared(self, ones: Iterable[Placed]) -> bool:
         """Whether one of them was given a claim that others use too."""
         return any(held.claim in self.shared for one in ones for held in one.reserved.held)
-
-    def _hold(self, one: Placed) -> None:
-        uid = one.queued.uid
-        self._ground.overlay.hold(uid, one.reserved.held)
-        self._store.assume(uid, one.node, one.reserved.of_node)
-        if one.reserved.volumes:
-            self._ground.volumes.hold(uid, one.reserved.volumes)
-
-    def _give_back(self, one: Placed) -> None:
-        uid = one.queued.uid
-        self._ground.overlay.release(uid)
-        self._store.forget_assumed(uid)
-        self._ground.volumes.release(uid)
 
     def _forget(self, one: Placed) -> None:
         del self.by_pod[one.queued.uid]
@@ -194,10 +171,10 @@ class GangPlaces:
         if not self.has_population_changed:
             return None
         begun = self._positions()
-        for one in self.by_pod.values():
-            self._give_back(one)
+        for uid, one in self.by_pod.items():
+            self._stakes.release(uid)
             passes = self._passes(one)
-            self._hold(one)
+            self._stakes.put(uid, one.node, one.reserved)
             if not passes:
                 return one
         self._note_detour(begun)

@@ -15,20 +15,30 @@ only the claims made in this run. Applying fewer names would remove the rest, an
 again, for ever. A claim whose creation was not answered is looked for in the API before another is made;
 upstream looks in its cache only, and may make two.
 
-Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go (syncPod, handleClaim, syncClaim).
+Not here: what is written (`claim_work`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import aiohttp
 import kopf
-import orjson
 
+from scheduler.embedded.controllers.claim_work import (
+    claim_from,
+    entries_of_templates,
+    find_made,
+    is_protected,
+    is_unused,
+    names_in_status,
+    owner_of_claims,
+    release,
+    reserved_status,
+    without_finalizer,
+)
 from scheduler.embedded.controllers.client_controller import (
     CLAIMS,
     PODS,
@@ -39,15 +49,8 @@ from scheduler.embedded.controllers.client_controller import (
     WaitError,
     WorkKey,
 )
-from scheduler.model.api_rules import FINALIZER, POD_CLAIM_NAME_ANNOTATION, RESERVED_FOR_MAX
-from scheduler.model.pod_claims import (
-    claim_names,
-    generate_name,
-    is_owned_by,
-    is_pod_done,
-    owning_pod,
-    uses_claims,
-)
+from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
+from scheduler.model.pod_claims import claim_names, is_owned_by, is_pod_done, owning_pod, uses_claims
 
 _LOG: Final = logging.getLogger("scheduler.embedded.controllers.claim_controllers")
 
@@ -60,7 +63,6 @@ _OWNER: Final = "owner of"
 _USER: Final = "user of"
 """The same for the pods that use a claim, in the pod index."""
 _WORKERS: Final = 4
-_DELETED_UIDS_MAX: Final = 500
 
 
 class ClaimController(ClientController):
@@ -68,9 +70,8 @@ class ClaimController(ClientController):
 
     def __init__(self, server: str, token: str | None = None, authority: str | None = None) -> None:
         super().__init__(server, token, authority, workers_count=_WORKERS)
-        self._generated: dict[tuple[str, str], Obj] = {}
-        self._unanswered: set[tuple[str, str]] = set()
-        self._deleted_uids: OrderedDict[str, None] = OrderedDict()
+        # By pod's uid and entry: claims that the index has not shown yet; None where the answer was lost.
+        self._generated: dict[tuple[str, str], Obj | None] = {}
         self._reported: set[tuple[str, str]] = set()
 
     # -- kopf --------------------------------------------------------------------------------------
@@ -109,7 +110,6 @@ class ClaimController(ClientController):
         """A pod that uses claims was added, changed or deleted."""
         metadata = pod["metadata"]
         if is_deleted:
-            self._remember_deleted(metadata["uid"])
             self._forget_pod(metadata["uid"])
         if is_deleted or is_pod_done(pod):
             for name in claim_names(pod):
@@ -119,9 +119,7 @@ class ClaimController(ClientController):
 
     def claim_changed(self, claim: Obj, *, is_deleted: bool) -> None:
         metadata = claim["metadata"]
-        if is_deleted:
-            self._remember_deleted(metadata["uid"])
-        else:
+        if not is_deleted:
             self._queue.enqueue(("claim", metadata["namespace"], metadata["name"]))
         pod_name, pod_uid = owning_pod(claim)
         if pod_name:
@@ -141,21 +139,12 @@ class ClaimController(ClientController):
             if key[0] != namespace:
                 continue
             for pod in pods:
-                if any(
-                    reference.get("resourceClaimTemplateName") == name
-                    for reference in pod["spec"].get("resourceClaims") or ()
-                ):
+                if any(wanted == name for _, wanted in entries_of_templates(pod)):
                     self._queue.enqueue(("pod", namespace, pod["metadata"]["name"]))
-
-    def _remember_deleted(self, uid: str) -> None:
-        self._deleted_uids[uid] = None
-        if len(self._deleted_uids) > _DELETED_UIDS_MAX:
-            self._deleted_uids.popitem(last=False)
 
     def _forget_pod(self, uid: str) -> None:
         for key in [key for key in self._generated if key[0] == uid]:
             del self._generated[key]
-        self._unanswered = {key for key in self._unanswered if key[0] != uid}
         self._reported = {entry for entry in self._reported if entry[0] != uid}
 
     async def sync(self, key: WorkKey) -> None:
@@ -177,87 +166,54 @@ class ClaimController(ClientController):
             return
         name_by_reference: dict[str, str] = {}
         has_news = False
-        for reference in pod["spec"].get("resourceClaims") or ():
-            template = reference.get("resourceClaimTemplateName")
-            if not template:
-                continue
+        for entry, template in entries_of_templates(pod):
             try:
-                claim_name, is_news = await self._claim_for(pod, reference["name"], template)
+                claim_name, is_news = await self._claim_for(pod, entry, template)
             except (WaitError, RequestError) as error:
-                await self._report(pod, f"PodResourceClaim {reference['name']}: {error}")
+                await self._report(pod, f"PodResourceClaim {entry}: {error}")
                 raise
             if claim_name:
-                name_by_reference[reference["name"]] = claim_name
+                name_by_reference[entry] = claim_name
             has_news = has_news or is_news
         if has_news:
             await self._write_claim_names(pod, name_by_reference)
         if pod["spec"].get("nodeName"):
             await self._reserve_for_bound_pod(pod)
 
-    async def _claim_for(self, pod: Obj, reference: str, template_name: str) -> tuple[str, bool]:
-        """The pod's claim for a reference, made if need be; and whether the pod's status still lacks its name."""
-        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
-        for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-            if entry["name"] != reference:
-                continue
-            known = entry.get("resourceClaimName")
-            if not known:
-                return "", False  # No claim is needed.
-            claim = self._indexed(self._indexes["claims"], namespace, known) or self._own_write(uid, reference, known)
-            if claim is None:
+    async def _claim_for(self, pod: Obj, entry: str, template_name: str) -> tuple[str, bool]:
+        """The pod's claim for an entry, made if need be; and whether the pod's status still lacks its name."""
+        namespace, key = pod["metadata"]["namespace"], (pod["metadata"]["uid"], entry)
+        known = names_in_status(pod).get(entry)
+        if known is not None:
+            claim = self._indexed(self._indexes["claims"], namespace, known) if known else None
+            if known and claim is None:
                 # The index may lag behind the pod.
                 claim = await self._requests.get(f"{_CLAIMS.format(namespace)}/{known}")
-            if claim is not None and is_owned_by(claim, pod):
+            if not known or (claim is not None and is_owned_by(claim, pod)):
                 return known, False
-        found = self._find_claim(pod, reference)
-        if found is None and (uid, reference) in self._unanswered:
+        # Its name may not have got into the pod's status, and the index may not show it yet.
+        found = find_made(pod, entry, self._indexes["claims"].get((_OWNER, key[0]), ())) or self._generated.get(key)
+        if found is None and key in self._generated:
             listed = await self._requests.get(_CLAIMS.format(namespace))
-            found = _claim_made_for(pod, reference, (listed or {}).get("items") or ())
-            self._unanswered.discard((uid, reference))
+            found = find_made(pod, entry, (listed or {}).get("items") or ())
+            del self._generated[key]
         if found is None:
-            found = await self._create_claim(pod, reference, template_name)
+            found = await self._create_claim(pod, entry, template_name)
         return found["metadata"]["name"], True
 
-    def _own_write(self, uid: str, reference: str, name: str) -> Obj | None:
-        """A claim we made that the index has not shown yet."""
-        claim = self._generated.get((uid, reference))
-        return claim if claim is not None and claim["metadata"]["name"] == name else None
-
-    def _find_claim(self, pod: Obj, reference: str) -> Obj | None:
-        """A claim made for the pod whose name did not get into the pod's status."""
-        uid = pod["metadata"]["uid"]
-        indexed = _claim_made_for(pod, reference, self._indexes["claims"].get((_OWNER, uid), ()))
-        return indexed or self._generated.get((uid, reference))
-
-    async def _create_claim(self, pod: Obj, reference: str, template_name: str) -> Obj:
-        metadata = pod["metadata"]
-        namespace = metadata["namespace"]
+    async def _create_claim(self, pod: Obj, entry: str, template_name: str) -> Obj:
+        namespace, key = pod["metadata"]["namespace"], (pod["metadata"]["uid"], entry)
         template = self._indexed(self._indexes["templates"], namespace, template_name)
         if template is None:
             raise WaitError(f'resource claim template "{template_name}": not found')
-        copied = template["spec"].get("metadata") or {}
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-        }
-        claim_metadata: dict[str, Any] = {
-            "generateName": generate_name(metadata["name"], reference),
-            "annotations": {**(copied.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: reference},
-            "ownerReferences": [owner],
-        }
-        if copied.get("labels"):
-            claim_metadata["labels"] = copied["labels"]
-        body = {"metadata": claim_metadata, "spec": template["spec"]["spec"]}
+        body = claim_from(template, owner_of_claims(pod), entry)
         try:
             claim: Obj = await self._requests.send("POST", _CLAIMS.format(namespace), body)
         except (aiohttp.ClientError, TimeoutError):
-            self._unanswered.add((metadata["uid"], reference))
+            self._generated[key] = None
             raise
-        self._generated[metadata["uid"], reference] = claim
-        _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], metadata["name"])
+        self._generated[key] = claim
+        _LOG.info("created claim %s/%s for pod %s", namespace, claim["metadata"]["name"], pod["metadata"]["name"])
         return claim
 
     async def _write_claim_names(self, pod: Obj, name_by_reference: Mapping[str, str]) -> None:
@@ -287,31 +243,23 @@ class ClaimController(ClientController):
         )
 
     async def _reserve_for_bound_pod(self, pod: Obj) -> None:
-        metadata = pod["metadata"]
-        namespace, uid = metadata["namespace"], metadata["uid"]
+        namespace = pod["metadata"]["namespace"]
         for name in claim_names(pod):
             claim = self._indexed(self._indexes["claims"], namespace, name)
             if claim is None:
                 return
-            status = claim.get("status") or {}
-            reserved = status.get("reservedFor") or []
-            if status.get("allocation") is None or any(entry.get("uid") == uid for entry in reserved):
-                continue
-            if len(reserved) >= RESERVED_FOR_MAX:
-                continue
-            changed = orjson.loads(orjson.dumps(claim))
-            entry = {"resource": "pods", "name": metadata["name"], "uid": uid}
-            changed["status"]["reservedFor"] = [*reserved, entry]
-            await self._requests.send("PUT", f"{_CLAIMS.format(namespace)}/{name}/status", changed)
+            if status := reserved_status(claim, pod):
+                await self._requests.send(
+                    "PUT", f"{_CLAIMS.format(namespace)}/{name}/status", {**claim, "status": status}
+                )
 
     # -- claims ------------------------------------------------------------------------------------
 
     async def sync_claim(self, namespace: str, name: str) -> None:
         """Take back reservations of pods that are gone or done; free, unprotect and delete a claim that is unused."""
-        indexed = self._indexed(self._indexes["claims"], namespace, name)
-        if indexed is None:
+        claim = self._indexed(self._indexes["claims"], namespace, name)
+        if claim is None:
             return
-        claim: dict[str, Any] = orjson.loads(orjson.dumps(indexed))
         try:
             await self._sync_claim(claim, namespace, name)
         except RequestError as error:
@@ -322,33 +270,23 @@ class ClaimController(ClientController):
             # The decision was made on an old version: decide again on the newest.
             live = await self._requests.get(f"{_CLAIMS.format(namespace)}/{name}")
             if live is not None:
-                await self._sync_claim(dict(live), namespace, name)
+                await self._sync_claim(live, namespace, name)
 
-    async def _sync_claim(self, claim: dict[str, Any], namespace: str, name: str) -> None:
+    async def _sync_claim(self, claim: Obj, namespace: str, name: str) -> None:
         path = f"{_CLAIMS.format(namespace)}/{name}"
         reserved = (claim.get("status") or {}).get("reservedFor") or []
         remaining = [entry for entry in reserved if await self._is_still_valid(entry, namespace)]
-        has_finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
-        if len(remaining) < len(reserved):
-            claim["status"]["reservedFor"] = remaining
-            if not remaining and has_finalizer:
-                claim["status"].pop("allocation", None)
-            claim = await self._requests.send("PUT", f"{path}/status", claim)
-            if has_finalizer and (claim.get("status") or {}).get("allocation") is None:
-                claim = await self._remove_finalizer(claim, path)
-        elif has_finalizer and claim["metadata"].get("deletionTimestamp") and not remaining:
-            if claim["status"].get("allocation") is not None:
-                del claim["status"]["allocation"]
-                claim = await self._requests.send("PUT", f"{path}/status", claim)
-            claim = await self._remove_finalizer(claim, path)
+        taken = release(claim, remaining, protected=is_protected(claim))
+        if taken.status is not None:
+            claim = await self._requests.send("PUT", f"{path}/status", {**claim, "status": taken.status})
+        if taken.drops_finalizer:
+            claim = await self._requests.send("PUT", path, without_finalizer(claim))
         if not remaining:
             await self._delete_unused(claim, namespace, path)
 
     async def _is_still_valid(self, entry: Obj, namespace: str) -> bool:
         if entry.get("apiGroup") or entry.get("resource") != "pods":
             return True  # Whether consumers of other kinds still exist is not known here.
-        if entry["uid"] in self._deleted_uids:
-            return False
         pod = self._indexed(self._indexes["pods"], namespace, entry["name"])
         if pod is None:
             # Perhaps the index does not have it yet: only an answer of the API server counts.
@@ -356,32 +294,14 @@ class ClaimController(ClientController):
             return pod is not None and pod["metadata"]["uid"] == entry["uid"]
         return pod["metadata"]["uid"] == entry["uid"] and not is_pod_done(pod)
 
-    async def _remove_finalizer(self, claim: dict[str, Any], path: str) -> dict[str, Any]:
-        finalizers = claim["metadata"].get("finalizers") or []
-        if FINALIZER not in finalizers:
-            return claim
-        claim["metadata"]["finalizers"] = [name for name in finalizers if name != FINALIZER]
-        updated: dict[str, Any] = await self._requests.send("PUT", path, claim)
-        return updated
-
     async def _delete_unused(self, claim: Obj, namespace: str, path: str) -> None:
-        pod_name, pod_uid = owning_pod(claim)
+        pod_name, _ = owning_pod(claim)
         if not pod_name or claim["metadata"].get("deletionTimestamp"):
             return
         pod = self._indexed(self._indexes["pods"], namespace, pod_name)
-        if pod is None:
-            return  # Unknown, not necessarily gone: the garbage collector sees to that.
-        if pod["metadata"]["uid"] != pod_uid or is_pod_done(pod):
+        # A pod that is not in the index is unknown, not necessarily gone: the garbage collector sees to that.
+        if pod is not None and is_unused(claim, pod):
             await self._requests.send("DELETE", path, {"preconditions": {"uid": claim["metadata"]["uid"]}})
-
-
-def _claim_made_for(pod: Obj, reference: str, claims: Iterable[Obj]) -> Obj | None:
-    """The claim among `claims` that was made from a template for one of the pod's references."""
-    for claim in claims:
-        annotations = claim["metadata"].get("annotations") or {}
-        if annotations.get(POD_CLAIM_NAME_ANNOTATION) == reference and is_owned_by(claim, pod):
-            return claim
-    return None
 
 
 def settings() -> kopf.OperatorSettings:

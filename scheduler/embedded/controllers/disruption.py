@@ -19,7 +19,7 @@ import msgspec
 from scheduler.embedded.controllers.owned import controller_of, is_ready
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import DEPLOYMENT, DISRUPTION_BUDGET, POD, REPLICA_SET, STATEFUL_SET
-from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.label_selectors import compile_label_selector
@@ -28,7 +28,6 @@ from scheduler.validation.field_errors import Json
 
 CONDITION: Final = "DisruptionAllowed"
 _SCALED: Final = frozenset({POD.kind_id, DEPLOYMENT.kind_id, REPLICA_SET.kind_id, STATEFUL_SET.kind_id})
-_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 
 
 class UncountableError(Exception):
@@ -74,9 +73,7 @@ class Disruption:
             obj["status"] = dict(status)
             return obj
 
-        self._api.update(
-            DISRUPTION_BUDGET, budget.namespace, budget.name, change, sub_resource="status", options=_OPTIONS
-        )
+        self._api.update(DISRUPTION_BUDGET, budget.namespace, budget.name, change, sub_resource="status")
 
     def _condition(self, old: Mapping[str, Json], told: dict[str, Json]) -> dict[str, Json]:
         before = next((one for one in old.get("conditions") or () if one["type"] == CONDITION), None)

@@ -26,7 +26,7 @@ from scheduler.embedded.kinds.events import pod_event
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.discovery import GIT_VERSION
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import Api, DeleteOptions
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change
 from scheduler.embedded.server.strategy import Object
@@ -36,7 +36,6 @@ from scheduler.validation.field_errors import Json
 ANNOTATION_RUN_SECONDS: Final = "embedded.dra-scheduler/run-seconds"
 LEASE_NAMESPACE: Final = "kube-node-lease"
 
-_OPTIONS: Final = WriteOptions(manager="kubelet")
 _NOW: Final = DeleteOptions(grace_period_s=0)
 _POD_NETWORK: Final = int(ipaddress.IPv4Address("10.244.0.0"))
 
@@ -87,12 +86,12 @@ class Kubelet:
             return
         conditions = (stored.obj.get("status") or {}).get("conditions") or ()
         if not any(condition.get("type") == "Ready" for condition in conditions):
-            self._api.update(NODE, "", name, self._ready_node, sub_resource="status", options=_OPTIONS)
+            self._api.update(NODE, "", name, self._ready_node, sub_resource="status")
         if self._api.store.get(LEASE.kind_id, LEASE_NAMESPACE, name) is None:
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": stored.uid}
             spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": f"{self._api.now()[:-1]}.000000Z"}
             lease = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
-            self._api.create(LEASE, LEASE_NAMESPACE, lease, _OPTIONS)
+            self._api.create(LEASE, LEASE_NAMESPACE, lease)
 
     def _ready_node(self, node: Object) -> Object:
         now = self._api.now()
@@ -133,7 +132,7 @@ class Kubelet:
         if problem:
             self._report(pod, namespace, name, problem)
             return
-        self._api.update(POD, namespace, name, self._running_pod, sub_resource="status", options=_OPTIONS)
+        self._api.update(POD, namespace, name, self._running_pod, sub_resource="status")
         self._end_later(pod, namespace, name)
 
     def _terminate(self, pod: Mapping[str, Json], namespace: str, name: str) -> None:
@@ -159,7 +158,7 @@ class Kubelet:
     def _end(self, namespace: str, name: str) -> None:
         stored = self._api.store.get(POD.kind_id, namespace, name)
         if stored is not None and stored.obj["metadata"].get("finalizers"):
-            self._api.update(POD, namespace, name, self._failed_pod, sub_resource="status", options=_OPTIONS)
+            self._api.update(POD, namespace, name, self._failed_pod, sub_resource="status")
         self._api.delete(POD, namespace, name, _NOW)
 
     def _failed_pod(self, pod: Object) -> Object:
@@ -198,7 +197,7 @@ class Kubelet:
         text = f"Failed to prepare dynamic resources: {problem}"
         reason, node = "FailedPrepareDynamicResources", pod["spec"]["nodeName"]
         event = pod_event(pod["metadata"], "Warning", reason, text, now=self._api.now(), component="kubelet", host=node)
-        self._api.create(EVENT, namespace, event, _OPTIONS)
+        self._api.create(EVENT, namespace, event)
 
     def _running_pod(self, pod: Object) -> Object:
         now = self._api.now()
@@ -241,7 +240,7 @@ class Kubelet:
             return pod
 
         try:
-            self._api.update(POD, namespace, name, finished, sub_resource="status", options=_OPTIONS)
+            self._api.update(POD, namespace, name, finished, sub_resource="status")
         except ApiError:
             return  # It was deleted in the meantime.
 

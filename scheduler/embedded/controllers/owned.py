@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Final
 
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import Api, DeleteOptions
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
-
-_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 
 
 class Owned:
@@ -52,7 +49,7 @@ class Owned:
         return [pod for pod in self.listed(owner, POD) if is_active(pod)]
 
     def create_pod(self, namespace: str, pod: Object) -> None:
-        self._api.create(POD, namespace, pod, _OPTIONS)
+        self._api.create(POD, namespace, pod)
 
     def delete_pod(self, pod: Stored) -> None:
         """Delete a pod that is not being deleted yet."""
@@ -66,7 +63,7 @@ class Owned:
             obj["status"] = dict(status)
             return obj
 
-        self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status", options=_OPTIONS)
+        self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status")
 
 
 def pod_of_template(kind: ServedKind, owner: Stored) -> Object:

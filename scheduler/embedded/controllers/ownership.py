@@ -17,13 +17,11 @@ from scheduler.embedded.server.rest import (
     NAMESPACES,
     Api,
     DeleteOptions,
-    WriteOptions,
 )
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 
-_OPTIONS: Final = WriteOptions(manager="garbage-collector")
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _GRACELESS: Final = DeleteOptions(grace_period_s=0)
 
@@ -107,7 +105,7 @@ class GarbageCollector:
                 return obj
 
             kind = self._api.registry.by_storage(dependent.kind_id)
-            self._api.update(kind, dependent.namespace, dependent.name, disown, options=_OPTIONS)
+            self._api.update(kind, dependent.namespace, dependent.name, disown)
         self._take_off(key, FINALIZER_ORPHAN)
 
     def _take_off(self, key: ObjectKey, finalizer: str) -> None:
@@ -117,7 +115,7 @@ class GarbageCollector:
             return obj
 
         kind = self._api.registry.by_storage(key.kind_id)
-        self._api.update(kind, key.namespace, key.name, without, options=_OPTIONS)
+        self._api.update(kind, key.namespace, key.name, without)
 
 
 def _owner_uids(stored: Stored | None) -> list[str]:
@@ -154,4 +152,4 @@ class NamespaceEnd:
                     self._api.delete(kind, found.namespace, found.name, _GRACELESS)
             is_empty = is_empty and not self._api.store.listed(kind.kind_id, key.name)
         if is_empty:
-            finalize_namespace(self._api, NAMESPACE, "", key.name, {}, options=_OPTIONS)
+            finalize_namespace(self._api, NAMESPACE, "", key.name, {})

@@ -25,7 +25,7 @@ import msgspec
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import EVENT, NODE, POD, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
 from scheduler.embedded.kinds.events import event_about
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions
+from scheduler.embedded.server.rest import Api, DeleteOptions
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.label_selectors import compile_label_selector
@@ -45,7 +45,6 @@ ZONE: Final = "topology.kubernetes.io/zone"
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _FAILED: Final = "ProvisioningFailed"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
-_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 
 
 class Volumes:
@@ -108,9 +107,7 @@ class Volumes:
 
     def _set_phase(self, volume: Stored, phase: str) -> None:
         if (volume.obj.get("status") or {}).get("phase") != phase:
-            self._api.update(
-                VOLUME, "", volume.name, _with_status({"phase": phase}), sub_resource="status", options=_OPTIONS
-            )
+            self._api.update(VOLUME, "", volume.name, _with_status({"phase": phase}), sub_resource="status")
 
     # -- claims ------------------------------------------------------------------------------------
 
@@ -178,7 +175,7 @@ class Volumes:
                 }
                 return obj
 
-            self._api.update(VOLUME, "", volume.name, promise, options=_OPTIONS)
+            self._api.update(VOLUME, "", volume.name, promise)
         kept = self._api.get(VOLUME, "", volume.name)
         self._set_phase(kept, "Bound")
 
@@ -190,15 +187,13 @@ class Volumes:
             obj["spec"]["volumeName"] = volume.name
             return obj
 
-        self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, take, options=_OPTIONS)
+        self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, take)
         spec = kept.obj["spec"]
         status = {"phase": "Bound", "accessModes": spec.get("accessModes"), "capacity": spec.get("capacity")}
         self._write_claim_status(stored, status)
 
     def _write_claim_status(self, claim: Stored, status: Mapping[str, Json]) -> None:
-        self._api.update(
-            VOLUME_CLAIM, claim.namespace, claim.name, _with_status(status), sub_resource="status", options=_OPTIONS
-        )
+        self._api.update(VOLUME_CLAIM, claim.namespace, claim.name, _with_status(status), sub_resource="status")
 
     # -- the provisioner ---------------------------------------------------------------------------
 
@@ -215,7 +210,7 @@ class Volumes:
                 obj["metadata"].setdefault("annotations", {})[_PROVISIONER] = driver
                 return obj
 
-            self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, note, options=_OPTIONS)
+            self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, note)
         if _fails(class_, claim.annotations.get(SELECTED_NODE, "")):
             self._fail(stored, claim, driver)
         else:
@@ -233,7 +228,7 @@ class Volumes:
         event = event_about(
             "PersistentVolumeClaim", about, "Warning", _FAILED, text, now=self._api.now(), component=driver
         )
-        self._api.create(EVENT, stored.namespace, event, _OPTIONS)
+        self._api.create(EVENT, stored.namespace, event)
         if node is None:
             return
 
@@ -241,7 +236,7 @@ class Volumes:
             obj["metadata"].get("annotations", {}).pop(SELECTED_NODE, None)
             return obj
 
-        self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, reschedule, options=_OPTIONS)
+        self._api.update(VOLUME_CLAIM, stored.namespace, stored.name, reschedule)
 
     def _make(self, stored: Stored, claim: PersistentVolumeClaim, class_: Mapping[str, Json], driver: str) -> None:
         name = f"pvc-{stored.uid}"
@@ -263,7 +258,7 @@ class Volumes:
             term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
         metadata = {"name": name, "annotations": {_PROVISIONED_BY: driver}}
-        self._api.create(VOLUME, "", {"metadata": metadata, "spec": spec}, _OPTIONS)
+        self._api.create(VOLUME, "", {"metadata": metadata, "spec": spec})
 
     # -- generic ephemeral volumes -----------------------------------------------------------------
 
@@ -281,7 +276,7 @@ class Volumes:
             owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
             metadata = {**copied, "name": name, "ownerReferences": [{**owner, "controller": True}]}
             made: Object = Stored("", "", {"metadata": metadata, "spec": template["spec"]}, 0).copy()
-            self._api.create(VOLUME_CLAIM, pod.namespace, made, _OPTIONS)
+            self._api.create(VOLUME_CLAIM, pod.namespace, made)
 
 
 def _fails(class_: Mapping[str, Json], node: str) -> bool:

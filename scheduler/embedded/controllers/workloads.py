@@ -22,7 +22,7 @@ from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.controllers.set_workloads import look_at_daemon_set, look_at_stateful_set
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
 from scheduler.embedded.kinds.sub_resources import set_condition
-from scheduler.embedded.server.rest import Api, WriteOptions
+from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
@@ -31,7 +31,6 @@ from scheduler.validation.field_errors import Json
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 
-_OPTIONS: Final = WriteOptions(manager="kube-controller-manager")
 _HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -113,7 +112,7 @@ class Workloads:
         }
         spec = {"replicas": obj["spec"]["replicas"], "selector": selector, "template": template}
         body: Object = {"metadata": metadata, "spec": spec}
-        return self._api.create(REPLICA_SET, deployment.namespace, body, _OPTIONS)
+        return self._api.create(REPLICA_SET, deployment.namespace, body)
 
     def _scale(self, replica_set: Stored, replicas: int) -> None:
         if replica_set.obj["spec"]["replicas"] == replicas:
@@ -123,7 +122,7 @@ class Workloads:
             obj["spec"]["replicas"] = replicas
             return obj
 
-        self._api.update(REPLICA_SET, replica_set.namespace, replica_set.name, change, options=_OPTIONS)
+        self._api.update(REPLICA_SET, replica_set.namespace, replica_set.name, change)
 
     def _write_deployment_status(self, deployment: Stored, current_name: str) -> None:
         sets = self._owned.listed(deployment, REPLICA_SET)

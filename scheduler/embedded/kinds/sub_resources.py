@@ -6,7 +6,7 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
-from scheduler.embedded.server.rest import Api, DeleteOptions, WriteOptions, uid_precondition
+from scheduler.embedded.server.rest import DEFAULT_WRITE, Api, DeleteOptions, WriteOptions, uid_precondition
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import ApiError, bad_request, conflict, invalid_object
 from scheduler.embedded.server.store import Stored
@@ -95,7 +95,7 @@ def evict_pod(
 
 
 def finalize_namespace(
-    api: Api, kind: ServedKind, namespace: str, name: str, wanted: Object, *, options: WriteOptions
+    api: Api, kind: ServedKind, namespace: str, name: str, wanted: Object, *, options: WriteOptions = DEFAULT_WRITE
 ) -> Stored:
     """Set `spec.finalizers` of a namespace; a deleted namespace without any goes away. Raises ApiError: 404."""
     finalizers = (wanted.get("spec") or {}).get("finalizers") or []

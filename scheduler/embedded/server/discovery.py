@@ -1,6 +1,6 @@
 """What the server says about itself: versions, groups, resources, OpenAPI.
 
-`kubectl` reads the aggregated form of /api and /apis; older clients walk the lists group by group. Of OpenAPI there is
+The lists are served group by group: every client reads those where a server has no aggregated form. Of OpenAPI there is
 as much as kubectl needs to see that the server validates fields itself, and to fall back on the merge keys it has built
 in: no schemas, so no `kubectl explain`.
 
@@ -26,7 +26,6 @@ ACCESS_REVIEW: Final = ServedKind("authorization.k8s.io/v1", "SelfSubjectAccessR
 
 _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
-_AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _VERSION: Final = {
     "major": "1",
     "minor": "36",
@@ -40,7 +39,7 @@ _VERSION: Final = {
 }
 
 
-def answer(registry: Registry, path: str, accept: str) -> tuple[bytes, str]:
+def answer(registry: Registry, path: str) -> tuple[bytes, str]:
     """Body and content type for a path that names no resource. Raises ApiError: 404, nothing is there."""
     groups = _versions_by_group(registry)
     found: Json
@@ -49,17 +48,11 @@ def answer(registry: Registry, path: str, accept: str) -> tuple[bytes, str]:
             return b"ok", "text/plain"
         case ["version"]:
             found = _VERSION
-        case ["api" | "apis" as root]:
-            names = [""] if root == "api" else [name for name in groups if name]
-            for clause in accept.split(","):
-                if "as=APIGroupDiscoveryList" in clause and "v=v2;" in f"{clause.strip()};":
-                    aggregated = _aggregated(registry, {name: groups[name] for name in names})
-                    return orjson.dumps(aggregated), _AGGREGATED_TYPE
-            if root == "api":
-                found = {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": []}
-            else:
-                listed = [_group(name, groups[name]) for name in names]
-                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        case ["api"]:
+            found = {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            listed = [_group(name, versions) for name, versions in groups.items() if name]
+            found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
         case ["api", version] if version in groups[""]:
             found = _resources(registry, "", version)
         case ["apis", group] if group in groups:
@@ -132,46 +125,6 @@ def _resources(registry: Registry, group: str, version: str) -> dict[str, Json]:
             resources.append({**head, "verbs": list(verbs), **other})
     group_version = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
-
-
-# -- aggregated ------------------------------------------------------------------------------------
-
-
-def _aggregated(registry: Registry, groups: Mapping[str, list[str]]) -> dict[str, Json]:
-    items: list[Json] = []
-    for group, versions in groups.items():
-        listed = [
-            {
-                "version": version,
-                "resources": [_aggregated_resource(kind) for kind in _kinds(registry, group, version)],
-                "freshness": "Current",
-            }
-            for version in versions
-        ]
-        name = {"name": group} if group else {}
-        items.append({"metadata": {**name, "creationTimestamp": None}, "versions": listed})
-    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
-    return {**head, "items": items}
-
-
-def _aggregated_resource(kind: ServedKind) -> dict[str, Json]:
-    subs = [
-        {
-            "subresource": name,
-            "responseKind": dict(zip(("group", "version", "kind"), body, strict=True)),
-            "verbs": list(verbs),
-        }
-        for name, body, verbs in _sub_resources(kind)
-    ]
-    return {
-        "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-        "scope": "Namespaced" if kind.is_namespaced else "Cluster",
-        "singularResource": kind.singular,
-        "verbs": list(_verbs(kind)),
-        **_names(kind),
-        **({"subresources": subs} if subs else {}),
-    }
 
 
 # -- OpenAPI ---------------------------------------------------------------------------------------

@@ -34,12 +34,11 @@ class Incoming:
     body: bytes
 
     def write_options(self) -> WriteOptions:
-        """dryRun and fieldManager; like the real server, the manager defaults to the client's name."""
-        manager = self.query.get("fieldManager") or self.user_agent.split("/", 1)[0][:128] or "unknown"
+        """Raises ApiError: 400."""
         dry_run = self.query.get("dryRun", "")
         if dry_run not in ("", "All"):
             raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
-        return WriteOptions(dry_run=dry_run == "All", manager=manager)
+        return WriteOptions(dry_run=dry_run == "All")
 
     def delete_options(self) -> DeleteOptions:
         """The options of the body; what the body leaves out is taken from the query."""

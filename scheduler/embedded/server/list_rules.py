@@ -1,7 +1,7 @@
 """How lists merge: which lists are sets of entries with a key, and which are replaced whole.
 
 Strategic merge patch and server-side apply ask this of every list they meet. The two disagree in
-places (a container's resources.claims is a keyed list for apply only), so an entry names both.
+places (a container's resources.claims is a keyed list for apply only), so an entry has both rules.
 
 Source: the patchStrategy/patchMergeKey tags and +listType/+listMapKey comments of k8s.io/api v0.36.3.
 """
@@ -10,37 +10,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
 class ListRule:
-    """One list field, or (with `is_atomic_map`) one object field that is replaced whole by apply."""
+    """How one list field merges, or (with `is_atomic_map`) one object field that is replaced whole.
 
-    patch_key: str | None = None
-    """Merge key of strategic merge patch; None: the list is replaced."""
-    apply_keys: tuple[str, ...] = ()
-    """Keys of server-side apply; empty: atomic, or a set when `is_set`."""
+    Attributes:
+        keys: Of entries that merge one by one; empty: the list is replaced, or merges as a set.
+        is_set: A list of scalars that merges as a set.
+        defaults: Values of keys that an entry may leave out.
+    """
+
+    keys: tuple[str, ...] = ()
     is_set: bool = False
-    """A list of scalars that merges as a set in both."""
     is_atomic_map: bool = False
-    defaults: Mapping[str, str] = field(default_factory=dict)
-    """Values of apply keys that may be left out."""
+    defaults: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def _keyed(key: str, *more: str, patch: bool = True, defaults: Mapping[str, str] | None = None) -> ListRule:
-    return ListRule(patch_key=key if patch else None, apply_keys=(key, *more), defaults=defaults or {})
+REPLACED: Final = ListRule()
 
 
-_SET: Final = ListRule(is_set=True)
-_ATOMIC_MAP: Final = ListRule(is_atomic_map=True)
+class _Rules(NamedTuple):
+    """Of one field: the rule of strategic merge patch, and that of server-side apply."""
 
-_METADATA: Final[dict[str, ListRule]] = {
+    patch: ListRule
+    apply: ListRule
+
+
+def _keyed(key: str, *more: str, patch: bool = True, defaults: Mapping[str, str | None] | None = None) -> _Rules:
+    return _Rules(ListRule((key,)) if patch else REPLACED, ListRule((key, *more), defaults=defaults or {}))
+
+
+_SET: Final = _Rules(ListRule(is_set=True), ListRule(is_set=True))
+_ATOMIC_MAP: Final = _Rules(REPLACED, ListRule(is_atomic_map=True))
+
+_METADATA: Final[dict[str, _Rules]] = {
     "metadata.ownerReferences": _keyed("uid"),
     "metadata.finalizers": _SET,
 }
 
-_CONTAINER: Final[dict[str, ListRule]] = {
+_CONTAINER: Final[dict[str, _Rules]] = {
     "": _keyed("name"),
     ".ports": _keyed("containerPort", "protocol", defaults={"protocol": "TCP"}),
     ".env": _keyed("name"),
@@ -50,7 +62,7 @@ _CONTAINER: Final[dict[str, ListRule]] = {
 }
 
 
-def _pod_spec(prefix: str) -> dict[str, ListRule]:
+def _pod_spec(prefix: str) -> dict[str, _Rules]:
     rules = {
         f"{prefix}.{containers}{suffix}": rule
         for containers in ("containers", "initContainers", "ephemeralContainers")
@@ -76,12 +88,12 @@ def _pod_spec(prefix: str) -> dict[str, ListRule]:
 _CONDITIONS: Final = {"status.conditions": _keyed("type")}
 _SELECTOR: Final = {"spec.selector": _ATOMIC_MAP}
 
-_BY_KIND: Final[dict[str, dict[str, ListRule]]] = {
+_BY_KIND: Final[dict[str, dict[str, _Rules]]] = {
     "Pod": {
         **_pod_spec("spec"),
         **_CONDITIONS,
         "status.podIPs": _keyed("ip"),
-        "status.hostIPs": ListRule(patch_key="ip"),
+        "status.hostIPs": _Rules(ListRule(("ip",)), REPLACED),
         "status.resourceClaimStatuses": _keyed("name"),
     },
     "Node": {**_CONDITIONS, "status.addresses": _keyed("type"), "spec.podCIDRs": _SET},
@@ -94,10 +106,10 @@ _BY_KIND: Final[dict[str, dict[str, ListRule]]] = {
     "ServiceAccount": {"secrets": _keyed("name")},
     "Deployment": {**_pod_spec("spec.template.spec"), **_CONDITIONS, **_SELECTOR},
     "ReplicaSet": {**_pod_spec("spec.template.spec"), **_CONDITIONS, **_SELECTOR},
-    "Job": {**_pod_spec("spec.template.spec"), "status.conditions": ListRule(patch_key="type"), **_SELECTOR},
+    "Job": {**_pod_spec("spec.template.spec"), "status.conditions": _Rules(ListRule(("type",)), REPLACED), **_SELECTOR},
     "ResourceClaim": {
         "status.reservedFor": _keyed("uid"),
-        "status.devices": _keyed("driver", "device", "pool", "shareID", patch=False),
+        "status.devices": _keyed("driver", "device", "pool", "shareID", patch=False, defaults={"shareID": None}),
         "status.devices.conditions": _keyed("type", patch=False),
         "status.allocation.nodeSelector": _ATOMIC_MAP,
     },
@@ -107,6 +119,13 @@ _BY_KIND: Final[dict[str, dict[str, ListRule]]] = {
 }
 
 
-def rules_of_kind(kind: str) -> Mapping[str, ListRule]:
-    """Dotted path (without indices) -> rule, for every list of a kind that is not simply replaced."""
-    return {**_METADATA, **_BY_KIND.get(kind, {})}
+@cache
+def rules_of_patch(kind: str) -> Mapping[str, ListRule]:
+    """Of strategic merge: dotted path (without indices) -> rule, for every list of a kind that is not replaced."""
+    return {path: rules.patch for path, rules in {**_METADATA, **_BY_KIND.get(kind, {})}.items()}
+
+
+@cache
+def rules_of_apply(kind: str) -> Mapping[str, ListRule]:
+    """The same of server-side apply."""
+    return {path: rules.apply for path, rules in {**_METADATA, **_BY_KIND.get(kind, {})}.items()}

@@ -4,7 +4,7 @@ Rules of this module
   1. The object given may be changed; the result is what counts. Callers pass a private copy.
   2. A patch that cannot be applied is an `ApiError` that says where: 400 (cannot be read) or 422.
 
-Not here: server-side apply (`field_managers`).
+Not here: server-side apply around its merge (`apply`).
 
 Source: RFC 6902 through the jsonpatch library; RFC 7386; for strategic merge patch
 k8s.io/apimachinery v0.36.3 pkg/util/strategicpatch/patch.go. Of its directives `$patch` (replace,
@@ -19,7 +19,7 @@ from typing import Final
 import jsonpatch
 import jsonpointer
 
-from scheduler.embedded.server.list_rules import ListRule
+from scheduler.embedded.server.list_rules import REPLACED, ListRule
 from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.validation.field_errors import Json
 
@@ -30,7 +30,6 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
 _ELEMENT_ORDER: Final = "$setElementOrder/"
-_NO_RULE: Final = ListRule()
 
 
 def apply_json_patch(obj: dict[str, Json], operations: Json) -> dict[str, Json]:
@@ -112,7 +111,7 @@ def _merge_map(
         else:
             _merge_member(target, key, value, rules, f"{path}.{key}" if path else key)
     for name, order in orders.items():
-        rule = rules.get(f"{path}.{name}" if path else name, _NO_RULE)
+        rule = rules.get(f"{path}.{name}" if path else name, REPLACED)
         if isinstance(target.get(name), list):
             target[name] = _ordered(target[name], order, rule)
     return target
@@ -122,12 +121,12 @@ def _merge_member(target: dict[str, Json], key: str, value: Json, rules: Mapping
     if value is None:
         target.pop(key, None)
         return
-    rule = rules.get(path, _NO_RULE)
+    rule = rules.get(path, REPLACED)
     current = target.get(key)
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not rule.is_atomic_map:
         target[key] = _merge_map(current if isinstance(current, dict) else {}, value, rules, path)
-    elif isinstance(value, list) and rule.patch_key is not None:
-        target[key] = _merge_keyed_list(current or [], value, rule.patch_key, rules, path)
+    elif isinstance(value, list) and rule.keys:
+        target[key] = _merge_keyed_list(current or [], value, rule, rules, path)
     elif isinstance(value, list) and rule.is_set:
         merged = list(current or ())
         target[key] = merged + [entry for entry in value if entry not in merged]
@@ -136,7 +135,7 @@ def _merge_member(target: dict[str, Json], key: str, value: Json, rules: Mapping
 
 
 def _merge_keyed_list(
-    current: list[Json], patch: list[Json], merge_key: str, rules: Mapping[str, ListRule], path: str
+    current: list[Json], patch: list[Json], rule: ListRule, rules: Mapping[str, ListRule], path: str
 ) -> list[Json]:
     merged: list[Json] = list(current)
     for entry in patch:
@@ -145,9 +144,10 @@ def _merge_keyed_list(
         if entry.get("$patch") == "replace":
             # A directive entry: everything else in the patch is the new list.
             return [other for other in patch if not (isinstance(other, dict) and "$patch" in other)]
-        if merge_key not in entry:
-            raise bad_request(f"map: {entry!r} does not contain declared merge key: {merge_key}, in field {path}")
-        at = next((i for i, old in enumerate(merged) if old.get(merge_key) == entry[merge_key]), None)
+        if missing := [key for key in rule.keys if key not in entry and key not in rule.defaults]:
+            raise bad_request(f"map: {entry!r} does not contain declared merge key: {missing[0]}, in field {path}")
+        identity = _identity(entry, rule)
+        at = next((i for i, old in enumerate(merged) if _identity(old, rule) == identity), None)
         if entry.get("$patch") == "delete":
             if at is not None:
                 del merged[at]
@@ -158,11 +158,15 @@ def _merge_keyed_list(
     return merged
 
 
+def _identity(entry: Mapping[str, Json], rule: ListRule) -> list[Json]:
+    return [entry.get(key, rule.defaults.get(key)) for key in rule.keys]
+
+
 def _ordered(entries: list[Json], order: list[Json], rule: ListRule) -> list[Json]:
     """Put the entries named by `order` into that order; the others keep their places behind."""
 
     def identity(entry: Json) -> Json:
-        return entry.get(rule.patch_key) if rule.patch_key and isinstance(entry, dict) else entry
+        return _identity(entry, rule) if rule.keys and isinstance(entry, dict) else entry
 
     wanted = [identity(entry) for entry in order]
     named = [entry for entry in entries if identity(entry) in wanted]

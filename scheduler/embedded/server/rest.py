@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from scheduler.embedded.server.field_managers import record_update
 from scheduler.embedded.server.field_selectors import ObjectPredicate
-from scheduler.embedded.server.list_rules import rules_of_kind
 from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import (
     ApiError,
@@ -54,7 +52,6 @@ class WriteOptions:
     """What a client may ask of a write besides the object."""
 
     dry_run: bool = False
-    manager: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +187,7 @@ class Api:
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise bad_request(f"{kind.kind}: metadata must be an object, not {type(metadata).__name__}")
+        metadata.pop("managedFields", None)  # nobody owns fields here
         for field in ("labels", "annotations", "finalizers", "ownerReferences"):
             if field in metadata and not metadata[field]:
                 del metadata[field]  # Go writes no empty maps and lists here.
@@ -249,7 +247,6 @@ class Api:
         *,
         sub_resource: str = "",
         is_replacement: bool = False,
-        manages_fields: bool = False,
         options: WriteOptions = DEFAULT_WRITE,
     ) -> Stored:
         """Apply `change` to a private copy of the current object and store the result.
@@ -259,7 +256,6 @@ class Api:
             sub_resource: `status`, or empty for the object itself.
             is_replacement: The client sent a whole object (PUT), so a missing resourceVersion means
                 an unconditional update.
-            manages_fields: `change` has set managedFields itself (server-side apply).
 
         Returns:
             The new version; the last version if the update removed the last finalizer of an object
@@ -275,17 +271,13 @@ class Api:
         strategy = kind.strategy
         self._check_identity(kind, current, metadata, is_replacement=is_replacement)
         immutable = _validate_immutable_metadata(metadata, old["metadata"], is_status=sub_resource == "status")
-        kept = SYSTEM_METADATA if manages_fields else (*SYSTEM_METADATA, "managedFields")
-        for field in kept:
+        for field in SYSTEM_METADATA:
             keep_field(metadata, old["metadata"], field)
-        managers = metadata.get("managedFields")
         metadata["name"] = name
         if kind.is_namespaced:
             metadata["namespace"] = namespace
         if sub_resource == "status":
             strategy.prepare_status_update(new, old, self)
-            if manages_fields:
-                metadata["managedFields"] = managers
             errors = strategy.validate_status_update(new, old, self)
         else:
             if kind.has_status:
@@ -299,7 +291,7 @@ class Api:
             raise invalid_object(kind.group, kind.kind, name, errors)
         if strategy.bumps_generation and _differs_beyond_metadata(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
-        return self._commit(kind, current, new, sub_resource, options, manages_fields=manages_fields)
+        return self._commit(kind, current, new, options)
 
     def _check_identity(self, kind: ServedKind, current: Stored, metadata: Object, *, is_replacement: bool) -> None:
         given = metadata.get("name")
@@ -325,30 +317,11 @@ class Api:
             )
             raise invalid_object(kind.group, kind.kind, current.name, [error])
 
-    def _commit(
-        self,
-        kind: ServedKind,
-        current: Stored,
-        new: Object,
-        sub_resource: str,
-        options: WriteOptions,
-        *,
-        manages_fields: bool,
-    ) -> Stored:
+    def _commit(self, kind: ServedKind, current: Stored, new: Object, options: WriteOptions) -> Stored:
         metadata = new["metadata"]
         metadata["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
         if new == current.obj:
             return current
-        if not manages_fields:
-            record_update(
-                kind.api_version,
-                rules_of_kind(kind.kind),
-                current.obj,
-                new,
-                manager=options.manager,
-                sub_resource=sub_resource,
-                now=self.now,
-            )
         if options.dry_run:
             return Stored(current.namespace, current.name, new, current.revision)
         if _is_ready_to_go(metadata) and not _has_namespace_finalizer(kind, new):

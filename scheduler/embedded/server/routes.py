@@ -23,7 +23,7 @@ from scheduler.embedded.server.field_validation import STRICT, check_fields
 from scheduler.embedded.server.guard import Guard
 from scheduler.embedded.server.incoming import Incoming, drop_nulls
 from scheduler.embedded.server.list_params import parse_list_params
-from scheduler.embedded.server.list_rules import rules_of_kind
+from scheduler.embedded.server.list_rules import rules_of_patch
 from scheduler.embedded.server.pagination import Lists
 from scheduler.embedded.server.patches import (
     APPLY_PATCH,
@@ -284,7 +284,7 @@ class Routes:
                     raise bad_request("merge patch must be an object")
                 new = apply_merge_patch(shown, patch)
             else:
-                new = apply_strategic_merge_patch(shown, patch, rules_of_kind(kind.kind))
+                new = apply_strategic_merge_patch(shown, patch, rules_of_patch(kind.kind))
             return self._stored_shape(kind, new)
 
         sub_resource = target.sub_resource
@@ -299,12 +299,10 @@ class Routes:
         drop_nulls(configuration)
         self._check_kind(target.kind, configuration)
         configuration = self._stored_shape(target.kind, configuration)
-        manager = incoming.query.get("fieldManager", "")
-        if not manager:
+        if not incoming.query.get("fieldManager"):
             raise bad_request(
                 "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
             )
-        force = incoming.query.get("force", "false").lower() in ("true", "1")
         stored, is_new = apply_configuration(
             self._api,
             target.kind,
@@ -313,7 +311,6 @@ class Routes:
             configuration,
             sub_resource=target.sub_resource,
             options=incoming.write_options(),
-            force=force,
         )
         return self._written(target.kind, stored, incoming, 201 if is_new else 200)
 
@@ -364,5 +361,5 @@ class Routes:
     def _self_description(self, incoming: Incoming) -> web.Response:
         if incoming.method not in ("GET", "HEAD"):
             raise method_not_allowed("", incoming.path, incoming.method.lower())
-        body, content_type = discovery.answer(self._api.registry, incoming.path, incoming.accept)
+        body, content_type = discovery.answer(self._api.registry, incoming.path)
         return _reply(body, content_type=content_type)

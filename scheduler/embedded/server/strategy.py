@@ -25,7 +25,7 @@ Object = dict[str, Json]
 
 SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 """Metadata that the server alone writes."""
-_METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+_METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
 """Metadata that an update of the status sub-resource does not change (ResetObjectMetaForStatus)."""
 
 

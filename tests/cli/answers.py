@@ -1,7 +1,7 @@
 """The forms of what commands print with `-o json`; docs/schemas has their schemas.
 
-The commands make these documents themselves, without the cost of a model for each of many thousand pods; tests read
-what they print with these models, and compare the published schemas. `MODELS` says which command prints what.
+The commands make these documents without models; tests read what they print with these, and compare the published
+schemas. `MODELS` says which command prints what.
 
 Not here: `explain` and `devices`, which print the models of `scheduler.explain` and `scheduler.inventory`.
 """
