@@ -43,7 +43,7 @@ from cel.quantity import Quantity
 DRIVER = "gpu.example.com"
 NODE = "node-1"
 BUDGET_STEPS = 200_000
-SEARCHED = replace(ALL_SHORTCUTS, last_search=False)
+SEARCHED = replace(ALL_SHORTCUTS, last_answer=False)
 """The same question again and again is what is timed: it must be searched each time."""
 
 CLASS = {

@@ -17,6 +17,7 @@ from allocator.pools.attribute_index import AttributeIndex
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_match import NodeSelectorError, match_node
 from allocator.pools.node_use import NodeUse
+from allocator.pools.outcome import LastAnswer
 from allocator.pools.pools import PoolView
 from allocator.requests.requests import Slot
 from allocator.requests.slot_records import SlotKey
@@ -38,23 +39,6 @@ class Candidates(NamedTuple):
     fits: int
     failed: int
     unknown: int
-
-
-class LastSearch(NamedTuple):
-    """What the last search of these pools ended with.
-
-    Attributes:
-        plan: The serial of the plan: pools would keep plans that nobody uses any more.
-        state: Of the `NodeUse` that it read.
-        spent: How much of the budget it took.
-        picks: Indices of slots and positions of devices, in order; None where there is no solution.
-    """
-
-    plan: int
-    state: tuple[int, int]
-    spent: int
-    steps: int
-    picks: tuple[tuple[int, int], ...] | None
 
 
 class NodePools:
@@ -97,7 +81,7 @@ class NodePools:
         self.most_consumers: Final = max((len(view.consumption) for view, _ in usable), default=0)
         """The largest number of devices of one pool that consume counters."""
         self.candidates: Final[dict[SlotKey, Candidates]] = {}
-        self.last: LastSearch | None = None
+        self.last: LastAnswer | None = None
         self._attributes: Final[dict[str, AttributeIndex]] = {}
         self._use: NodeUse | None = None
         self._supposed: Final[dict[int, NodeUse]] = {}

@@ -92,7 +92,7 @@ def live_through(rnd: random.Random) -> None:
             inventory.put_class(decode_class(rnd.choice(first_case["classes"])))
 
 
-# --- the last search ------------------------------------------------------------------------------------------------
+# --- the last answer ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -128,17 +128,20 @@ def test_a_budget_that_would_not_have_sufficed_is_exhausted_all_the_same() -> No
 
 
 @pytest.mark.parametrize("binds", [True, False])
-def test_what_was_found_again_names_the_node_that_asks_and_has_shares_of_its_own(
-    binds: bool, searches: list[object]
-) -> None:
-    published = pool(device("dev", bindsToNode=binds, allowMultipleAllocations=True), allNodes=True)
-    asked = case([published], [claim(request())])
+def test_nodes_that_share_their_pools_are_each_named(binds: bool) -> None:
+    asked = case([pool(device("dev", bindsToNode=binds), allNodes=True)], [claim(request())])
+    inventory, in_use = inventory_of(asked), InUse()
+    first, second = (
+        allocate(Question(claims_of(asked), NodeView(name), inventory, in_use, Features(), 1_000))
+        for name in ("a", "b")
+    )
+    assert (first == second) is not binds
+
+
+def test_shares_get_new_ids_each_time() -> None:
+    asked = case([pool(device("dev", allowMultipleAllocations=True))], [claim(request())])
     inventory, in_use, ids = inventory_of(asked), InUse(), share_ids()
     found = [
-        allocate(Question(claims_of(asked), NodeView(name), inventory, in_use, Features(), 1_000, ids))
-        for name in ("a", "b")
+        allocate(Question(claims_of(asked), node_of(asked), inventory, in_use, Features(), 1_000, ids)) for _ in "12"
     ]
-    assert len(searches) == 1
-    allocations = [one.allocations[0] for one in found if isinstance(one, Allocated)]
-    assert len({one.results[0].share_id for one in allocations}) == 2
-    assert (allocations[0].node_selector == allocations[1].node_selector) is not binds
+    assert len({one.allocations[0].results[0].share_id for one in found if isinstance(one, Allocated)}) == 2
