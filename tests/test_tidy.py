@@ -186,6 +186,14 @@ def test_recipes_count_their_places() -> None:
         assert len(re.findall(r"^\d\. ", steps, re.MULTILINE)) == int(count), name
 
 
+def test_a_pods_way_names_files_that_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    way = text[text.index("## A pod's way") : text.index("## Why it is fast")]
+    named = re.findall(r"`([a-z_/]+\.py)`", way)
+    assert len(named) > 15
+    assert [file for file in named if not ((ROOT / "scheduler" / file).exists() or (ROOT / file).exists())] == []
+
+
 def test_recipes_name_files_that_are_there() -> None:
     named = [path for _, _, steps in RECIPES for path in re.findall(r"`([a-z]\w*/[\w/]+\.(?:py|md))`", steps)]
     assert len(named) >= 9

@@ -231,7 +231,7 @@ class Invariants:
                 if binding.pod.uid not in awakened.get(claim, {}):
                     yield f"pod {key}: waits for claim {claim}, which does not know"
         for write in self._writes.pending():
-            for owner in (write.owner, *(pod for pod, _ in write.joined)):
+            for owner, _ in write.senders:
                 if owner is not None and owner not in self._bindings:
                     yield f"write on {write.decision.claim} belongs to pod {owner}, which is not being bound"
 

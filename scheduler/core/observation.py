@@ -254,7 +254,7 @@ class Observations:
         if old is UNCHANGED:
             return
         is_foreign = self._overlay.observe(claim)
-        self._writes.observed(claim)
+        self._writes.observed(claim.key)
         if is_foreign:
             self._conflicts.allocation_observed(claim.uid)
         else:
@@ -276,7 +276,7 @@ class Observations:
         self._conflicts.claim_gone(uid)
         self._repartitioned.allocation_changed(claim, None, is_foreign=False)
         self._troubles.forget(claim.key)
-        self._writes.deleted(uid)
+        self._writes.observed(claim.key)
         self._binding_cycles.claim_gone(claim.key)
         self._unallocated.claim_changed(claim)
         if hold is not None and claim.allocation is None:

@@ -31,7 +31,7 @@ from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Un
 from scheduler.core.trying.dry_run import DryRuns
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.core.writes.claim_writes import Settlement
+from scheduler.core.writes.pursuits import Outcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
@@ -287,7 +287,7 @@ class SchedulingCycles:
     def _send(self, queued: QueuedPod, decision: Decision) -> None:
         match decision:
             case AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
-                self._writes.send(decision, None, _settled)
+                self._writes.send(decision, _settled)
             case RecordEvent():
                 self._outbox.report(decision)
             case _:
@@ -301,7 +301,7 @@ def _chosen(node: NodeName, held: Iterable[Held]) -> str:
     return f"node {node}{devices}"
 
 
-def _settled(settlement: Settlement) -> None:
+def _settled(outcome: Outcome) -> None:
     """The outcome of PostFilter's write shows on the claim, and the change of the claim wakes the pod."""
 
 

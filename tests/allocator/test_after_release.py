@@ -22,6 +22,7 @@ def one_of_each(asked: dict) -> list[Allocation]:
     ]
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_a_no_is_certain(rnd: random.Random) -> None:
     asked = to_case(WorldMaker(rnd).make())

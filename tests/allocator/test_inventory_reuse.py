@@ -32,6 +32,7 @@ def _nodes(case: dict[str, Any]) -> list[NodeView]:
     return [node_of(case), *(NodeView(name, {}) for name in sorted(named)), NodeView("unheard-of", {})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(8))
 def test_an_inventory_asked_for_other_nodes_answers_as_a_fresh_one(start: int) -> None:
     for case in recorded()[start::8]:

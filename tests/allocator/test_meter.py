@@ -57,6 +57,7 @@ def assert_equal(outcome: Any, whole: dict[str, Any]) -> None:
         assert answer_of(outcome) == whole
 
 
+@pytest.mark.slow
 @given(RANDOMS, st.sampled_from([1, 3, 20]))
 def test_pauses_anywhere_change_no_answer(rnd: random.Random, steps: int) -> None:
     asked = Generator(rnd.randrange(10**9)).case()
@@ -89,6 +90,7 @@ def costly_case(devices: int, *, selectors: int = 1, alternatives: int = 1) -> d
     return case([pool(*published)], [claim(asked)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"selectors": 3}, {"selectors": 2, "alternatives": 4}])
 def test_a_call_makes_one_costly_evaluation_at_most(more: dict[str, int]) -> None:
     """Eight devices and a selector near the limit: each call of a step's budget evaluates one of them once."""

@@ -58,6 +58,7 @@ ROOT = Path(__file__).parents[2]
 # --- the search takes everything back --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 def test_a_search_without_solution_restores_everything(shortcuts: Any) -> None:
     generator = Generator(21)
@@ -523,6 +524,7 @@ def test_the_prefilter_answers_once_for_classes_that_select_the_same(monkeypatch
     assert candidate_nodes([Claim("ns", "c", again)], inventory, Features()) == set()
 
 
+@pytest.mark.slow
 def test_the_prefilter_leaves_out_unsatisfiable_nodes_only() -> None:
     generator = Generator(77)
     left_out = 0
@@ -611,6 +613,7 @@ def test_an_explanation_names_pools_that_are_left_out() -> None:
     assert "left out: pool driver-a/pool-1 is incomplete" in str(explanation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 def test_counting_what_is_refused_changes_no_answer(shortcuts: Shortcuts) -> None:
     generator = Generator(31)
@@ -727,6 +730,7 @@ def test_a_ledger_that_changes_between_questions_is_followed_change_by_change() 
     assert pools.use_of(other).used.keys() <= pools.use_of(in_use).used.keys()
 
 
+@pytest.mark.slow
 def test_a_match_over_a_large_inventory_looks_at_values_once() -> None:
     """2,000 pools whose devices all have an attribute of their own: no two match, and that is seen quickly."""
     slices = [

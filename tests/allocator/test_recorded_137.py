@@ -22,6 +22,7 @@ def recorded() -> list[dict[str, Any]]:
         return cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 def test_answers_equal_the_recorded_ones(shortcuts: Shortcuts) -> None:
     wrong = {}
@@ -34,6 +35,7 @@ def test_answers_equal_the_recorded_ones(shortcuts: Shortcuts) -> None:
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_some_answers_are_others_than_those_of_1_36() -> None:
     changed = sum(
         ask(case)["outcome"] != case["expect"]["outcome"]

@@ -50,6 +50,7 @@ _CASES = {case["name"]: case for case in recorded()}
 FAMILIES = sorted({case["name"].rsplit("-", 1)[0] for case in recorded()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_answers_equal_the_recorded_ones(family: str, shortcuts: Shortcuts) -> None:

@@ -62,6 +62,7 @@ def check(world: World, answer: dict[str, Any]) -> None:
         assert devices_of(answer) == expected_devices(world, solution)
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_the_answer_is_the_first_allowed_assignment(rnd: random.Random) -> None:
@@ -69,6 +70,7 @@ def test_the_answer_is_the_first_allowed_assignment(rnd: random.Random) -> None:
     check(world, ask(to_case(world)))
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_first_allowed_assignment_in_a_thousand_fixed_worlds() -> None:
     outcomes = set()
     for seed in range(1000):
@@ -79,6 +81,7 @@ def test_the_answer_is_the_first_allowed_assignment_in_a_thousand_fixed_worlds()
     assert outcomes == {"allocated", "none", "error"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shortcuts", [Shortcuts.none(), *ONE_OFF], ids=["all-off", *(f.name for f in fields(Shortcuts))]
 )
@@ -96,6 +99,7 @@ def _without_steps(answer: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in answer.items() if key != "steps"}
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_the_answer_ignores_the_order_of_slices(rnd: random.Random) -> None:
@@ -105,6 +109,7 @@ def test_the_answer_ignores_the_order_of_slices(rnd: random.Random) -> None:
     assert ask(shuffled, budget_steps=20_000) == ask(case, budget_steps=20_000)
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_inputs_are_not_changed(rnd: random.Random) -> None:
@@ -144,6 +149,7 @@ def _ask_prepared(case: dict[str, Any], inventory: Inventory, in_use: InUse, cla
     return outcome
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_an_inventory_kept_current_answers_like_a_new_one(rnd: random.Random) -> None:
@@ -173,6 +179,7 @@ def test_an_inventory_kept_current_answers_like_a_new_one(rnd: random.Random) ->
     )
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_what_put_slice_returns_covers_every_changed_answer(rnd: random.Random) -> None:
@@ -188,6 +195,7 @@ def test_what_put_slice_returns_covers_every_changed_answer(rnd: random.Random) 
         assert affected is None or node_of(case).name in affected
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 @CI
 def test_a_larger_budget_never_takes_an_answer_back(rnd: random.Random) -> None:
@@ -198,6 +206,7 @@ def test_a_larger_budget_never_takes_an_answer_back(rnd: random.Random) -> None:
         assert small == large
 
 
+@pytest.mark.slow
 def test_budget_is_not_the_same_as_unsatisfiable() -> None:
     generator = Generator(11)
     exhausted = 0
@@ -210,6 +219,7 @@ def test_budget_is_not_the_same_as_unsatisfiable() -> None:
     assert exhausted > 10
 
 
+@pytest.mark.slow
 def test_share_ids_are_asked_for_only_when_needed() -> None:
     """Counting the ids taken: one per result of a device that several allocations may hold, in order."""
     generator = Generator(3)

@@ -114,6 +114,7 @@ def test_it_holds_until_one_of_its_pools_changes() -> None:
     assert not ledger.is_current()
 
 
+@pytest.mark.slow
 def test_a_supposed_question_leaves_a_paused_search_alone_and_is_paused_itself() -> None:
     asked = hostile()
     inventory, in_use, claims = inventory_of(asked), in_use_of(asked), claims_of(asked)

@@ -213,6 +213,7 @@ def _filled_in(template: str) -> str:
     return expression.replace("[D]", f'["{D}"]').replace(", D]", f', "{D}"]')
 
 
+@pytest.mark.slow
 def test_both_tiers_agree_on_every_operator_and_type_of_attribute() -> None:
     devices = [
         cel.device_view(D, {"v": left, "w": right}, {}, False)
@@ -323,6 +324,7 @@ _devices = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_conditions(), st.lists(_devices, min_size=2, max_size=5))
 def test_both_tiers_agree_on_generated_selectors(expression: str, devices: list[DeviceView]) -> None:

@@ -112,6 +112,7 @@ CALLS_OF_A_STAGE = 250_000
 """About 10 ms."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", DENSE.values(), ids=DENSE)
 def test_no_stage_of_compiling_does_much(expression: str) -> None:
     environment = environments.get("1.37")

@@ -109,6 +109,7 @@ def ours(expression: str) -> Any:
         return ERROR
 
 
+@pytest.mark.slow
 def test_batch_of_generated_expressions_is_answered_as_by_cel_python() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its dependencies deprecate things

@@ -44,6 +44,7 @@ def compiled(expression: str) -> cel.Selector | None:
         return None
 
 
+@pytest.mark.slow
 def test_families_are_ones_an_api_server_takes() -> None:
     assert all(len(expression.encode()) <= LENGTH_MAX for expression in FAMILIES.values())
     refused = [name for name, expression in FAMILIES.items() if compiled(expression) is None]
@@ -221,6 +222,7 @@ def test_large_expressions_are_answered_as_generated_code_would(name: str, monke
     assert outcome(forced.matches) == answer
 
 
+@pytest.mark.slow
 def test_large_expressions_can_be_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     """That the test above compares something."""
     before = sum(selector.is_generated for selector in map(compiled, LARGE.values()) if selector is not None)

@@ -217,6 +217,7 @@ _FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=60), st.lists(_FRAGMENTS, max_size=25).map("".join)))
 @example("\ud800")

@@ -215,6 +215,7 @@ BEYOND = 300_000
 _SEEDS = st.integers(0, 10**6).map(lambda seed: hostile_patterns.generated(random.Random(seed)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(_SEEDS, st.lists(st.text("abcA\n", max_size=120), min_size=1, max_size=3), st.booleans())
 @example("a*(a{24}b|a{24}c|a{23}d|a{23}e)", ["a" * 256] * 2, False)

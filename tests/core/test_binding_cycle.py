@@ -325,7 +325,7 @@ def test_a_pod_is_not_bound_while_another_write_on_its_claim_may_land():
     assert rig.node_of("p") is None
     settled = []
     free = WriteClaimStatus(CLAIM, claim.uid, claim.revision, clear_allocation=True)
-    rig.machine.writes.send(free, None, settled.append)
+    rig.machine.writes.send(free, settled.append)
     rig.tick()
     lost = rig.take(WriteClaimStatus)
     rig.tell(WriteOutcomeUnknown(lost.id))

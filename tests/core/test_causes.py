@@ -152,6 +152,7 @@ def test_another_cause_is_told() -> None:
     assert "to make it fit: add the toleration {key: example.com/hot, operator: Exists, effect: NoSchedule}" in cause
 
 
+@pytest.mark.slow
 def test_many_pods_that_are_tried_again_and_again_are_looked_at_now_and_then(monkeypatch) -> None:
     """Thousands of them would take the time of others for an answer that hardly changes."""
     looks: list[str] = []

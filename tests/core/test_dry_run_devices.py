@@ -194,6 +194,7 @@ class WorldMaker:
 RANDOMS = st.randoms(use_true_random=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOMS)
 def test_a_dry_run_says_what_would_be(rnd: random.Random) -> None:
@@ -214,6 +215,7 @@ def test_a_dry_run_says_what_would_be(rnd: random.Random) -> None:
     rig.machine.check_invariants()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOMS)
 def test_what_fits_fits_with_one_pod_less_and_victims_are_all_needed(rnd: random.Random) -> None:
@@ -283,6 +285,7 @@ def overdrawn(rig: Rig, in_use: InUse) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOMS, st.sampled_from([0, 1, 2]))
 def test_nobody_less_important_gets_what_is_kept_nor_what_is_not_there_yet(rnd: random.Random, priority: int) -> None:
@@ -310,6 +313,7 @@ def test_nobody_less_important_gets_what_is_kept_nor_what_is_not_there_yet(rnd: 
     assert not overdrawn(rig, now)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOMS)
 def test_two_preemptors_of_one_priority_are_given_different_devices(rnd: random.Random) -> None:
@@ -527,6 +531,7 @@ def test_a_record_ends_when_somebody_more_important_takes_of_what_it_keeps(kept,
     assert (rig.machine.preemptions.records.get(uid(rig, "p")) is None) is is_dropped
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(RANDOMS, st.sampled_from([1, 40, 200]))
 def test_a_dry_run_that_must_pause_ends_as_one_that_need_not(rnd: random.Random, steps: int) -> None:

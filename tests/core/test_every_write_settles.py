@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import (
+    Deleted,
     Input,
     RelistFinished,
     TimerFired,
@@ -24,6 +25,7 @@ from scheduler.core.ground.inputs import (
 )
 from scheduler.core.ground.outbox import Answer
 from scheduler.core.observation import KINDS
+from scheduler.core.writes.pursuits import Overtaken
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,
@@ -82,12 +84,12 @@ class Driver:
                 select = SelectNode(VOLUME_CLAIM, volume_claim.metadata.uid, 1, NodeName("a"))
                 writers.volumes.send(select, self.settled.append)
             case "claim":
-                writers.claims.send(WriteClaimStatus(CLAIM, CLAIM_UID, 1), None, self.settled.append)
+                writers.claims.send(WriteClaimStatus(CLAIM, CLAIM_UID, 1), self.settled.append)
             case "new claim":
                 create = CreateClaim(ClaimKey("default", "new"), ClaimUid("uid-new"), POD, POD_UID, ())
-                writers.claims.send(create, None, self.settled.append)
+                writers.claims.send(create, self.settled.append)
             case "deleted claim":
-                writers.claims.send(DeleteClaim(CLAIM, CLAIM_UID, 1), None, self.settled.append)
+                writers.claims.send(DeleteClaim(CLAIM, CLAIM_UID, 1), self.settled.append)
             case "note on a pod":
                 writers.pods.send(PatchExtendedResources(POD, POD_UID, 1, None), self.settled.append)
             case "fence of a pod":
@@ -96,6 +98,12 @@ class Driver:
             case "removed pod":
                 writers.removals.remove(pod, "for another one", lambda: True, self.settled.append)
         self.rig.tick()
+
+    def show_newer(self) -> None:
+        """The objects are observed at another revision."""
+        for name in ("c", "new"):
+            self.rig.tell(observed(builders.claim(name, revision=2)))
+        self.rig.tell(observed(builders.pod("p", revision=2, scheduler="another")))
 
     def asked(self) -> list[Decision]:
         return [one for one in self.rig.pending if not isinstance(one, RecordEvent)]
@@ -178,7 +186,7 @@ def test_a_volume_write_that_is_refused_as_a_conflict_without_one_is_given_up():
     while not driver.settled:
         sent += bool(driver.asked())
         driver.answer("conflict")
-    assert isinstance(driver.settled[0], WriteConflicted)
+    assert driver.settled == [Overtaken(may_have_landed=False)]
     assert sent == 5
     assert driver.rig.now_ms - START_MS < 4_000
 
@@ -192,4 +200,43 @@ def test_a_volume_write_that_may_have_landed_is_asked_about_until_that_is_seen()
     driver.rig.tell(observed(made.volume("pv", revision=2)))
     while not driver.settled:
         driver.answer("conflict")
-    assert driver.settled == [None]
+    assert driver.settled == [Overtaken(may_have_landed=True)]
+
+
+@pytest.mark.parametrize("write", [one for one in WRITES if "volume" not in one and one != "removed pod"])
+def test_after_a_lost_answer_a_conflict_is_no_refusal(write):
+    """It may be the write's own doing; without a lost answer somebody else came first."""
+    for answers, is_ours in ((["lost", "conflict"], True), (["conflict"], False)):
+        driver = Driver(write)
+        for name in answers:
+            while not driver.asked():
+                driver.answer(name)
+            driver.answer(name)
+        (read,) = driver.asked()
+        assert isinstance(read, ReadClaim | ReadPod)
+        driver.show_newer()
+        while not driver.settled:
+            driver.answer("accepted")
+        assert driver.settled == [Overtaken(may_have_landed=is_ours)]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_not_found_after_a_lost_answer_never_lands(write):
+    driver = Driver(write)
+    driver.answer("lost")
+    for _ in range(30):
+        if driver.settled:
+            break
+        driver.answer("not found")
+    if "volume" in write:  # nothing reads it: its watch has the last word
+        assert not driver.settled
+    else:
+        assert driver.settled == [Overtaken(may_have_landed=write != "removed pod")]
+
+
+def test_a_deletion_is_settled_once_when_its_claim_is_seen_gone_before_the_answer():
+    driver = Driver("deleted claim")
+    driver.rig.tell(Deleted("ResourceClaim", CLAIM, CLAIM_UID, 2))
+    driver.answer("accepted")
+    assert driver.settled == [Overtaken(may_have_landed=False)]
+    assert not driver.asked()

@@ -318,6 +318,7 @@ def test_pods_of_a_gang_with_very_many_pods_are_told_so():
     assert "group default/g has 21 pods; 20 may be one group" in message(rig, "x20")
 
 
+@pytest.mark.slow
 def test_a_search_that_finds_nothing_ends_soon(monkeypatch):
     """The placements of one attempt, whatever the gang."""
     counts = []
@@ -460,6 +461,7 @@ def test_no_turn_of_a_group_takes_more_than_its_steps_and_what_it_found_is_kept(
     assert max(taken) < 150
 
 
+@pytest.mark.slow
 def test_a_search_without_an_end_rests_and_says_how_far_it_came():
     """Each pod's shares almost fill the node's devices, in no way that is found soon."""
     rig = Rig(*default_plugins(), **TURNS, search_steps_before_rest=2_000)

@@ -192,6 +192,7 @@ def test_node_affinity_of_many_terms_decides_as_it_does_otherwise():
     assert rig.condition_of("q")[1].startswith("0/200 nodes are available: 200 node(s) didn't match Pod's node")
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_pods_that_wait_is_bounded(monkeypatch):
     monkeypatch.setattr(terms_module, "_KEPT", SizedCache(200_000))
     monkeypatch.setattr(pod_counts, "_REQUIREMENTS_KEPT_MAX", 1_000)

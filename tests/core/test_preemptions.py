@@ -356,6 +356,18 @@ def test_of_two_processes_only_one_removes_victims(node):
     assert record_of(rig) is None
 
 
+def test_a_nomination_whose_answer_was_lost_is_ours_and_not_written_again():
+    rig = full()
+    lost = rig.take(PatchPodStatus)
+    rig.server.execute(lost)
+    rig.tell(WriteOutcomeUnknown(lost.id))
+    rig.tick(200)
+    rig.execute(watch=False)  # the same again is a conflict
+    rig.execute(watch=False)  # the read after it
+    assert [one.expect_revision for one in decided(rig, PatchPodStatus)] == [lost.expect_revision] * 2
+    assert len(decided(rig, PatchPodDisruption)) == 1
+
+
 def test_of_two_processes_that_go_on_with_an_earlier_nomination_only_one_removes_victims():
     """The pod was nominated for the node before, so of what both have written only the text differs."""
     rig = rig_with()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from scheduler.core.ground.inputs import Deleted
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.framework.api import Action, Hint, Resource
@@ -347,6 +349,7 @@ def test_priority_goes_before_turns():
     assert bound_in_order(rig)[-1] == "single"
 
 
+@pytest.mark.slow
 def test_who_only_observes_keeps_nothing_of_pods_that_are_gone():
     """A standby: pods come, are gated until they change, wait to be tried, and go, bound by another; no timer fires."""
 

@@ -71,6 +71,7 @@ LONGEST = STEPS * STEP + ANSWER_WORK_MAX
 """A tick's steps, and one evaluation that began within them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "requests",
     [
@@ -145,6 +146,7 @@ def test_a_pod_whose_last_attempt_took_long_lets_those_pass_that_are_not_like_it
     assert not lanes.stands_behind(other, Shape("t", 1))
 
 
+@pytest.mark.slow
 def test_namespaces_share_what_searches_may_spend_whatever_the_number_of_their_pods():
     rig = world(40)
     for number in range(12):
@@ -181,6 +183,7 @@ def test_what_keeps_costing_rests_longer_and_longer_and_says_so():
     assert not rig.machine.queue.has_active(), "it is not tried early because nothing else is there"
 
 
+@pytest.mark.slow
 def test_a_rejection_that_took_long_is_not_tried_again_soon():
     rig = world(60, search_steps_before_rest=20_000, backoff_ms_max=1_000)
     add(rig, "hostile", builders.request_object(count=3, selector=costly("x")))

@@ -87,6 +87,7 @@ def near(app: str, key: str):
     return {"podAffinity": {REQUIRED: [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_looking_at_possible_nodes_first_changes_no_choice(seed):
     chosen, calls = [], []

@@ -20,6 +20,8 @@ def pytest_asyncio_loop_factories(config, item):
     if item.path.name == "test_lease.py":
         # Nothing there waits for the outside, so the time may move on at once.
         return {"looptime": lambda: looptime.new_event_loop(noop_cycles=1)}
+    if item.path.name == "test_freshness.py":
+        return {"uvloop": uvloop.new_event_loop}  # seconds of silence pass there: once is enough
     if item.path.name == "test_run_command.py":
         return {"asyncio": asyncio.new_event_loop}
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -198,6 +198,7 @@ def test_a_text_is_split_once_however_many_documents_it_has() -> None:
         assert len(splits) <= 1, name
 
 
+@pytest.mark.slow
 def test_a_file_of_many_documents_is_converted_in_one_pass() -> None:
     text = "---\n".join([claim("- {name: gpu, deviceClassName: gpu}\n", version="v1beta1"), CONFIG_MAP] * 300)
 

@@ -114,6 +114,7 @@ def check(sources: list[Source]) -> None:
             assert not twice.is_changed
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(mangled(), min_size=1, max_size=3))
 def test_mangled_manifests_never_raise_and_convert_to_what_lints(objects: list[dict[str, Any]]) -> None:
@@ -130,6 +131,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @example({"\x85": "a\x85\n"})
 @given(JSON)
@@ -151,6 +153,7 @@ def test_values_are_read_as_the_api_reads_them(written: str, want: object) -> No
     assert (document.obj["value"], type(document.obj["value"])) == (want, type(want))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(TEXTS), st.data())
 def test_cut_and_spliced_texts_never_raise(text: str, data: st.DataObject) -> None:
@@ -181,6 +184,7 @@ def test_any_expression_is_answered(pieces: list[str]) -> None:
 ENVIRONMENT = environments.get("1.37", kind="new", list_type_attributes=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(
@@ -236,6 +240,7 @@ def test_hostile_texts_are_answered(text: str) -> None:
     assert report.views or report.errors
 
 
+@pytest.mark.slow
 def test_any_dump_is_answered() -> None:
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(mangled(), max_size=3))

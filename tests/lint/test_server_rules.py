@@ -59,6 +59,7 @@ def refusals(case: Case) -> list[str]:
         return [str(error)]
 
 
+@pytest.mark.slow
 def test_what_the_server_refuses_is_an_error_and_the_other_way_round() -> None:
     missed, stricter = [], set()
     for case in CASES:

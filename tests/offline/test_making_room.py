@@ -323,6 +323,7 @@ def placed_pods(draw: st.DrawFn) -> dict[str, tuple[str, int, bool]]:
     return pods
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(pods=placed_pods(), wanted=st.integers(2, 4), data=st.data())
 def test_a_plan_is_the_smallest_and_does_what_it_promises(

@@ -174,6 +174,7 @@ def test_there_are_many_causes() -> None:
     assert sum(cause.want not in ("fits", "waits") for cause in CAUSES) >= 45
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 async def test_allocate_says_what_the_clusters_scheduler_does(

@@ -537,6 +537,7 @@ models = st.sampled_from(["a", "b", None])
 wanted_models = st.sampled_from(["'a'", "'b'", "'c'", None])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.lists(models, max_size=3), min_size=1, max_size=5),

@@ -108,6 +108,7 @@ def test_answers_do_not_depend_on_the_hash_seed() -> None:
     assert printed != {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_pod_waits_that_first_fit_finds_a_place_for(strategy: Strategy, seed: int) -> None:
@@ -177,6 +178,7 @@ def test_a_restart_learns_the_workload_anew_from_the_pods_that_run() -> None:
     assert {*anew.workload.in_use} == {*memory.workload.in_use}
 
 
+@pytest.mark.slow
 def test_ranks_that_look_ahead_use_what_they_learnt() -> None:
     """Else the tests above would compare best fit with itself."""
     answers = {repr(fill(rig_with(strategy.value), 1)) for strategy in RANKED}

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def best(candidates: dict[str, Victims]) -> str:
     return min(left)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(worlds())
 def test_preemption_agrees_with_the_reference(world: World) -> None:

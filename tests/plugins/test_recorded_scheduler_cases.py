@@ -16,6 +16,7 @@ DIFFERENT = {
 """Rows in which upstream is wrong, and why."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(recorded()))
 def test_every_part_of_every_answer_is_equal(family: str) -> None:
     rows = sorted({f"{name} {part}" for name, part, _, _ in differences(family)})

@@ -201,6 +201,7 @@ def test_scoring_never_counts_less_than_is_requested(model) -> None:
     assert all(scored[name] >= amount for name, amount in wanted.items())
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(pods(), max_size=5), st.randoms(use_true_random=False))
 def test_node_sums_do_not_remember_who_came_and_went(models, rnd) -> None:

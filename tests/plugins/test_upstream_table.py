@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "dynamic-resources-upstream-tests.md"
 FILES = {
@@ -48,6 +50,7 @@ def cases_of(path: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_test_in_the_table_exists() -> None:
     named = named_tests(TABLE.read_text(encoding="utf-8"))
     assert len(named) > 60

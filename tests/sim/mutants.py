@@ -20,15 +20,16 @@ from scheduler.core import machine, observation
 from scheduler.core.binding import aftermath, binding_cycle, binding_waits, device_conflicts, withdrawals
 from scheduler.core.binding.binding import Stage
 from scheduler.core.ground import fair_places, timers, versions
-from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown, WriteRejected
+from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.preempting import preemption_records, preemption_recovery, preemptions
 from scheduler.core.queue import active_pods, scheduling_queue
 from scheduler.core.reports import pod_conditions, troubles
 from scheduler.core.state import claim_overlay, cluster_view, store, tainted_slices
 from scheduler.core.trying import dry_run_memory, feasibility
-from scheduler.core.writes import claim_writes, pod_removals, pod_writes, taking_back
+from scheduler.core.writes import claim_writes, pod_removals, pod_writes, pursuits, taking_back
+from scheduler.core.writes.pursuits import Overtaken
 from scheduler.framework.api import Hint, Resource
-from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, WriteClaimStatus
+from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, ReadClaim, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
 from scheduler.plugins.default_preemption import DefaultPreemption, reprieve
@@ -94,7 +95,9 @@ def _unknown_write_is_read_not_repeated(patch):
 
     def answered(self, write, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            self._await_sight(write, WriteRejected(answer.id, 500, "InternalError", "not written"))
+            refusal = WriteRejected(answer.id, 500, "InternalError", "not written")
+            request = ReadClaim(write.decision.claim, write.decision.uid)
+            self._outbox.ask(request, lambda _: self._settle(write, refusal))
         else:
             original(self, write, answer)
 
@@ -103,15 +106,26 @@ def _unknown_write_is_read_not_repeated(patch):
 
 def _conflict_settles_unseen(patch):
     """A conflict is taken for proof that our write did not land, though an earlier sending of it may have."""
-    patch.setattr(claim_writes.ClaimWrites, "_await_sight", claim_writes.ClaimWrites._settle)
+    patch.setattr(claim_writes.ClaimWrites, "_look", lambda self, write, answer: self._overtaken(write))
+
+
+def _lost_answers_are_forgotten_at_a_conflict(patch):
+    """Whatever is written: our own late doing is taken for somebody else's."""
+    original = pursuits.Pursuits._overtaken
+
+    def overtaken(self, write):
+        write.is_doubtful = False
+        original(self, write)
+
+    patch.setattr(pursuits.Pursuits, "_overtaken", overtaken)
 
 
 def _who_joined_a_write_is_not_told(patch):
     original = claim_writes.ClaimWrites._settle
 
-    def settle(self, write, settlement):
-        write.joined = ()
-        original(self, write, settlement)
+    def settle(self, write, outcome):
+        write.senders = write.senders[:1]
+        original(self, write, outcome)
 
     patch.setattr(claim_writes.ClaimWrites, "_settle", settle)
 
@@ -439,7 +453,7 @@ def _lost_notes_to_pods_are_given_up(patch):
 
     def answered(self, write, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            write.settled(WriteConflicted(answer.id, "not written"))
+            self._settle(write, Overtaken(may_have_landed=False))
         else:
             original(self, write, answer)
 
@@ -584,14 +598,14 @@ def _removes_before_the_nomination_is_stored(patch):
 
 
 def _deletes_before_the_condition_is_stored(patch):
-    original = pod_removals.PodRemovals._dispatch
+    original = pod_removals.PodRemovals._begin
 
-    def dispatch(self, removal):
+    def begin(self, removal):
         if isinstance(removal.decision, PatchPodDisruption):
             removal.decision = DeletePod(removal.decision.pod, removal.decision.uid)
         original(self, removal)
 
-    patch.setattr(pod_removals.PodRemovals, "_dispatch", dispatch)
+    patch.setattr(pod_removals.PodRemovals, "_begin", begin)
 
 
 def _an_unknown_deletion_counts_as_done(patch):
@@ -599,7 +613,7 @@ def _an_unknown_deletion_counts_as_done(patch):
 
     def answered(self, removal, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            removal.settled(pod_removals.Settled(is_ours=True))
+            self._settle(removal, WriteAccepted(answer.id))
         else:
             original(self, removal, answer)
 
@@ -646,12 +660,7 @@ def _who_goes_while_the_pod_is_bound_elsewhere_is_deleted(patch):
 
 
 def _any_nomination_for_the_node_is_ours(patch):
-    original = preemptions._is_open
-    patch.setattr(
-        preemptions,
-        "_is_open",
-        lambda record, why, pod: pod.status.nominated_node_name == record.node or original(record, why, pod),
-    )
+    patch.setattr(preemptions, "may_have_landed", lambda outcome: not isinstance(outcome, WriteRejected))
 
 
 def _what_is_kept_for_claims_that_are_gone_is_told_nobody(patch):
@@ -709,14 +718,19 @@ def _what_was_found_holds_for_ever(patch):
 
 MUTANTS = (
     Mutant("unknown-write-counts-as-failed", _unknown_write_counts_as_failed, focus=LOSSES, seen_in=16),
-    Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES, seen_in=181),
+    Mutant("unknown-write-is-read-not-repeated", _unknown_write_is_read_not_repeated, focus=LOSSES, seen_in=20),
     Mutant(
         "conflict-settles-unseen",
         _conflict_settles_unseen,
         directed=test_binding_cycle.test_devices_of_an_unknown_write_stay_held_though_its_pod_is_gone,
     ),
+    Mutant(
+        "lost-answers-are-forgotten-at-a-conflict",
+        _lost_answers_are_forgotten_at_a_conflict,
+        directed=test_preemptions.test_a_nomination_whose_answer_was_lost_is_ours_and_not_written_again,
+    ),
     Mutant("who-joined-a-write-is-not-told", _who_joined_a_write_is_not_told, focus={"crowds": 30}),
-    Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES, seen_in=59),
+    Mutant("hold-ends-when-pod-is-given-up", _hold_ends_when_pod_is_given_up, focus=LOSSES, seen_in=12),
     Mutant("hold-ends-when-write-is-sent", _hold_ends_when_write_is_sent, seen_in=5),
     Mutant("unknown-binding-counts-as-failed", _unknown_binding_counts_as_failed, seen_in=11),
     Mutant(
@@ -770,7 +784,7 @@ MUTANTS = (
         seen_in=15,
     ),
     Mutant("clock-set-back-stops-timers", _clock_set_back_stops_timers),
-    Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten),
+    Mutant("unknown-writes-are-forgotten", _unknown_writes_are_forgotten, seen_in=5),
     Mutant("replaced-claims-are-not-looked-at", _replaced_claims_are_not_looked_at, focus=REPLACEMENTS),
     Mutant("binds-whatever-the-revision", _binds_whatever_the_revision, focus=REPLACEMENTS, seen_in=38),
     Mutant(
@@ -942,7 +956,11 @@ MUTANTS = (
         _victims_in_flight_are_not_given_up,
         directed=test_preemptions.test_a_victim_that_waits_in_pre_bind_gives_up_in_memory,
     ),
-    Mutant("an-unknown-deletion-counts-as-done", _an_unknown_deletion_counts_as_done, focus=ROOM | LOSSES, seen_in=4),
+    Mutant(
+        "an-unknown-deletion-counts-as-done",
+        _an_unknown_deletion_counts_as_done,
+        directed=partial(test_preemptions.test_a_write_without_a_known_outcome_is_repeated, DeletePod, False),
+    ),
     Mutant(
         "a-refused-removal-is-forgotten", _a_refused_removal_is_forgotten, focus=ROOM | {"forbidden": 0.05}, seen_in=106
     ),
@@ -1018,7 +1036,7 @@ MUTANTS = (
         "unknown-volume-writes-are-forgotten",
         placement_mutants.unknown_volume_writes_are_forgotten,
         focus=VOLUMES | {"request-lost": 0.3},
-        seen_in=3,
+        seen_in=5,
     ),
     Mutant(
         "given-up-pods-keep-their-volumes",

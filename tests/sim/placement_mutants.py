@@ -32,7 +32,7 @@ def unknown_volume_write_counts_as_failed(patch):
 
     def answered(self, write, answer):
         if isinstance(answer, WriteOutcomeUnknown):
-            write.settled(WriteRejected(answer.id, 500, "InternalError", "not written"))
+            self._settle(write, WriteRejected(answer.id, 500, "InternalError", "not written"))
         else:
             original(self, write, answer)
 
@@ -41,7 +41,7 @@ def unknown_volume_write_counts_as_failed(patch):
 
 def volume_conflicts_settle_unseen(patch):
     """Who is refused decides anew on what it saw before."""
-    patch.setattr(volume_writes.VolumeWrites, "_settle", lambda self, write: write.settled(write.refusal))
+    patch.setattr(volume_writes.VolumeWrites, "_look", lambda self, write, answer: self._overtaken(write))
 
 
 def unknown_volume_writes_are_forgotten(patch):

@@ -126,7 +126,7 @@ class BindingCycles:
         """A volume, a claim for one, a class or a CSI object was observed anew, or is gone."""
         changed = new or old
         assert changed is not None
-        self._volume_writes.observed(changed)
+        self._volume_writes.observed((type(changed), changed.key))
         for uid in self._store.storage.users_of_changed(old, new):
             binding = self.bindings.get(uid)
             if binding is not None and binding.stage is _PRE_BIND and not binding.awaited:

@@ -4,7 +4,7 @@ Rules of this module
   1. `go_on` is called once, with the last awaited answer, whatever became of the cycle meanwhile.
   2. A reservation joins a write of another pod that has not left yet (`claim_writes`).
 
-Not here: outcomes of writes (`claim_writes`, `pod_writes`, `volume_writes`), the binding itself (`binding_cycle`).
+Not here: outcomes of writes (`pursuits`), the binding itself (`binding_cycle`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from scheduler.core.binding.binding import BindingCycle
-from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.ground.outbox import GONE
+from scheduler.core.ground.inputs import WriteAccepted, WriteRejected
 from scheduler.core.state.ground import Ground
-from scheduler.core.writes.claim_writes import ClaimWrites, Settlement
-from scheduler.core.writes.pod_writes import PodWrites, Refusal
+from scheduler.core.writes.claim_writes import ClaimWrites
+from scheduler.core.writes.pod_writes import PodWrites
+from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.core.writes.volume_writes import VolumeWrites
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -42,7 +42,6 @@ class BindingWrites:
     """Sends what plugins decide for pods that are being bound."""
 
     def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites, volumes: VolumeWrites) -> None:
-        self._store: Final = ground.store
         self._outbox: Final = ground.outbox
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
@@ -54,14 +53,14 @@ class BindingWrites:
             case CreateClaim() | AddClaimFinalizer() | WriteClaimStatus() | RemoveClaimFinalizer() | DeleteClaim():
                 binding.awaited += 1
                 settled = partial(self._settled, binding, decision.claim, go_on)
-                if not self._has_joined(binding, decision, settled):
-                    self._writes.send(decision, binding.uid, settled)
+                if not self._writes.join(decision, settled, binding.uid):
+                    self._writes.send(decision, settled, binding.uid)
             case PatchExtendedResources() | PatchNodeAllocatable():
                 binding.awaited += 1
-                self._pod_writes.send(decision, partial(self._noted, binding, go_on))
+                self._pod_writes.send(decision, partial(self._settled, binding, None, go_on))
             case BindPersistentVolume() | SelectNode():
                 binding.awaited += 1
-                self._volumes.send(decision, partial(self._noted, binding, go_on))
+                self._volumes.send(decision, partial(self._settled, binding, None, go_on))
             case RecordEvent():
                 self._outbox.report(decision)
             case _:
@@ -73,28 +72,13 @@ class BindingWrites:
         if not binding.awaited:
             go_on(binding)
 
-    def _has_joined(self, binding: BindingCycle, decision: Decision, settled: Callable[[Settlement], None]) -> bool:
-        """Whether a write of another pod, which has not left yet, carries this reservation, too."""
-        if not isinstance(decision, WriteClaimStatus):
-            return False
-        claim = self._store.claim(decision.claim)
-        return claim is not None and self._writes.join(claim, decision, binding.uid, settled)
-
-    def _settled(self, binding: BindingCycle, claim: ClaimKey, go_on: GoOn, settlement: Settlement) -> None:
-        if not isinstance(settlement, WriteAccepted):
+    def _settled(self, binding: BindingCycle, claim: ClaimKey | None, go_on: GoOn, outcome: Outcome) -> None:
+        if not isinstance(outcome, WriteAccepted):
             binding.is_last_write = False
-        elif binding.fence_ms is not None:
+        elif claim is not None and binding.fence_ms is not None:
             binding.written += (claim,)
-        if isinstance(settlement, WriteConflicted | WriteRejected):
-            self._refused(binding, settlement)
+        if not may_have_landed(outcome):
+            binding.trouble += 1
+        if isinstance(outcome, WriteRejected):
+            binding.refusal = outcome
         self.answered(binding, go_on)
-
-    def _noted(self, binding: BindingCycle, go_on: GoOn, refusal: Refusal | None) -> None:
-        if refusal is not None:
-            self._refused(binding, refusal)
-        self.answered(binding, go_on)
-
-    def _refused(self, binding: BindingCycle, refusal: Refusal) -> None:
-        binding.trouble += 1
-        if isinstance(refusal, WriteRejected) and refusal.code != GONE:
-            binding.refusal = refusal

@@ -21,11 +21,10 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.binding.binding import BindingCycle, Bindings, Stage
-from scheduler.core.ground.inputs import WriteConflicted
 from scheduler.core.reports.pod_conditions import reason_of
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.store import claims_of
-from scheduler.core.writes.claim_writes import Overtaken, Settlement
+from scheduler.core.writes.pursuits import Outcome, Overtaken
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
@@ -126,11 +125,11 @@ class Withdrawals:
     def _withdraw(self, key: ClaimKey, decisions: tuple[Decision, ...] | None) -> None:
         for write in decisions or ():
             assert isinstance(write, WriteClaimStatus)
-            self._writes.send(write, None, partial(self._withdrawn, key))
+            self._writes.send(write, partial(self._withdrawn, key))
 
-    def _withdrawn(self, key: ClaimKey, settlement: Settlement) -> None:
+    def _withdrawn(self, key: ClaimKey, outcome: Outcome) -> None:
         # Another change of the claim came first: look again. A refusal is left to the next attempt of the claim's pod.
-        if isinstance(settlement, WriteConflicted | Overtaken):
+        if isinstance(outcome, Overtaken):
             self.withdraw_unused((key,))
 
     def _withdrawal(self, key: ClaimKey, *, except_pod: PodUid | None) -> WriteClaimStatus | None:

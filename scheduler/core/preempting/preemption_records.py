@@ -40,7 +40,6 @@ class Record(Struct, eq=False):
         claims: Those that are not released yet.
         given: What is kept for the preemptor.
         elsewhere: Where victims are that are not on `node`.
-        before: For which node it was nominated before, "" for none.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
         is_recovered: Nothing was kept for a while: an earlier process began it, or the pod was placed elsewhere.
@@ -55,7 +54,6 @@ class Record(Struct, eq=False):
     victims: dict[PodUid, Pod]
     claims: dict[ClaimKey, Held]
     given: tuple[Held, ...]
-    before: str = ""
     elsewhere: dict[PodUid, NodeName] = {}
     placed_on: NodeName | None = None
     is_stored: bool = False

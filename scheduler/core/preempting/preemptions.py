@@ -40,7 +40,7 @@ from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding import Stage
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.outbox import Answer
 from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.preempting.preemption_records import PreemptionRecords, Record
 from scheduler.core.preempting.preemption_texts import GIVEN_UP, announcement, preempted, refused
@@ -49,9 +49,7 @@ from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground
-from scheduler.core.writes.claim_writes import Settlement
-from scheduler.core.writes.pod_removals import Settled
-from scheduler.core.writes.pod_writes import Refusal
+from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
 from scheduler.framework.held import Held
@@ -104,7 +102,6 @@ class Preemptions:
             {one.uid: one for one in preemption.victims},
             {one.claim: one for one in preemption.released},
             preemption.given,
-            before=pod.status.nominated_node_name,
             elsewhere=self._elsewhere(preemption),
         )
         self.records.add(record)
@@ -149,21 +146,21 @@ class Preemptions:
         )
         self._pod_writes.send(nomination, partial(self._nominated, record, why))
 
-    def _nominated(self, record: Record, why: Reason, refusal: Refusal | None) -> None:
+    def _nominated(self, record: Record, why: Reason, outcome: Outcome) -> None:
         if not self.records.is_current(record):
             return
-        pod = self._store.pods[record.uid]
-        if refusal is None and pod.status.nominated_node_name == record.node:
+        nominated = self._store.pods[record.uid].status.nominated_node_name
+        if may_have_landed(outcome) and nominated == record.node:
             record.is_stored = True
             for uid in tuple(record.victims):
                 self._look(record, uid)
             self._look_at_claims(record)
-        elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
-            self._fail(record, refused(record.pod, "nominated", refusal), refusal)
-        elif _is_open(record, why, pod) and record.conflicts < self._settings.conflicts_max:
+        elif isinstance(outcome, WriteRejected):
+            self._fail(record, refused(record.pod, "nominated", outcome), outcome)
+        elif not nominated and record.conflicts < self._settings.conflicts_max:
             record.conflicts += 1
             self._nominate(record, why)
-        else:  # by another process of our name, or whoever else nominates
+        else:  # by another process of our name, or whoever else nominates; or before, for what holds no more
             self._end(record, is_moved=True)
             self._queue.activate(record.uid, self._timers.now_ms)
 
@@ -212,17 +209,16 @@ class Preemptions:
         failure = Status.unschedulable(GIVEN_UP.format(record.pod.key, record.node))
         self._binding_cycles.give_up_if_unsent(pod.uid, failure)
 
-    def _removed(self, record: Record, pod: Pod, note: str, settled: Settled) -> None:
+    def _removed(self, record: Record, pod: Pod, note: str, outcome: Outcome) -> None:
         """By now the pod may be seen to be gone, and its place taken: `note` was made when it was still there."""
         record.awaited -= 1
         if record.placed_on is not None:
             record.asked.pop(pod.uid, None)  # it may not have been sent: it is asked again when the pod is not bound
-        refusal = settled.refusal
-        if settled.is_ours:
+        if may_have_landed(outcome):
             self._report(record, pod, note)
             self._tallies.removed["deleted"] += 1
-        elif refusal is not None and not record.refusal:
-            record.refusal, record.refused = refused(pod, "deleted", refusal), refusal
+        elif isinstance(outcome, WriteRejected) and not record.refusal:
+            record.refusal, record.refused = refused(pod, "deleted", outcome), outcome
         if record.refused is not None and not record.awaited and self.records.is_current(record):
             self._fail(record, record.refusal, record.refused)
 
@@ -291,11 +287,11 @@ class Preemptions:
         for decision in decisions or ():
             assert isinstance(decision, WriteClaimStatus)
             record.freeing[key] = None
-            self._writes.send(decision, None, partial(self._freed, record, key))
+            self._writes.send(decision, partial(self._freed, record, key))
 
-    def _freed(self, record: Record, key: ClaimKey, settlement: Settlement) -> None:
+    def _freed(self, record: Record, key: ClaimKey, outcome: Outcome) -> None:
         record.freeing.pop(key, None)
-        if isinstance(settlement, WriteRejected) and settlement.code != GONE:
+        if isinstance(outcome, WriteRejected):
             self._look_later(record)
         else:
             self._look_if_current(record)
@@ -446,19 +442,6 @@ class Preemptions:
         """Have the API server forget the nomination."""
         cleared = PatchPodStatus(pod.key, pod.uid, "", "", "")
         self._outbox.ask(cleared, _cleared)
-
-
-def _is_open(record: Record, why: Reason, pod: Pod) -> bool:
-    """Whether nobody else has nominated the pod, as it is now; ours may have been stored, and its answer lost."""
-    nominated, said = pod.status.nominated_node_name, _said(pod)
-    if nominated == record.node:
-        return said == why.message or (nominated == record.before and said == _said(record.pod))
-    return nominated in ("", record.before)
-
-
-def _said(pod: Pod) -> str:
-    """What the pod's condition says of why it waits, "" for nothing: a nomination changes it."""
-    return next((one.message for one in pod.status.conditions or () if one.type == "PodScheduled"), "")
 
 
 def _cleared(answer: Answer) -> None:

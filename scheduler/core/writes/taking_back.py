@@ -35,11 +35,11 @@ from msgspec import Struct
 
 from allocator import match_node_selector
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.core.ground.outbox import GONE
 from scheduler.core.reports.pod_conditions import Reason
 from scheduler.core.state.ground import Ground
 from scheduler.core.writes.claim_writes import ClaimWrites
-from scheduler.core.writes.pod_writes import PodWrites, Refusal
+from scheduler.core.writes.pod_writes import PodWrites
+from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.framework.decisions import (
     Decision,
     DeleteClaim,
@@ -164,12 +164,12 @@ class TakingBack:
         )
         self._pod_writes.send(fence, partial(self._settled, attempt, pod.uid, fence_ms))
 
-    def _settled(self, attempt: _Attempt, uid: PodUid, fence_ms: int, refusal: Refusal | None) -> None:
+    def _settled(self, attempt: _Attempt, uid: PodUid, fence_ms: int, outcome: Outcome) -> None:
         pod = self._store.pods.get(uid)
-        if refusal is None and pod is not None and fence_of(pod) == fence_ms:
+        if may_have_landed(outcome) and pod is not None and fence_of(pod) == fence_ms:
             attempt.fences[uid] = fence_ms
             self._put_up(attempt)
-        elif isinstance(refusal, WriteRejected) and refusal.code != GONE:
+        elif isinstance(outcome, WriteRejected):
             self._end(attempt, None)
         else:
             attempt.conflicts += 1

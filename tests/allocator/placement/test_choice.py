@@ -89,12 +89,13 @@ def devices(allocations):
     return [result.device for one in allocations for result in one.results]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
 def test_recorded_cases_keep_their_verdict_and_what_is_chosen_breaks_no_rule(strategy) -> None:
     judged = changed = 0
     for number, one in enumerate(recorded()):
-        if number % len(RANKED) != RANKED.index(strategy) and os.environ.get("NIGHTLY") != "1":
-            continue  # the hard cases take minutes: each is for one of the ranks in turn
+        if number % (3 * len(RANKED)) != RANKED.index(strategy) and os.environ.get("NIGHTLY") != "1":
+            continue  # the hard cases take minutes: a third of them, each for one of the ranks in turn
         mine = workload_of(*one["claims"][:2]) if one["claims"] else ()
         try:
             outcome, choice, allocations = place(one, strategy, mine)
@@ -107,10 +108,11 @@ def test_recorded_cases_keep_their_verdict_and_what_is_chosen_breaks_no_rule(str
         if is_plain and _can_be_judged(one):
             judged += 1
             assert violations(one, [encode_allocation(each) for each in allocations]) == [], one["name"]
-    assert judged > 20
-    assert changed > 10
+    assert judged > 5
+    assert changed > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
 @given(
     used=st.lists(st.sampled_from([0, 190, 470, 810, 1000]), min_size=2, max_size=4),
