@@ -52,8 +52,8 @@ from scheduler.model.gang import (
     GANG_SCHEDULING,
     GangKey,
     counts,
+    declared_count,
     gang_key,
-    min_count_of,
     waiting_text,
 )
 from scheduler.model.keys import NodeName
@@ -134,17 +134,16 @@ class GangCycles:
         key = gang_key(queued.pod)
         if key is None:
             return False
-        declared = 0
-        if key.is_pod_group:
-            group = self._store.pod_groups.get(key.pod_group)
-            if group is None:  # it is gone since PreEnqueue saw it
-                self._queue.returned(queued, self._ground.timers.now_ms)
-                return True
-            if group.min_count is None:
-                return False
-            declared = group.min_count
-        if (count := self._store.gangs.size(key).members) > GANG_MEMBERS_MAX:
-            self._wait(queued, f"group {key} has {count} pods; {GANG_MEMBERS_MAX} may be one group")
+        group = self._store.pod_groups.get(key.pod_group)
+        if group is None and key.is_pod_group:  # it is gone since PreEnqueue saw it
+            self._queue.returned(queued, self._ground.timers.now_ms)
+            return True
+        size = self._store.gangs.size(key)
+        declared = declared_count(key, size, group)
+        if declared is None:
+            return False
+        if size.members > GANG_MEMBERS_MAX:
+            self._wait(queued, f"group {key} has {size.members} pods; {GANG_MEMBERS_MAX} may be one group")
             return True
         quorum = self._count(key, queued, declared)
         if quorum.needed <= 0:
@@ -240,8 +239,6 @@ class GangCycles:
             is_placed = pod.node_name is not None or self._store.node_of(uid) is not None
             if not counts(pod, is_placed=is_placed):
                 continue
-            if not key.is_pod_group:
-                declared = max(declared, min_count_of(pod) or 0)
             living += 1
             placed += is_placed
             queued = self._queue.find(uid)

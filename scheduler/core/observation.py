@@ -32,7 +32,7 @@ from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
-from scheduler.model.gang import GangKey, gang_key
+from scheduler.model.gang import GangKey, declared_count, gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
@@ -160,12 +160,12 @@ class Observations:
         keys = {gang_key(pod) for pod in (old, new) if pod is not None}
         for key in keys:
             # A pod beyond those that are needed is tried for itself, and with it its gang.
-            if key is not None and (old is not None or self._store.gangs.size(key).living <= self._needed(key)):
+            if key is not None and (old is not None or self._may_be_needed(key)):
                 self._change(Resource.POD_GROUP, Action.UPDATE, None, key)
 
-    def _needed(self, key: GangKey) -> int:
-        group = self._store.pod_groups.get(key.pod_group) if key.is_pod_group else None
-        return self._store.gangs.size(key).said if group is None else group.min_count or 0
+    def _may_be_needed(self, key: GangKey) -> bool:
+        size = self._store.gangs.size(key)
+        return size.living <= (declared_count(key, size, self._store.pod_groups.get(key.pod_group)) or 0)
 
     def pod_group_observed(self, given: Observed) -> None:
         group: PodGroup = given.object

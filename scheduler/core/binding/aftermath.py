@@ -22,7 +22,6 @@ from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions, reason_of
-from scheduler.core.reports.problems import Problems
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground
@@ -48,7 +47,6 @@ class Aftermath:
         feasibility: Feasibility,
         conditions: PodConditions,
         causes: Causes,
-        problems: Problems,
         troubles: Troubles,
         withdrawals: Withdrawals,
         given_up: Callable[[PodUid], None],
@@ -62,7 +60,6 @@ class Aftermath:
         self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
         self._causes: Final = causes
-        self._problems: Final = problems
         self._troubles: Final = troubles
         self._withdrawals: Final = withdrawals
         self._given_up: Final = given_up
@@ -98,9 +95,7 @@ class Aftermath:
         queued = self._queue.find(binding.uid)
         if queued is not None:
             self._queue.bound(queued, self._timers.now_ms)
-        self._problems.succeeded()
-        if self._troubles.has_runs:
-            self._troubles.forget(binding.pod.key)
+        self._troubles.pod_bound(binding.pod.key)
         self.leave(binding.uid)
 
     def pod_failed(self, binding: BindingCycle) -> None:

@@ -125,7 +125,7 @@ class PodConditions:
     def _wait(self, pod: Pod, attempt: int) -> None:
         namespace, why = pod.key.namespace, self._asked[pod.uid]
         before = self._sent.get(pod.uid) or condition_of(pod)
-        if attempt == 1 and before is not None and _without_numbers(before) == _without_numbers(why):
+        if attempt == 1 and before is not None and _is_same_but_for_numbers(before, why):
             self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
         else:
             self._waiting.setdefault(namespace, {}).setdefault(pod.uid, attempt)
@@ -216,8 +216,13 @@ class PodConditions:
         return self._asked.get(patch.uid) == Reason(patch.reason, patch.message)
 
 
-def _without_numbers(why: Reason) -> tuple[str, str]:
-    return why.reason, _NUMBER.sub("", why.message)
+def without_numbers(message: str) -> str:
+    """The reasons that a sentence gives, without how many nodes each is of."""
+    return _NUMBER.sub("", message)
+
+
+def _is_same_but_for_numbers(one: Reason, other: Reason) -> bool:
+    return one.reason == other.reason and without_numbers(one.message) == without_numbers(other.message)
 
 
 def _patch_of(pod: Pod, why: Reason, nominated_node: NodeName | None) -> PatchPodStatus:

@@ -33,7 +33,6 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from allocator import match_node_selector
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.reports.pod_conditions import Reason
 from scheduler.core.state.ground import Ground
@@ -47,7 +46,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
@@ -98,8 +97,8 @@ class TakingBack:
         """Whether the claim is allocated, and its devices can be used on the node, as far as is known of it."""
         if claim is None or claim.allocation is None:
             return False
-        selector, info = claim.allocation.node_selector, self._store.node_infos.get(node)
-        return selector is None or info is None or match_node_selector(selector, info.host)
+        info = self._store.node_infos.get(node)
+        return info is None or is_usable_on(claim.allocation, info.host)
 
     def prepare(
         self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn
