@@ -48,7 +48,7 @@ from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
 from scheduler.core.state.claim_overlay import footprint
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
@@ -59,7 +59,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
 
-class Preemptions:
+class Preemptions(Part):
     """All preemptions under way."""
 
     def __init__(
@@ -72,12 +72,7 @@ class Preemptions:
         conditions: PodConditions,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._kept: Final = ground.kept
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        super().__init__(ground)
         self._queue: Final = queue
         self._bindings: Final = binding_cycles.bindings
         self._binding_cycles: Final = binding_cycles
