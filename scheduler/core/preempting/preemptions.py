@@ -87,10 +87,10 @@ class Preemptions(Part):
 
     # Beginning
 
-    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> bool:
-        """Make room for the pod; False when room is being made for it already (rule 2)."""
+    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> None:
+        """Make room for the pod, unless room is being made for it already (rule 2)."""
         if self.records.get(pod.uid) is not None:
-            return False
+            return
         record = Record(
             pod,
             preemption.node,
@@ -104,7 +104,6 @@ class Preemptions(Part):
         self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
         self._clear_lower(record)
         self._nominate(record, why)
-        return True
 
     def _elsewhere(self, preemption: Preemption) -> dict[PodUid, NodeName]:
         """Where the victims are that are on other nodes: pods of a gang that goes as a whole."""
