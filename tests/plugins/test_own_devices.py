@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.core.ground.inputs import Deleted
 from scheduler.kube.codec import Codec
-from scheduler.model.keys import ClaimKey
+from scheduler.model.keys import ClaimKey, ObjectKey
 from scheduler.model.label_selectors import SelectorTextError, parse_label_selector, parse_slice_selector
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
 from tests.kube.misbehaving import event
-from tests.observed import deleted, is_of
+from tests.observed import is_of
 
 LABELS = {"cores": "8", "pool": "gpu", "zone": "a", "spot": ""}
 
@@ -78,7 +79,7 @@ def test_a_slice_that_is_not_selected_is_told_as_gone():
         event("MODIFIED", builders.slice_object("s", revision=6, driver="nic.example.com")).encode()
     )
     assert is_of(ours.input, "ResourceSlice")
-    assert theirs.input == deleted("ResourceSlice", "s", 6)
+    assert theirs.input == Deleted("ResourceSlice", ObjectKey("", "s"), "uid-s", 6)
 
 
 def world(**selectors) -> Rig:
