@@ -38,7 +38,7 @@ from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_attempt import GangAttempt
@@ -96,7 +96,7 @@ class Quorum(Struct, frozen=True):
         return self.needed - len(self.ready)
 
 
-class GangCycles:
+class GangCycles(Part):
     """Tries gangs."""
 
     def __init__(
@@ -113,8 +113,7 @@ class GangCycles:
         fail: Callable[[QueuedPod, Status], None],
     ) -> None:
         """`undo` takes back what is stored for a pod that had a node, `fail` ends an attempt that a plugin failed."""
-        self._ground: Final = ground
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts

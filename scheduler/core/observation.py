@@ -25,7 +25,7 @@ from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.reports.unallocated_claims import UnallocatedClaims
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.api import Action, Resource
@@ -40,7 +40,7 @@ from scheduler.model.pod_selectors import SELECTOR_KINDS
 from scheduler.model.storage import AnyStorageObject
 
 
-class Observations:
+class Observations(Part):
     """Takes observations over and passes them on to everything that they concern."""
 
     def __init__(
@@ -58,10 +58,7 @@ class Observations:
         repartitioned: RepartitionedPools,
         preemptions: Preemptions,
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
-        self._timers: Final = ground.timers
+        super().__init__(ground)
         self._runners: Final = runners
         self._queue: Final = queue
         self._writes: Final = writes

@@ -24,7 +24,7 @@ from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions, reason_of
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.stakes import Released
 from scheduler.core.state.store import claims_of
 from scheduler.core.trying.feasibility import Feasibility
@@ -36,7 +36,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
 
-class Aftermath:
+class Aftermath(Part):
     """Ends attempts."""
 
     def __init__(
@@ -53,11 +53,9 @@ class Aftermath:
         released: Callable[[ClaimKey], None],
     ) -> None:
         """`given_up` is called with each pod that is not being bound any more, `released` with each claim not held."""
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
-        self._timers: Final = ground.timers
-        self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
         self._causes: Final = causes
         self._troubles: Final = troubles

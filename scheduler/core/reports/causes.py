@@ -31,7 +31,7 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.blame import TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
@@ -85,16 +85,13 @@ class _Told(Struct, frozen=True):
     at_ms: int
 
 
-class Causes:
+class Causes(Part):
     """Reports on pods that fit no node."""
 
     def __init__(
         self, ground: Ground, *, queue: SchedulingQueue, feasibility: Feasibility, conditions: PodConditions
     ) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
-        self._timers: Final = ground.timers
-        self._view: Final = ground.view
+        super().__init__(ground)
         self._is_on: Final = ground.settings.reports_causes
         self._steps_per_turn: Final = ground.settings.search_steps_per_turn
         self._queue: Final = queue

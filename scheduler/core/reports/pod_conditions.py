@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import Answer
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName, PodUid
@@ -60,14 +60,11 @@ class _Rewrites(Struct):
     is_timed: bool = False
 
 
-class PodConditions:
+class PodConditions(Part):
     """Reports on pods that are not bound."""
 
     def __init__(self, ground: Ground) -> None:
-        self._store: Final = ground.store
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        super().__init__(ground)
         # The condition that the pod is to have, while it may not be observed yet; and the one that was sent last.
         self._asked: Final[dict[PodUid, Reason]] = {}
         self._sent: Final[dict[PodUid, Reason]] = {}

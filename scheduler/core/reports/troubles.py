@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, get_args
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.reports.pod_conditions import PodConditions
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, PodNote, PodRemoval, ReadPod
 from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
@@ -72,16 +72,14 @@ class Trouble:
     is_everywhere: bool
 
 
-class Troubles:
+class Troubles(Part):
     """All runs of failures."""
 
     def __init__(self, ground: Ground, in_binding: Container[PodUid], conditions: PodConditions) -> None:
         self.changes = 0  # grows when a namespace's trouble begins to be reported, or ends
-        self._store: Final = ground.store
-        self._outbox: Final = ground.outbox
+        super().__init__(ground)
         self._in_binding: Final = in_binding  # the pods that are being bound
         self._conditions: Final = conditions
-        self._timers: Final = ground.timers
         self._runs: Final[dict[tuple[type[Answered], _Object], _Run]] = {}
         self._lasting: Final[dict[tuple[type[Answered], str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}

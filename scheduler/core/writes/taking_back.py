@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.reports.pod_conditions import Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.core.writes.pod_writes import PodWrites
 from scheduler.core.writes.pursuits import Outcome, may_have_landed
@@ -66,13 +66,11 @@ class _Attempt(Struct, eq=False):
     is_over: bool = False  # `go_on` was called; its writes may be under way
 
 
-class TakingBack:
+class TakingBack(Part):
     """Puts fences up; attempts that want to take from the same claim have their turns."""
 
     def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
-        self._store: Final = ground.store
-        self._timers: Final = ground.timers
-        self._retry: Final = ground.retry
+        super().__init__(ground)
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
         # For each claim the attempts that want to take from it, in the order in which they came. An attempt has its
