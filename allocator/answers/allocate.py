@@ -9,7 +9,7 @@ from allocator.answers.explain import Explanation, count_removed, summarize
 from allocator.answers.paused_searches import PausedSearch
 from allocator.answers.question import Question
 from allocator.answers.result import build_allocations
-from allocator.pools.outcome import Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
+from allocator.pools.outcome import Allocated, BudgetExhausted, LastAnswer, Outcome, Unfinished, Unsatisfiable
 from allocator.search.census import Census
 from allocator.search.problem import Problem
 from allocator.search.search import Search
@@ -73,6 +73,9 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
     plan = inventory.plan([claim.spec for claim in claims], question.features)
     meter.spent += ASK_WORK
     state = pools.use_of(question.in_use).state
+    asked, last = (plan.serial, state, node.name), pools.last
+    if last is not None and last.question == asked and last.spent <= question.budget_steps and shortcuts.last_answer:
+        return last.outcome
     is_supposed = question.in_use.is_supposed
     paused = inventory.paused.take(plan, node.name, is_supposed=is_supposed) if pause_after is not None else None
     if paused is not None and paused.pools is pools and paused.state == state:
@@ -99,9 +102,13 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
         )
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    if not found:
-        return Unsatisfiable(search.steps, pools.has_invalid)
-    return Allocated(build_allocations(search.problem, search.picks(), node.name, question.share_ids), search.steps)
+    outcome: Allocated | Unsatisfiable = Unsatisfiable(search.steps, pools.has_invalid)
+    if found:
+        allocations = build_allocations(search.problem, search.picks(), node.name, question.share_ids)
+        outcome = Allocated(allocations, search.steps)
+    if not (found and pools.shareable):
+        pools.last = LastAnswer(asked, search.spent, outcome)
+    return outcome
 
 
 def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:

@@ -17,6 +17,7 @@ from allocator.pools.attribute_index import AttributeIndex
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_match import NodeSelectorError, match_node
 from allocator.pools.node_use import NodeUse
+from allocator.pools.outcome import LastAnswer
 from allocator.pools.pools import PoolView
 from allocator.requests.requests import Slot
 from allocator.requests.slot_records import SlotKey
@@ -52,6 +53,7 @@ class NodePools:
         undecided: Position -> why a device's node selector cannot be parsed.
         counting, shareable: Masks of devices that consume counters, and that several allocations may hold.
         candidates: What is known of slots' candidates, by slot key; `candidates_for` makes it.
+        last: Kept by `allocate`: Reserve asks what Filter has just asked.
     """
 
     def __init__(self, views: Iterable[PoolView], node: NodeView, features: Features) -> None:
@@ -79,6 +81,7 @@ class NodePools:
         self.most_consumers: Final = max((len(view.consumption) for view, _ in usable), default=0)
         """The largest number of devices of one pool that consume counters."""
         self.candidates: Final[dict[SlotKey, Candidates]] = {}
+        self.last: LastAnswer | None = None
         self._attributes: Final[dict[str, AttributeIndex]] = {}
         self._use: NodeUse | None = None
         self._supposed: Final[dict[int, NodeUse]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -49,3 +49,17 @@ class Unfinished:
 
 
 Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
+
+
+class LastAnswer(NamedTuple):
+    """What was found last for a node's pools; without shares, whose ids are new for each answer.
+
+    Attributes:
+        question: The serial of the plan (pools would keep plans that nobody uses any more), the state of the `NodeUse`
+            that was read, the node's name.
+        spent: How much of the budget it took.
+    """
+
+    question: tuple[int, tuple[int, int], str]
+    spent: int
+    outcome: Allocated | Unsatisfiable

@@ -63,6 +63,7 @@ class Shortcuts:
         memo: Remember states from which no solution was found.
         matching: Give up a branch when the remaining requests cannot all get different devices.
         counter_bounds: Give up a branch when the cheapest remaining devices exceed the counters.
+        last_answer: What was found for a node is found again without a search while nothing changed there.
     """
 
     bulk: bool = True
@@ -71,6 +72,7 @@ class Shortcuts:
     memo: bool = True
     matching: bool = True
     counter_bounds: bool = True
+    last_answer: bool = True
 
     @classmethod
     def none(cls) -> Shortcuts:

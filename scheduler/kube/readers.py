@@ -33,7 +33,8 @@ from weakref import WeakValueDictionary
 import msgspec
 import orjson
 
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, text_of
+from scheduler.kube.outcomes import Accepted, Outcome, text_of
+from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.manifests import read_manifests
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint.context import Settings
 from scheduler.lint.engine import Source, lint
 from scheduler.lint.findings import Finding
