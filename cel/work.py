@@ -3,19 +3,17 @@
 The unit is that of effort (`values.spend`), about 40 ns. Counts follow from the expression and the values it has
 met, on any machine alike. What a selector remembers of its patterns is not done again and not counted again.
 
-Weights, measured on CPython 3.11: an answer of generated code takes `ANSWER_WORK`, its code and the functions it calls;
-one of the exact evaluator its effort, and `CHARACTER_WORK` for each character of the expression, since much that costs
-nothing in CEL takes time in closures; compiling takes `COMPILE_WORK`, and `COMPILE_CHARACTER_WORK` for each character,
-which is enough for all but a few of the densest expressions.
+Weights, measured on CPython 3.11: an answer takes `ANSWER_WORK`, and of generated code 2 for each node and what its
+functions spend, of the exact evaluator its effort; compiling takes `COMPILE_WORK`, and `COMPILE_CHARACTER_WORK` for
+each character, which is enough for all but a few of the densest expressions.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import cel.cost.estimate
 import cel.evaluator.validators
-import cel.evaluator.walker  # noqa: F401 - who counts does not want to pay for loading these with some evaluation
+import cel.evaluator.walker  # noqa: F401 - loaded now, so that no evaluation pays for it
 from cel.checker.checker import PART_LENGTH
 from cel.errors import EvaluationError
 from cel.library.device import DeviceView
@@ -23,7 +21,6 @@ from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, WORK, begin
 from cel.program import Selector
 
 ANSWER_WORK: Final = 15
-CHARACTER_WORK: Final = 2
 COMPILE_WORK: Final = 1_000
 COMPILE_CHARACTER_WORK: Final = 150
 ANSWER_WORK_MAX: Final = EFFORT_LIMIT
@@ -42,7 +39,7 @@ def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | Eva
     exact = WORK[0] - before
     # The exact evaluator begins anew, so the effort then is its own, and counted already.
     if exact:
-        return answer, ANSWER_WORK + selector.generated_work + exact + CHARACTER_WORK * len(selector.expression)
+        return answer, ANSWER_WORK + selector.generated_work + exact
     return answer, ANSWER_WORK + selector.generated_work + EFFORT[0] - REMEMBERED[0]
 
 

@@ -21,10 +21,10 @@ MODULE_LINES_MAX = 700
 MODULE_LINES_WANTED = 500
 FUNCTION_LINES_WANTED = 55
 # Ratchets: lower them, never raise them.
-LONGEST_FUNCTION = 93
+LONGEST_FUNCTION = 91
 LONG_FUNCTIONS = 3
 LONG_MODULES = {
-    *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py", "cel/evaluator/walker.py"),
+    *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py"),
     *("cel/library/regex.py", "cel/library/regex_syntax.py", "cel/library/values.py", "cel/parser/parser.py"),
     "scheduler/lint/mistakes.py",
 }
@@ -180,10 +180,18 @@ MORE = "a recipe has grown by this place: let the place find what it needs in th
 
 def test_recipes_count_their_places() -> None:
     assert [(name, int(count)) for name, count, _ in RECIPES] == [
-        *(("plugin", 3), ("CEL function", 4), ("kind of object that a plugin reads", 2), ("metric", 2))
+        *(("plugin", 3), ("CEL function", 2), ("kind of object that a plugin reads", 2), ("metric", 2))
     ]
     for name, count, steps in RECIPES:
         assert len(re.findall(r"^\d\. ", steps, re.MULTILINE)) == int(count), name
+
+
+def test_a_pods_way_names_files_that_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    way = text[text.index("## A pod's way") : text.index("## Why it is fast")]
+    named = re.findall(r"`([a-z_/]+\.py)`", way)
+    assert len(named) > 15
+    assert [file for file in named if not ((ROOT / "scheduler" / file).exists() or (ROOT / file).exists())] == []
 
 
 def test_recipes_name_files_that_are_there() -> None:
@@ -219,23 +227,16 @@ def test_a_plugin_is_known_to_the_list_of_plugins_only() -> None:
     assert others <= {("scheduler/offline/reasons.py", "dynamic_resources")}, MORE
 
 
-# (overload, module) where one is named beside the tables: a step of the evaluator, an exception of the estimate.
-NAMED_BESIDE = {
-    *(
-        ("string_find_string", "walker"),
-        ("string_find_all_string", "walker"),
-        ("list_includes_dyn_dyn", "environments"),
-    ),
-    *(("dra_includes_dyn_dyn", "estimate"),),
-}
+# (overload, module) where one is named beside the tables: a version that lacks it, an exception of the estimate.
+NAMED_BESIDE = {("list_includes_dyn_dyn", "environments"), ("dra_includes_dyn_dyn", "estimate")}
 
 
 def test_a_cel_function_is_named_in_its_tables_only() -> None:
     from cel.checker import declarations
     from cel.cost import formulas
-    from cel.library import kube_library, runtime_cost, stdlib
+    from cel.library import kube_library, stdlib
 
-    tables = {Path(module.__file__ or "") for module in (declarations, kube_library, stdlib, formulas, runtime_cost)}
+    tables = {Path(module.__file__ or "") for module in (declarations, kube_library, stdlib, formulas)}
     overloads = kube_library.implementations(36).keys() - stdlib.IMPLEMENTATIONS.keys()
     beside = {
         (node.value, path.stem)

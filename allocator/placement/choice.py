@@ -128,11 +128,6 @@ class Chooser:
 
     # --- one request without constraints ----------------------------------------------------------------
 
-    def choose_for(self, plan: Plan, at: Situation, use: NodeUse) -> Placement | None:
-        """As `choose_simply`, where a plan is for nothing else but one such request; else None."""
-        slot = only_slot(plan)
-        return None if slot is None else self.choose_simply(slot, at, use)
-
     def choose_simply(self, slot: Slot, at: Situation, use: NodeUse) -> Placement | None:
         """The best devices for a pod's only request (`only_slot`).
 

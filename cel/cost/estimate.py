@@ -2,8 +2,8 @@
 
 `estimate` walks the checked tree as cel-go's `checker.Cost` does, with the sizes Kubernetes declares for
 `device` and the `formulas` of functions. An expression whose estimate exceeds `LIMIT` is refused at admission ("too
-complex, exceeds cost limit"). A scheduler never estimates: it counts while it evaluates (`walker`), and here up to a
-lower limit (`values.EFFORT_LIMIT`).
+complex, exceeds cost limit"). Only API servers estimate. A scheduler counts while it evaluates, here up to
+`values.EFFORT_LIMIT`.
 
 Source: cel-go v0.26.0 and v0.29.2, checker/cost.go; k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go.
 """

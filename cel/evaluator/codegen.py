@@ -17,9 +17,9 @@ Rules of this module
      source; everything else is a parameter. The code runs without builtins.
   3. `Code.kind` says what a value is known to be. The values of attributes are "attribute": bool, int,
      str, Semver or list, and nothing else (see `device`).
-  4. There are no loops, and nothing that makes texts or lists grow: generated code counts only the effort of the
-     functions it calls (`values.spend`). With such calls it gives up after a quarter of the limit. `NODES_MAX` is so
-     low that all else that the exact evaluator would count fits into the other three quarters.
+  4. There are no loops: generated code counts only the effort of the functions it calls (`values.spend`). With such
+     calls it gives up after a quarter of the limit. `NODES_MAX` is so low that all else that the exact evaluator would
+     count fits into the other three quarters.
 
 `Unsupported` means: leave it to the exact evaluator.
 """
@@ -56,8 +56,6 @@ from cel.semver import Semver
 DEPTH_MAX: Final = 40
 NODES_MAX: Final = 500
 UNROLLED_MAX: Final = 32
-
-_GROWING: Final = frozenset((operators.ADD, "replace", "join", "format", "lists.range", "flatten"))
 
 
 def generate(checked: Checked, exact: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], int] | None:
@@ -225,8 +223,6 @@ class Generator:
     def function(self, node: Call, scope: Scope, depth: int) -> Code:
         """Any function, by calling what the exact evaluator calls."""
         operands = node.args if node.target is None else (node.target, *node.args)
-        if node.function in _GROWING:
-            raise Unsupported
         self.has_calls = True
         codes = [self.emit(operand, scope, depth) for operand in operands]
         if any(code.kind in ("device", *INNER) for code in codes):

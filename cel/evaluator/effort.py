@@ -1,50 +1,24 @@
-"""The effort of the evaluator itself: calls, errors and loops, whatever function is called.
+"""What the steps of the exact evaluator take, whatever they compute, in units of effort (`values.spend`).
 
-`values.spend` says what effort is. Functions spend their own, by the sizes of their arguments.
+A step is charged where it stands, whether an evaluation comes to it or not: once for each evaluation, or once for
+each iteration of the loop it stands in. So the planner adds up, and the steps themselves count nothing. Errors are
+charged where they happen. Functions spend their own, by the sizes of their arguments.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from cel.library.stdlib import Implementation
-from cel.library.values import EFFORT
-from cel.parser.syntax import Comprehension, Expr, children
-
+STEP_EFFORT: Final = 6
+"""Of a name, a selection, an index, an operator, a literal."""
 CALL_EFFORT: Final = 20
+"""Of a call of a function, beside its step."""
 OPERAND_EFFORT: Final = 25
 """For each operand beyond two: the overload is then looked for by the operands' types."""
-ERROR_EFFORT: Final = 25
-"""Of an error, for each step that it passes and for the one that absorbs it."""
-FREE_EFFORT: Final = 25
-"""Of an operator that costs nothing, as comparing empty texts does."""
+ENTRY_EFFORT: Final = 25
+"""Of an entry of a map literal, beside its key and its value; and of the map, or of a wrapper."""
 LOOP_EFFORT: Final = 20
 """Of a loop beside its iterations; of a `cel.bind`, which is one without any."""
 ITERATION_EFFORT: Final = 5
-NODE_EFFORT: Final = 3
-"""For each node of a loop's body in each iteration, because many nodes cost nothing in CEL."""
-
-
-def iteration_effort(node: Comprehension) -> int:
-    """What an iteration of a loop spends beside its cost; a loop inside of it spends its own."""
-    nodes = 0
-    pending: list[Expr] = [node.loop_condition, node.loop_step]
-    while pending:
-        current = pending.pop()
-        nodes += 1
-        if type(current) is Comprehension:
-            pending += (current.iter_range, current.accu_init, current.result)
-        else:
-            pending += children(current)
-    return ITERATION_EFFORT + NODE_EFFORT * nodes
-
-
-def counted(call: Implementation, count: int) -> Implementation:
-    """A call of `count` operands with what calling takes."""
-    effort = CALL_EFFORT + OPERAND_EFFORT * max(count - 2, 0)
-
-    def run(*values: Any) -> Any:
-        EFFORT[0] += effort
-        return call(*values)
-
-    return run
+ERROR_EFFORT: Final = 25
+"""Of an error, for each step that it passes and for the one that absorbs it."""

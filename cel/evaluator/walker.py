@@ -1,4 +1,4 @@
-"""The exact evaluator: error absorption, lazy bindings, run-time cost.
+"""The exact evaluator: error absorption, lazy bindings, one bound.
 
 `plan(checked)` turns the tree into Python closures once; the plan is then called per device. It is what
 answers whenever generated code (`codegen`) raised anything, and for expressions codegen does not take.
@@ -6,21 +6,19 @@ answers whenever generated code (`codegen`) raised anything, and for expressions
 Rules of this module
   1. A closure gives a value or raises `EvaluationError`; `&&`, `||` and folds catch it as cel-go does,
      `AbortedError` passes through everything.
-  2. Whatever cel-go charges is charged here before it is used, so that work stays bounded by
-     `COST_LIMIT`. The sum itself may differ a little from cel-go's.
+  2. The planner adds up what its steps take (`effort`), outside of loops and for an iteration of each; functions
+     spend by sizes. Together they are bounded by `EFFORT_LIMIT`, and what exceeds kube-scheduler's limit exceeds ours.
   3. The left spine of a tree (`a + b + c`, `a.b[c].f()`) is a loop, not recursion: its length is bounded
      only by the length of the expression.
 
 Not here: what functions do (`stdlib`, `kube_library`), types (`checker`).
 
-Source: cel-go v0.26.0 and v0.29.2, interpreter (planner.go, interpretable.go, attributes.go, runtimecost.go),
-k8s.io/apiserver v0.36.3 and v0.37.2 pkg/cel/library/cost.go.
+Source: cel-go v0.26.0 and v0.29.2, interpreter (planner.go, interpretable.go, attributes.go).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from cel import operators
@@ -28,11 +26,18 @@ from cel.checker.checker import PART_LENGTH, Checked
 from cel.errors import EvaluationError
 from cel.evaluator.calls import implementation_of
 from cel.evaluator.constants import MATCHING, constant_of
-from cel.evaluator.effort import ERROR_EFFORT, LOOP_EFFORT, counted, iteration_effort
+from cel.evaluator.effort import (
+    CALL_EFFORT,
+    ENTRY_EFFORT,
+    ERROR_EFFORT,
+    ITERATION_EFFORT,
+    LOOP_EFFORT,
+    OPERAND_EFFORT,
+    STEP_EFFORT,
+)
 from cel.evaluator.lookup import member_set, qualified
-from cel.evaluator.walker_literals import list_builder, map_builder, wrapper_builder
+from cel.evaluator.walker_literals import append, list_builder, map_builder, put, wrapper_builder
 from cel.evaluator.walker_steps import (
-    FAILURE,
     UNSET,
     Continued,
     Failed,
@@ -40,33 +45,20 @@ from cel.evaluator.walker_steps import (
     Part,
     Scope,
     Step,
-    UnaryRun,
     accumulator_reader,
     alternative,
     cell_reader,
-    charge,
-    charge_nothing,
-    charge_one,
-    compared_cost,
-    computed_key,
     conditional,
-    constant_call,
     constant_step,
-    contained_cost,
     continues,
     iterate,
     logical,
     not_strictly_false,
-    one,
-    pair_steps,
     spine,
-    uncharged,
+    with_operand,
 )
-from cel.library.kube_library import implementations
-from cel.library.runtime_cost import FUNCTION_COSTS, OVERLOAD_COSTS, CallCost
 from cel.library.stdlib import SINGLETONS, Implementation
 from cel.library.values import (
-    COST_EFFORT,
     EFFORT,
     EFFORT_LIMIT,
     LIMIT_EXCEEDED,
@@ -78,13 +70,12 @@ from cel.library.values import (
     Map,
     Optional,
     begin,
+    contains,
     equal,
     hashable_key,
     make_map,
-    map_find,
     no_such_overload,
     not_equal,
-    to_text,
 )
 from cel.parser.syntax import (
     ACCUMULATOR,
@@ -97,7 +88,6 @@ from cel.parser.syntax import (
     MapExpr,
     Select,
     StructExpr,
-    is_attribute,
     terms_of,
 )
 from cel.recursion import with_room
@@ -114,9 +104,6 @@ _BRANCHING: Final = frozenset(
     )
 )
 """Calls whose first operand is not simply the value the rest starts from."""
-_NOT_IN_RUNS: Final = (
-    operators.CHAIN | MATCHING | {operators.EQUALS, operators.NOT_EQUALS, operators.ADD, operators.MAP_INSERT}
-)
 _IN_PLACE: Final = frozenset(
     (
         *(operators.ADD, operators.SUBTRACT, operators.MULTIPLY, operators.DIVIDE, operators.MODULO),
@@ -125,17 +112,17 @@ _IN_PLACE: Final = frozenset(
     )
 )
 """Operators: what is slow of them spends itself."""
-RUN_MIN: Final = 4
 
 
 class Plan:
     """A planned expression, to be evaluated any number of times."""
 
-    __slots__ = ("_planner", "_run")
+    __slots__ = ("_cells", "_effort", "_run")
 
     def __init__(self, run: Step, planner: Planner) -> None:
         self._run: Final = run
-        self._planner: Final = planner
+        self._cells: Final = planner.cells
+        self._effort: Final = planner.effort
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value for these variables (`{"device": ...}`).
@@ -143,41 +130,28 @@ class Plan:
         Raises:
             EvaluationError: with cel-go's text.
         """
-        return self.evaluate_with_cost(variables)[0]
-
-    def evaluate_with_cost(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
-        """The value and what it cost, about as cel-go counts."""
         return with_room(self._evaluate, variables)
 
-    def cost(self, variables: Mapping[str, Any]) -> int:
-        """What an evaluation costs, also one that fails."""
+    def _evaluate(self, variables: Mapping[str, Any]) -> Any:
         begin()
-        frame = Frame(variables, self._planner.cells)
-        with suppress(EvaluationError, AbortedError):
-            self._run(frame)
-        return frame.cost
-
-    def _evaluate(self, variables: Mapping[str, Any]) -> tuple[Any, int]:
-        begin()
-        frame = Frame(variables, self._planner.cells)
+        EFFORT[0] = self._effort
         try:
-            value = self._run(frame)
+            value = self._run(Frame(variables, self._cells))
         except AbortedError as error:
             WORK[0] += EFFORT_LIMIT
             raise EvaluationError(str(error)) from None
         except EvaluationError:
-            self._end(frame)
+            _end()
             raise
-        self._end(frame)
-        return value, frame.cost
+        _end()
+        return value
 
-    @staticmethod
-    def _end(frame: Frame) -> None:
-        """Spend the cost that no loop has spent, and end an evaluation that took too much."""
-        effort = EFFORT[0] = EFFORT[0] + COST_EFFORT * (frame.cost - frame.spent)
-        WORK[0] += effort - REMEMBERED[0]
-        if effort > EFFORT_LIMIT:
-            raise EvaluationError(LIMIT_EXCEEDED)
+
+def _end() -> None:
+    """End an evaluation, with an error if it took too much."""
+    WORK[0] += EFFORT[0] - REMEMBERED[0]
+    if EFFORT[0] > EFFORT_LIMIT:
+        raise EvaluationError(LIMIT_EXCEEDED)
 
 
 def plan(checked: Checked) -> Plan:
@@ -218,9 +192,9 @@ class Planner:
         self.types: Final = checked.types
         self.references: Final = checked.references
         self.environment: Final = checked.environment
-        self.patterns: Final = checked.patterns
-        self.implementations: Final = implementations(checked.environment.minor)
         self.cells = 0
+        self.effort = 0
+        """What the steps made so far take, of the loop's body in the making or else of all that is outside of loops."""
         self.continued: Final[set[int]] = set()
         """Branches of a conditional after which a chain goes on, as one chain with theirs."""
 
@@ -239,9 +213,8 @@ class Planner:
             else:
                 steps.append(continuation)
                 node = rest
-        if not steps:
-            return start
-        return spine(start, steps[::-1])
+        self.effort += STEP_EFFORT * (1 + len(steps))
+        return spine(start, steps[::-1]) if steps else start
 
     def split(self, node: Expr, scope: Scope) -> tuple[Expr | None, Part | None]:
         """The left operand and what is done with it; (None, None) when the node has no such form."""
@@ -257,30 +230,9 @@ class Planner:
         if node.function == operators.ADD and self.is_accumulator(operands[0], scope) and type(operands[1]) is ListExpr:
             return operands[0], self.appending(operands[1], scope)
         if node.function in (operators.EQUALS, operators.NOT_EQUALS):
-            return operands[0], self.equality(node.function, operands[1], scope)
-        run = self.run_of(node)
-        if run is not None:
-            return run[0], (run[1].run, run[1].failed)
+            other = self.plan(operands[1], scope)
+            return operands[0], (with_operand(other, equal if node.function == operators.EQUALS else not_equal), other)
         return operands[0], self.application(node, operands, scope)
-
-    def run_of(self, node: Expr) -> tuple[Expr, UnaryRun] | None:
-        """A chain of calls with constant arguments (`x.trim().lowerAscii()...`) and what it starts from."""
-        calls = []
-        while (
-            type(node) is Call
-            and node.function not in _BRANCHING
-            and node.function not in _NOT_IN_RUNS
-            and (node.target is not None or node.args)
-        ):
-            operands = node.args if node.target is None else (node.target, *node.args)
-            constants = [constant_of(self.checked, operand) for operand in operands[1:]]
-            if any(constant is MISSING for constant in constants):
-                break
-            calls.append((*self.applied(node, operands), constants, self.evaluates_all(node, operands)))
-            node = operands[0]
-        if len(calls) < RUN_MIN or constant_of(self.checked, node) is not MISSING:
-            return None
-        return node, UnaryRun(calls[::-1])
 
     def leaf(self, node: Expr, scope: Scope) -> Step:
         match node:
@@ -308,7 +260,6 @@ class Planner:
         name = name.removeprefix(".")
 
         def variable(frame: Frame) -> Any:
-            frame.cost += 1
             try:
                 return frame.variables[name]
             except KeyError:
@@ -329,8 +280,6 @@ class Planner:
                 index = node.args[1]
                 key = constant_of(self.checked, index)
                 step = None if key is not MISSING else self.plan(index, scope)
-                if step is not None and is_attribute(index):
-                    step = uncharged(step)
                 found.append((key, step, node.function != operators.INDEX))
                 node = node.args[0]
             else:
@@ -344,10 +293,8 @@ class Planner:
         is_continued = node.id in self.continued
         is_test = type(node) is Select and node.test_only
         node, qualifiers = self.qualifiers(node, scope)
-        # A name is charged where it is read, a conditional nowhere; any other start is an attribute of its own.
-        is_conditional = type(node) is Call and node.function == operators.CONDITIONAL
-        start_cost = (0 if type(node) is Ident or is_conditional else 1) - is_test
-        if is_conditional:
+        self.effort += STEP_EFFORT * len(qualifiers)
+        if type(node) is Call and node.function == operators.CONDITIONAL:
             self.continued.add(node.id)
 
         def qualify(frame: Frame, value: Any) -> Any:
@@ -358,19 +305,15 @@ class Planner:
                 if not value.has_value:
                     return False if is_test else NONE
                 value = value.value
-            charge(frame, start_cost)
-            EFFORT[0] += 4 + 4 * len(qualifiers)
             left = len(qualifiers)
             for key, step, optional in qualifiers:
                 left -= 1
                 if step is not None:
-                    key = computed_key(step, frame)  # noqa: PLW2901 - a key computed by the expression
+                    key = step(frame)  # noqa: PLW2901 - a key computed by the expression
                 is_optional = is_optional or optional
                 tests = is_optional or (is_test and not left)
-                frame.cost += 1
                 value = qualified(value, key, tests=tests)
                 if value is MISSING:
-                    frame.cost -= is_optional
                     return False if is_test else NONE
             if is_test:
                 return True
@@ -378,44 +321,19 @@ class Planner:
                 return Optional(value)
             return Continued(value) if is_continued and value.__class__ is Optional else value
 
-        def failed(frame: Frame) -> None:
-            frame.cost += start_cost
-
-        return node, (qualify, failed)
+        return node, (qualify, None)
 
     # --- calls
 
     def application(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """An ordinary function or operator, applied to its first operand's value."""
-        call, cost = self.applied(node, operands)
+        call = self.applied(node, operands)
         rest = [self.plan(operand, scope) for operand in operands[1:]]
-        if not rest and cost is None:
-
-            def apply_one(frame: Frame, first: Any) -> Any:
-                charge(frame, 1)
-                return call(first)
-
-            return apply_one, charge_one
-        if len(rest) == 1 and self.evaluates_all(node, operands):
-            return pair_steps(rest[0], call, cost or one)
-
-        def apply(frame: Frame, first: Any) -> Any:
-            values = [first]
-            result: Any = FAILURE
-            try:
-                for step in rest:
-                    values.append(FAILURE)
-                    values[-1] = step(frame)
-                result = call(*values)
-            finally:
-                # cel-go charges a call once it has come to its last operand.
-                if len(values) > len(rest):
-                    charge(frame, 1 if cost is None else cost(values, result))
-            return result
-
-        if rest:
-            return apply, charge_nothing
-        return apply, lambda frame: charge(frame, 1 if cost is None else cost([FAILURE], FAILURE))
+        if not rest:
+            return (lambda frame, first: call(first)), None
+        if len(rest) == 1:
+            return with_operand(rest[0], call), rest[0] if self.evaluates_all(node, operands) else None
+        return (lambda frame, first: call(first, *[step(frame) for step in rest])), None
 
     def evaluates_all(self, node: Call, operands: tuple[Expr, ...]) -> bool:
         """Whether the second operand is evaluated even when the first one fails.
@@ -428,48 +346,34 @@ class Planner:
         is_text = type(operands[1]) is Literal and type(operands[1].value) is str
         return not (is_text and node.function in MATCHING)
 
-    def applied(self, node: Call, operands: tuple[Expr, ...]) -> tuple[Implementation, CallCost | None]:
-        """The implementation of an ordinary function or operator, and its cost (None: 1)."""
+    def applied(self, node: Call, operands: tuple[Expr, ...]) -> Implementation:
+        """The implementation of an ordinary function or operator."""
         call = implementation_of(self.checked, node, len(operands))
-        if len(operands) > 1 and node.function in MATCHING:
-            call = self.with_constant_pattern(node, operands, call)
         if node.function not in _IN_PLACE:
-            call = counted(call, len(operands))
-        chosen = self.references.get(node.id, ())
-        cost = OVERLOAD_COSTS.get(chosen[0]) if len(chosen) == 1 else None
-        if self.environment.minor < 37 and node.function in ("startsWith", "endsWith") and cost is not None:
-            cost = OVERLOAD_COSTS["string_to_bytes"]  # cel-go 0.26 counts the text, 0.29 what it may start with
-        return call, FUNCTION_COSTS.get(node.function, cost)
+            self.effort += CALL_EFFORT + OPERAND_EFFORT * max(len(operands) - 2, 0)
+        if len(operands) > 1 and node.function in MATCHING:
+            return self.with_constant_pattern(node, operands, call)
+        return call
 
     def with_constant_pattern(self, node: Call, operands: tuple[Expr, ...], call: Implementation) -> Implementation:
         """cel-go compiles literal patterns beforehand and then only asks whether the subject is a text."""
-        if type(operands[1]) is not Literal or type(operands[1].value) is not str:
+        pattern = operands[1]
+        if type(pattern) is not Literal or type(pattern.value) is not str:
             return call
-        if node.function != "matches":
-            call = self.implementations["string_find_string" if node.function == "find" else "string_find_all_string"]
+        from cel.library.regex import RegexError, compiled, find, find_all  # noqa: PLC0415 - many selectors have none
 
-        pattern = operands[1].value
-        is_search = node.function == "matches"
-        patterns = self.patterns
+        try:
+            regex = compiled(self.checked.patterns, pattern.value)
+        except RegexError:
+            return call
+        function: Any = {"find": find, "findAll": find_all}.get(node.function)
 
-        def checked_call(subject: Any, *arguments: Any) -> Any:
-            if subject.__class__ is not str or any(limit.__class__ is not int for limit in arguments[1:]):
+        def search(subject: Any, _pattern: Any, *limits: Any) -> Any:
+            if subject.__class__ is not str or any(limit.__class__ is not int for limit in limits):
                 no_such_overload()
-            regex = patterns.get(pattern)
-            if regex is None:
-                from cel.library.regex import RegexError, compiled  # noqa: PLC0415 - not before a text is to be searched
+            return regex.search(subject) if function is None else function(subject, regex, *limits)
 
-                try:
-                    regex = compiled(patterns, pattern)
-                except RegexError:
-                    return call(subject, *arguments)
-            return regex.search(subject) if is_search else call(subject, regex, *arguments[1:])
-
-        return checked_call
-
-    def equality(self, function: str, right: Expr, scope: Scope) -> Part:
-        compare = equal if function == operators.EQUALS else not_equal
-        return pair_steps(self.plan(right, scope), compare, compared_cost, is_charged_before=True)
+        return search
 
     def branching(self, node: Call, scope: Scope) -> Step:
         operands = node.args if node.target is None else (node.target, *node.args)
@@ -481,12 +385,7 @@ class Planner:
             case operators.CONDITIONAL:
                 if node.id in self.continued:
                     self.continued.update(branch.id for branch in operands[1:])
-                condition, *branches = (self.plan(operand, scope) for operand in operands)
-                truthy, falsy = (
-                    uncharged(step) if is_attribute(branch) else step
-                    for branch, step in zip(operands[1:], branches, strict=True)
-                )
-                return conditional(condition, truthy, falsy)
+                return conditional(*(self.plan(operand, scope) for operand in operands))
             case operators.NOT_STRICTLY_FALSE:
                 return not_strictly_false(self.plan(operands[0], scope))
             case "or" | "orValue" if len(operands) == 2:
@@ -496,7 +395,8 @@ class Planner:
             case operators.IN:
                 return self.membership(node, operands, scope)
             case _:
-                return constant_call(implementation_of(self.checked, node, len(operands)))
+                call = self.applied(node, ())
+                return lambda frame: call()
 
     def membership(self, node: Call, operands: tuple[Expr, ...], scope: Scope) -> Step:
         element, collection = (self.plan(operand, scope) for operand in operands)
@@ -511,9 +411,7 @@ class Planner:
                     return (value.__class__, hashable_key(value)) in members
 
                 return is_member
-        cost = contained_cost if chosen == ("in_list",) else one
-        part = pair_steps(collection, SINGLETONS[operators.IN], cost, is_charged_before=True)
-        return spine(element, [part])
+        return spine(element, [(with_operand(collection, contains), collection)])
 
     # --- literals
 
@@ -526,11 +424,13 @@ class Planner:
         )
 
     def map_literal(self, node: MapExpr, scope: Scope) -> Step:
+        self.effort += ENTRY_EFFORT * (1 + len(node.entries))
         return map_builder(
             [(self.plan(entry.key, scope), self.plan(entry.value, scope), entry.optional) for entry in node.entries]
         )
 
     def struct(self, node: StructExpr, scope: Scope) -> Step:
+        self.effort += ENTRY_EFFORT
         fields = [(self.plan(field.value, scope), field.optional) for field in node.fields]
         return wrapper_builder(node.type_name.removeprefix("."), self.types[node.id].name, fields)
 
@@ -541,38 +441,14 @@ class Planner:
 
     def appending(self, items: ListExpr, scope: Scope) -> Part:
         """`@result + [x]`: the list under construction is ours alone, so it grows in place, as in cel-go."""
-        constant = constant_of(self.checked, items)
-        build = self.list_literal(items, scope) if constant is MISSING else constant_step(constant)
-
-        def append(elements: Any, added: Any) -> Any:
-            if elements.__class__ is not list:
-                no_such_overload()
-            elements += added
-            return elements
-
-        return pair_steps(build, append, one)
+        build = self.plan(items, scope)
+        return with_operand(build, append), build
 
     def insertion(self, operands: tuple[Expr, ...], scope: Scope) -> Part:
         """`cel.@mapInsert(@result, ...)`: the map under construction grows in place, too."""
         steps = [self.plan(operand, scope) for operand in operands]
-
-        def put(mapping: Any, *values: Any) -> Any:
-            EFFORT[0] += 15 + 55 * (len(values[0]) if len(values) == 1 else 1)
-            for key, value in values[0].items() if len(values) == 1 else (values,):
-                if map_find(mapping, key) is not MISSING:
-                    raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
-                mapping.put(key, value)
-            return mapping
-
-        if len(steps) == 1:
-            return pair_steps(steps[0], put, one)
-
-        def insert(frame: Frame, mapping: Any) -> Any:
-            values = [step(frame) for step in steps]
-            charge(frame, 1)
-            return put(mapping, *values)
-
-        return insert, charge_nothing
+        only = steps[0] if len(steps) == 1 else None
+        return (lambda frame, mapping: put(mapping, *[step(frame) for step in steps])), only
 
     def comprehension(self, node: Comprehension, scope: Scope) -> Step:
         iter_range = self.plan(node.iter_range, scope)
@@ -585,19 +461,22 @@ class Planner:
             inner[node.iter_var2] = cell_reader(second_cell)
         if node.accu_var in (node.iter_var, node.iter_var2):
             inner[node.accu_var] = outer[node.accu_var]
+        effort, self.effort = self.effort, ITERATION_EFFORT
         condition = self.plan(node.loop_condition, inner)
         step = self.plan(node.loop_step, inner)
+        iteration, self.effort = self.effort, effort + LOOP_EFFORT
         result = self.plan(node.result, outer)
         is_pair = node.iter_var2 is not None
-        effort = iteration_effort(node)
         goes_on = type(node.loop_condition) is Literal and node.loop_condition.value is True
 
         def fold(frame: Frame) -> Any:
             collection = iter_range(frame)
             cells = frame.cells
             cells[accu_cell] = UNSET
-            EFFORT[0] += LOOP_EFFORT
             for first in iterate(collection, is_pair=is_pair):
+                EFFORT[0] += iteration
+                if EFFORT[0] > EFFORT_LIMIT:
+                    raise AbortedError(LIMIT_EXCEEDED)
                 if is_pair:
                     cells[first_cell], cells[second_cell] = first
                 else:
@@ -609,10 +488,6 @@ class Planner:
                 except EvaluationError as error:
                     EFFORT[0] += ERROR_EFFORT
                     cells[accu_cell] = Failed(error.with_traceback(None))
-                EFFORT[0] += effort + COST_EFFORT * (frame.cost - frame.spent)
-                frame.spent = frame.cost
-                if EFFORT[0] > EFFORT_LIMIT:
-                    raise AbortedError(LIMIT_EXCEEDED)
             value = result(frame)
             cells[accu_cell] = cells[first_cell] = cells[second_cell] = None
             return make_map(value.items()) if value.__class__ is Map else value

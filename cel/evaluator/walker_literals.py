@@ -8,9 +8,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.evaluator.walker_steps import Frame, Step, charge
+from cel.evaluator.walker_steps import Frame, Step
 from cel.integers import UInt
-from cel.library.values import EFFORT, MISSING, Optional, hashable_key, make_map, to_text
+from cel.library.values import (
+    MISSING,
+    Optional,
+    hashable_key,
+    make_map,
+    map_find,
+    no_such_overload,
+    spend,
+    to_text,
+)
 
 WRAPPER_DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
@@ -36,11 +45,8 @@ def _content(value: Any, place: str, key: Any = MISSING) -> Any:
 
 def list_builder(elements: list[tuple[Step, bool]]) -> Step:
     """`[a, ?b]`: what makes each element, and whether it is optional."""
-    optionals = 12 * sum(optional for _, optional in elements)
 
     def build(frame: Frame) -> list[Any]:
-        charge(frame, 10)
-        EFFORT[0] += optionals
         values: list[Any] = []
         for step, optional in elements:
             value = step(frame)
@@ -54,11 +60,8 @@ def list_builder(elements: list[tuple[Step, bool]]) -> Step:
 
 def map_builder(entries: list[tuple[Step, Step, bool]]) -> Step:
     """`{k: v, ?l: w}`: what makes each key and value, and whether the entry is optional."""
-    effort = 20 + 25 * len(entries)
 
     def build(frame: Frame) -> Any:
-        charge(frame, 30)
-        EFFORT[0] += effort
         pairs: dict[Any, tuple[Any, Any]] = {}
         for key_step, value_step, optional in entries:
             key = key_step(frame)
@@ -77,8 +80,6 @@ def wrapper_builder(name: str, type_name: str, fields: list[tuple[Step, bool]]) 
     """A protobuf wrapper is the value in it; no other message exists here."""
 
     def build(frame: Frame) -> Any:
-        charge(frame, 40)
-        EFFORT[0] += 10
         result = WRAPPER_DEFAULTS.get(type_name)
         for step, optional in fields:
             value = step(frame)
@@ -92,3 +93,21 @@ def wrapper_builder(name: str, type_name: str, fields: list[tuple[Step, bool]]) 
         return result
 
     return build
+
+
+def append(elements: Any, added: list[Any]) -> Any:
+    """`@result + [x]` of a list that is ours alone."""
+    if elements.__class__ is not list:
+        no_such_overload()
+    elements += added
+    return elements
+
+
+def put(mapping: Any, *values: Any) -> Any:
+    """`cel.@mapInsert(@result, ...)` of a map that is ours alone: a key and its value, or a map of entries."""
+    spend(15 + 55 * (len(values[0]) if len(values) == 1 else 1))
+    for key, value in values[0].items() if len(values) == 1 else (values,):
+        if map_find(mapping, key) is not MISSING:
+            raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
+        mapping.put(key, value)
+    return mapping

@@ -8,45 +8,30 @@ Source: cel-go v0.26.0 and v0.29.2, interpreter (interpretable.go, attributes.go
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from cel.errors import EvaluationError
-from cel.evaluator.effort import CALL_EFFORT, ERROR_EFFORT, FREE_EFFORT, counted
-from cel.library.runtime_cost import CallCost, actual_size, equality_cost
+from cel.evaluator.effort import ERROR_EFFORT
 from cel.library.stdlib import Implementation
-from cel.library.values import (
-    COST_LIMIT,
-    EFFORT,
-    LIMIT_EXCEEDED,
-    MAP_CLASSES,
-    AbortedError,
-    Map,
-    Optional,
-    check_cost,
-    go_type,
-    no_such_overload,
-)
+from cel.library.values import EFFORT, MAP_CLASSES, Map, Optional, go_type, no_such_overload
 
 
 class Frame:
-    """One evaluation: the cost so far, the variables, and a cell for each variable of a macro.
+    """One evaluation: the variables, and a cell for each variable of a macro."""
 
-    spent: the part of the cost that is counted as effort already.
-    """
-
-    __slots__ = ("cells", "cost", "spent", "variables")
+    __slots__ = ("cells", "variables")
 
     def __init__(self, variables: Mapping[str, Any], cells: int) -> None:
-        self.cost = 0
-        self.spent = 0
         self.variables: Final = variables
         self.cells: Final[list[Any]] = [None] * cells
 
 
 Step: TypeAlias = Callable[[Frame], Any]
 Continuation: TypeAlias = Callable[[Frame, Any], Any]
-Part: TypeAlias = tuple[Continuation, Callable[[Frame], None]]
-"""What is done with an operand's value, and what is charged when there is none."""
+Part: TypeAlias = tuple[Continuation, Step | None]
+"""What is done with an operand's value; and the second operand, where cel-go evaluates it though the first has failed,
+because it may end the whole evaluation."""
 Scope: TypeAlias = Mapping[str, Step]
 
 UNSET: Final = object()
@@ -61,12 +46,6 @@ class Failed:
         self.error: Final = error
 
 
-def charge(frame: Frame, cost: int) -> None:
-    frame.cost += cost
-    if frame.cost > COST_LIMIT:
-        raise AbortedError(LIMIT_EXCEEDED)
-
-
 class Continued:
     """An optional that a chain has found, handed to the rest of the chain, which must not unwrap it."""
 
@@ -76,77 +55,15 @@ class Continued:
         self.value: Final = value
 
 
-FAILURE: Final = EvaluationError("")
-"""Stands for an operand or a result that is an error, where its size is asked: 1."""
-
-
-def charge_one(frame: Frame) -> None:
-    charge(frame, 1)
-
-
-def charge_nothing(frame: Frame) -> None:
-    """For a step that cel-go does not reach."""
-
-
-def one(values: list[Any], result: Any) -> int:
-    return 1
-
-
-def compared_cost(values: list[Any], result: Any) -> int:
-    return equality_cost(values[0], values[1])
-
-
-def contained_cost(values: list[Any], result: Any) -> int:
-    return actual_size(values[1])
-
-
-def pair_steps(right: Step, call: Implementation, cost: CallCost, *, is_charged_before: bool = False) -> Part:
-    """A call of two operands: cel-go evaluates both, and charges the call whether or not one of them fails."""
-
-    def apply(frame: Frame, left: Any) -> Any:
-        other: Any = FAILURE
-        result: Any = FAILURE
-        try:
-            other = right(frame)
-            if is_charged_before:
-                cost_now = cost([left, other], result)
-                if frame.cost + cost_now > COST_LIMIT:
-                    raise AbortedError(LIMIT_EXCEEDED)
-            result = call(left, other)
-        finally:
-            charged = cost([left, other], result)
-            charge(frame, charged)
-            if not charged:
-                EFFORT[0] += FREE_EFFORT
-        return result
-
-    def failed(frame: Frame) -> None:
-        other: Any = FAILURE
-        try:
-            other = right(frame)
-        except EvaluationError:
-            EFFORT[0] += ERROR_EFFORT
-        charge(frame, cost([FAILURE, other], FAILURE))
-
-    return apply, failed
+def with_operand(right: Step, call: Implementation) -> Continuation:
+    """A call of two operands, applied to the first one's value."""
+    return lambda frame, left: call(left, right(frame))
 
 
 def spine(start: Step, parts: list[Part]) -> Step:
-    """Run the parts in order; when one fails, the remaining parts are still charged."""
-    if len(parts) == 1:
-        only, only_failed = parts[0]
-
-        def run_one(frame: Frame) -> Any:
-            try:
-                value = start(frame)
-            except EvaluationError:
-                EFFORT[0] += ERROR_EFFORT
-                only_failed(frame)
-                raise
-            return only(frame, value)
-
-        return run_one
+    """Run the parts in order."""
     steps = [step for step, _ in parts]
+    others = [other for _, other in parts]
 
     def run(frame: Frame) -> Any:
         begun = 0
@@ -157,90 +74,14 @@ def spine(start: Step, parts: list[Part]) -> Step:
                 value = step(frame, value)
         except EvaluationError:
             EFFORT[0] += ERROR_EFFORT
-            for _, failed in parts[begun:]:
-                failed(frame)
+            for other in others[begun:]:
+                if other is not None:
+                    with suppress(EvaluationError):
+                        other(frame)
             raise
         return value
 
     return run
-
-
-class UnaryRun:
-    """Calls one after the other, each with constants as its other arguments.
-
-    Most of these calls cost a tenth of the text's length, so nothing on an empty text, and a loop could make any
-    number of them. Therefore the result of the rest of a run for an empty text is remembered.
-    """
-
-    __slots__ = ("_calls", "_known", "_left")
-
-    def __init__(self, calls: list[tuple[Implementation, CallCost | None, list[Any], bool]]) -> None:
-        self._calls: Final = [(call, cost or one, constants, both) for call, cost, constants, both in calls]
-        self._known: Final[dict[tuple[int, bool], tuple[Any, int, int]]] = {}
-        self._left: Final = [0]
-        """What the calls from each position on charge when their operand is an error."""
-        for _, cost, constants, both in reversed(self._calls):
-            charged = cost([FAILURE, *constants], FAILURE) if both or not constants else 0
-            self._left.append(self._left[-1] + charged)
-        self._left.reverse()
-
-    def run(self, frame: Frame, value: Any) -> Any:
-        value, cost = self._called(value)
-        charge(frame, cost)
-        if value.__class__ is EvaluationError:
-            raise value.with_traceback(None)
-        return value
-
-    def failed(self, frame: Frame) -> None:
-        charge(frame, self._left[0])
-
-    def _called(self, value: Any) -> tuple[Any, int]:
-        """The value, or the error, and the cost."""
-        EFFORT[0] += CALL_EFFORT
-        cost = position = 0
-        empty_at: list[tuple[tuple[int, bool], int, int]] = []
-        for position, (call, cost_of, constants, _) in enumerate(self._calls):
-            is_list = value.__class__ is list
-            text = value[0] if is_list and len(value) == 1 else value
-            if text.__class__ is str and not text:
-                found = self._known.get((position, is_list))
-                if found is not None:
-                    value = found[0]
-                    cost += found[1]
-                    EFFORT[0] += found[2]
-                    break
-                empty_at.append(((position, is_list), cost, EFFORT[0]))
-            try:
-                result = call(value, *constants)
-            except EvaluationError as error:
-                cost += cost_of([value, *constants], FAILURE) + self._left[position + 1]
-                value = error.with_traceback(None)
-                break
-            cost += cost_of([value, *constants], result)
-            value = result
-            check_cost(cost)
-        for place, before, effort in empty_at:
-            self._known[place] = value, cost - before, EFFORT[0] - effort
-        return value, cost
-
-
-def uncharged(step: Step) -> Step:
-    def run(frame: Frame) -> Any:
-        try:
-            return step(frame)
-        finally:
-            frame.cost -= 1
-
-    return run
-
-
-def computed_key(step: Step, frame: Frame) -> Any:
-    """The value of a computed key; a key that fails is charged like any other."""
-    try:
-        return step(frame)
-    except EvaluationError:
-        frame.cost += 1
-        raise
 
 
 def constant_step(value: Any) -> Step:
@@ -248,18 +89,13 @@ def constant_step(value: Any) -> Step:
 
 
 def cell_reader(index: int) -> Step:
-    def read(frame: Frame) -> Any:
-        frame.cost += 1
-        return frame.cells[index]
-
-    return read
+    return lambda frame: frame.cells[index]
 
 
 def accumulator_reader(index: int, init: Step) -> Step:
     """Reads an accumulator; the first reading computes the start value (that is how `cel.bind` is lazy)."""
 
     def read(frame: Frame) -> Any:
-        frame.cost += 1
         value = frame.cells[index]
         if value is UNSET:
             try:
@@ -326,17 +162,6 @@ def logical(terms: list[Step], *, decisive: bool) -> Step:
     return run
 
 
-def constant_call(call: Implementation) -> Step:
-    """A function without arguments."""
-    call = counted(call, 0)
-
-    def run(frame: Frame) -> Any:
-        frame.cost += 1
-        return call()
-
-    return run
-
-
 def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
     def choose(frame: Frame) -> Any:
         value = condition(frame)
@@ -351,7 +176,6 @@ def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
 
 def not_strictly_false(operand: Step) -> Step:
     def test(frame: Frame) -> bool:
-        charge(frame, 1)
         try:
             value = operand(frame)
         except EvaluationError:
@@ -369,7 +193,6 @@ def alternative(first: Step, second: Step, *, is_value: bool, is_strict: bool) -
     """
 
     def choose(frame: Frame) -> Any:
-        EFFORT[0] += 8
         optional = first(frame)
         if optional.__class__ is not Optional:
             if is_strict:

@@ -1,1 +1,1 @@
-"""CEL's values and functions, and what each of them costs when it runs. Knows no expressions."""
+"""CEL's values and functions, and what each of them spends. Knows no expressions."""

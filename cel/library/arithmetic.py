@@ -61,7 +61,7 @@ def add(left: Any, right: Any) -> Any:
             # cel-go joins lists without copying and charges next to nothing: names bound to sums double fast.
             length = len(left) + len(right)
             check_length(length * (5 if cls is list else 1))
-            spend(length // (16 if cls is list else 64))
+            spend(length // 16)
             return left + right
         if cls is UInt:
             return checked_uint(int(left) + int(right))

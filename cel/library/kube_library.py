@@ -206,8 +206,10 @@ _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": UInt(0), "double": 0.0, "dura
 
 
 def _format_constant(name: str) -> Implementation:
+    named = _lazy("cel.library.formats", "named")
+
     def constant() -> Any:
-        found: Optional = import_module("cel.library.formats").named(name)
+        found: Optional = named(name)
         return found.value
 
     return constant

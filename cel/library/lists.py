@@ -15,7 +15,6 @@ from cel.library.values import (
     MISSING,
     NONE,
     Optional,
-    check_cost,
     common_class,
     compare,
     contains,
@@ -135,28 +134,26 @@ def _shown_type(value: Any) -> str:
 
 def flatten(elements: Any, *depths: Any) -> list[Any]:
     depth = depths[0] if depths else 1
-    if elements.__class__ is list:
-        spend(4 + 4 * len(elements))
     if elements.__class__ is not list or depth.__class__ is not int:
         arguments = ", ".join(map(_shown_type, depths))
         raise EvaluationError(f"no such overload: {_shown_type(elements)}.flatten({arguments})")
     if depth < 0:
         raise EvaluationError("level must be non-negative")
+    spend(4 + (3 + depth) * len(elements))
     if depth == 0 or not any(element.__class__ is list for element in elements):
         return elements
     flat: list[Any] = []
     for element in elements:
         if element.__class__ is list:
             flat += flatten(element, depth - 1)
-            spend(len(flat) // 1024)
-            check_cost(len(flat))
+            spend(len(flat) // 256)
         else:
             flat.append(element)
     return flat
 
 
 def distinct(elements: list[Any]) -> list[Any]:
-    check_cost(2 * len(elements) ** 2)
+    spend(len(elements) ** 2)
     if common_class(elements) is not None:
         return [*dict.fromkeys(elements)]
     spend(3 * len(elements))
@@ -185,13 +182,13 @@ def range_(count: int) -> list[int]:
         raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
     if count > RANGE_MAX:
         raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({RANGE_MAX})")
-    check_cost(count)
+    spend(4 * count)
     return [*range(count)]
 
 
 def range_before_137(count: int) -> list[int]:
     """cel-go before 0.29 took negative sizes for 0 and knew no maximum."""
-    check_cost(count)
+    spend(4 * max(count, 0))
     return [*range(count)]
 
 
@@ -214,7 +211,7 @@ def sort_by_keys(elements: Any, keys: Any) -> list[Any]:
         )
     if not elements:
         return []
-    check_cost(2 * len(elements) ** 2)
+    spend(len(elements) ** 2)
     if not is_comparable(keys[0]):
         raise EvaluationError("list elements must be comparable")
     if len(keys) == 1:
@@ -260,8 +257,7 @@ def unwrap(elements: list[Any]) -> list[Any]:
 
 
 def sets_contains(elements: list[Any], wanted: list[Any]) -> bool:
-    check_cost(len(elements) * len(wanted))
-    spend(10 + 2 * (len(elements) + len(wanted)))
+    spend(10 + 2 * (len(elements) + len(wanted)) + len(elements) * len(wanted) // 2)
     cls = common_class(elements)
     if cls is not None and common_class(wanted) is cls:
         return {*elements}.issuperset(wanted)
@@ -273,8 +269,7 @@ def sets_equivalent(left: list[Any], right: list[Any]) -> bool:
 
 
 def sets_intersects(left: list[Any], right: list[Any]) -> bool:
-    check_cost(len(left) * len(right))
-    spend(10 + 2 * (len(left) + len(right)))
+    spend(10 + 2 * (len(left) + len(right)) + len(left) * len(right) // 2)
     cls = common_class(left)
     if cls is not None and common_class(right) is cls:
         return not {*left}.isdisjoint(right)

@@ -44,11 +44,6 @@ class IP:
         """Bits of an address of this family."""
         return 32 if self.family == 4 else 128
 
-    @property
-    def size_bytes(self) -> int:
-        """What comparing it is charged by."""
-        return self.length // 8
-
     def cel_equal(self, other: object) -> bool:
         if not isinstance(other, IP):
             no_such_overload()
@@ -121,11 +116,6 @@ class CIDR:
 
     def __repr__(self) -> str:
         return f"CIDR({str(self)!r})"
-
-    @property
-    def size_bytes(self) -> int:
-        """What comparing it is charged by: the bytes of the prefix."""
-        return -(-self.bits // 8)
 
     def masked(self) -> CIDR:
         """The block without host bits."""

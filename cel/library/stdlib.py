@@ -172,6 +172,7 @@ def int_to_timestamp(seconds: int) -> Timestamp:
 
 
 def bytes_to_string(value: bytes) -> str:
+    spend(len(value) // 16)
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -194,7 +195,7 @@ def timestamp_to_string(moment: Timestamp) -> str:
 
 
 def bytes_of_text(text: str) -> bytes:
-    spend(len(text) // 64)
+    spend(len(text) // 16)
     return text.encode("utf-8", "replace")
 
 

@@ -27,14 +27,14 @@ def _out_of_range(index: int) -> EvaluationError:
 def contains(text: Any, part: Any) -> bool:
     if text.__class__ is not str or part.__class__ is not str:
         no_such_overload()
-    spend(len(text) // 32)
+    spend(len(text) // 32 + len(text) * len(part) // 256)
     return part in text
 
 
 def starts_with(text: Any, prefix: Any) -> bool:
     if text.__class__ is not str or prefix.__class__ is not str:
         no_such_overload()
-    spend(len(prefix) // 256)
+    spend(len(prefix) // 16)
     is_prefix: bool = text.startswith(prefix)
     return is_prefix
 
@@ -42,7 +42,7 @@ def starts_with(text: Any, prefix: Any) -> bool:
 def ends_with(text: Any, suffix: Any) -> bool:
     if text.__class__ is not str or suffix.__class__ is not str:
         no_such_overload()
-    spend(len(suffix) // 256)
+    spend(len(suffix) // 16)
     is_suffix: bool = text.endswith(suffix)
     return is_suffix
 
@@ -123,7 +123,7 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
-    spend(len(text) // 64)
+    spend(len(text) // 16)
     if end is not None and start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
@@ -141,7 +141,7 @@ def join(parts: list[Any], separator: str = "") -> str:
             raise EvaluationError(f"join: invalid input: {to_text(part)}")
         length += len(part) + len(separator)
     check_length(length)
-    spend(length // 64)
+    spend(length // 8)
     return separator.join(parts)
 
 

@@ -33,10 +33,6 @@ from cel.semver import Semver
 
 EFFORT_LIMIT: Final = 375_000
 """What one evaluation may take, in units of about 40 ns: 15 ms; see `spend`."""
-COST_EFFORT: Final = 4
-"""The effort of a unit of cost in the closures of the exact evaluator."""
-COST_LIMIT: Final = EFFORT_LIMIT // COST_EFFORT
-"""kube-scheduler's is 1,000,000."""
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 """kube-scheduler's text at its limit."""
 LIMIT_EXCEEDED: Final = f"{COST_EXCEEDED} (this scheduler's, which is lower than kube-scheduler's)"
@@ -54,12 +50,6 @@ class AbortedError(Exception):
     """
 
 
-def check_cost(cost: int) -> None:
-    """End the evaluation before a step whose cost is known to exceed the limit."""
-    if cost > COST_LIMIT:
-        raise AbortedError(LIMIT_EXCEEDED)
-
-
 def check_length(length: int) -> None:
     """End the evaluation before a text of this length is built."""
     if length > LENGTH_MAX:
@@ -71,12 +61,14 @@ EFFORT: Final = [0]
 
 
 def spend(effort: int) -> None:
-    """Count work that takes longer here than its cost says: parsing, printing, copying, comparing, patterns.
+    """Count work in an evaluation: parsing, printing, copying, comparing, patterns, by sizes.
 
-    A unit is about 40 ns. What is spent here and `COST_EFFORT` for each unit of cost are limited together, by
-    `EFFORT_LIMIT`: more ends the evaluation as the cost limit does. What is spent depends on calls and sizes
-    alone, never on what is remembered or which evaluator runs. An evaluation begins with nothing spent
-    (`begin`); generated code that runs into the limit leaves the answer to the exact evaluator, as always.
+    A unit is about 40 ns. More than `EFFORT_LIMIT`, together with what the steps of the evaluator take
+    (`evaluator.effort`), ends the evaluation as the cost limit does. What is spent depends on calls and sizes alone,
+    never on what is remembered or which evaluator runs. An evaluation begins with nothing spent (`begin`); generated
+    code that runs into the limit leaves the answer to the exact evaluator, as always.
+
+    No function spends less than 3/8 of what it costs in CEL, so what exceeds kube-scheduler's limit exceeds ours.
     """
     EFFORT[0] += effort
     if EFFORT[0] > EFFORT_LIMIT:
@@ -332,6 +324,8 @@ def equal(left: Any, right: Any) -> bool:
     """
     cls = left.__class__
     if cls is right.__class__ and cls in _PLAIN:
+        if (cls is str or cls is bytes) and len(left) >= _LONG:
+            spend(min(len(left), len(right)) // 16)
         return left == right  # type: ignore[no-any-return]
     if left is None or right is None:
         return left is right
@@ -394,6 +388,7 @@ def _equal_lists(left: list[Any], right: Any) -> bool:
 
 
 _FEW: Final = 8
+_LONG: Final = 64
 
 
 def common_class(elements: list[Any]) -> type | None:
@@ -484,6 +479,8 @@ def compare(left: Any, right: Any) -> int:
         no_such_overload()
     if cls is Timestamp or cls is Duration:
         left, right = left.nanos, right.nanos
+    elif cls is str or cls is bytes:
+        spend(min(len(left), len(right)) // 16)
     # Go orders strings by their UTF-8 bytes, which is the order of code points, as Python's.
     order = (left > right) - (left < right)
     return order
@@ -634,7 +631,7 @@ def to_text(value: Any) -> str:
     if cls is float:
         return format_double(value)
     if cls is list:
-        spend(5 + 5 * len(value))
+        spend(12 + 6 * len(value))
         return "[" + ", ".join(map(to_text, value)) + "]"
     if cls in MAP_CLASSES:
         spend(5 + 10 * len(value))

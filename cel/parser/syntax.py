@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from cel import operators
-
 ACCUMULATOR: Final = "@result"
 """The accumulator of every macro but `cel.bind`; no source text can spell it."""
 
@@ -322,11 +320,6 @@ def with_replacements(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:
         return node if type(node) in (Literal, Ident) else made_anew(node, int, replaced)
 
     return replaced(expr)
-
-
-def is_attribute(node: Expr) -> bool:
-    """A name with selections: what cel-go does not charge once more inside of an index or a conditional."""
-    return type(node) in (Ident, Select) or (type(node) is Call and node.function in operators.CHAIN)
 
 
 def terms_of(node: Call) -> list[Expr]:

@@ -18,12 +18,11 @@ from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
 from scheduler.cli import gates
 from scheduler.cli.manifests import Document, FieldPath
-from scheduler.lint.api_fields import shape_of_type
 from scheduler.lint.context import expressions
 from scheduler.lint.findings import field_text
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.schema import problems
-from scheduler.lint.shapes import Object, Scalar, text
+from scheduler.lint.shapes import Object, Scalar, shape_of_type, text
 from scheduler.lint.view import View, copy_plain, selector_holders
 
 _DEVICE: Final = Object(

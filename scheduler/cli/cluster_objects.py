@@ -16,8 +16,9 @@ from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
+from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, UndecodableError
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError
+from scheduler.kube.requests import ApiClient
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 
 _NO_DEVICES: Final = "no device counts as free"

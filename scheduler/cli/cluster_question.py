@@ -136,9 +136,7 @@ class ClusterQuestion:
 
     def read(self) -> Asked:
         """Read it; warnings are printed."""
-        from scheduler.cli.cluster_objects import read_cluster
         from scheduler.garbage_collector import settle
-        from scheduler.kube.feature_gates import features_left
         from scheduler.offline import Given
 
         config, connection = self.config(), self.connection()
@@ -150,6 +148,9 @@ class ClusterQuestion:
         try:
             with working("reading"):
                 if connection is not None:
+                    from scheduler.cli.cluster_objects import read_cluster
+                    from scheduler.kube.feature_gates import features_left
+
                     read = read_cluster(connection, is_whole=True)
                     features, unlisted = features_left(features, read.gates), read.unlisted
                     home = self.namespace or read.namespace or _DEFAULT

@@ -117,7 +117,7 @@ async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output:
 
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, LeaderElection
-    from scheduler.embedded import EmbeddedCluster
+    from scheduler.embedded.cluster import EmbeddedCluster
     from scheduler.kube.credentials import Connection
 
     async with EmbeddedCluster(token=secrets.token_urlsafe(32)) as cluster:

@@ -17,7 +17,7 @@ from scheduler.cli.pod_devices import OURS
 
 if TYPE_CHECKING:
     from scheduler.cli.manifests import Document
-    from scheduler.embedded import EmbeddedCluster
+    from scheduler.embedded.cluster import EmbeddedCluster
 
 
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
@@ -83,8 +83,8 @@ class DemoObjects:
 
     async def build(self, cluster: EmbeddedCluster) -> list[str]:
         """Everything that is there before the scheduler starts; returns notes for the user. Raises DemoError."""
-        from scheduler.embedded import ApiError
         from scheduler.embedded.loading import is_from_a_server, is_restored
+        from scheduler.embedded.server.statuses import ApiError
 
         await cluster.apply(self.built_in)
         restored = [each for each in self.infrastructure if is_from_a_server(each.obj)]
@@ -101,8 +101,8 @@ class DemoObjects:
 
 
 async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> list[str]:
-    from scheduler.embedded import ApiError
     from scheduler.embedded.loading import is_from_a_server
+    from scheduler.embedded.server.statuses import ApiError
 
     served, notes = _check(cluster, documents)
     notes += _make_namespaces(cluster, served)
@@ -121,9 +121,9 @@ async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> lis
 
 def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
     """What can be applied, and a note for each object that is left out. Raises DemoError for one that is wrong."""
-    from scheduler.embedded import ApiError
     from scheduler.embedded.loading import kind_of
     from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
+    from scheduler.embedded.server.statuses import ApiError
 
     served, notes = [], []
     for document in documents:
@@ -144,8 +144,8 @@ def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[lis
 
 def _make_namespaces(cluster: EmbeddedCluster, documents: Sequence[Document]) -> list[str]:
     """Make the namespaces that these objects are in and that are nowhere; returns a note for each."""
-    from scheduler.embedded import ApiError
     from scheduler.embedded.loading import kind_of
+    from scheduler.embedded.server.statuses import ApiError
 
     of_files = {_metadata(document).get("name") for document in documents if document.kind == "Namespace"}
     missing: dict[str, Document] = {}

@@ -38,7 +38,7 @@ from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_attempt import GangAttempt
@@ -52,8 +52,8 @@ from scheduler.model.gang import (
     GANG_SCHEDULING,
     GangKey,
     counts,
+    declared_count,
     gang_key,
-    min_count_of,
     waiting_text,
 )
 from scheduler.model.keys import NodeName
@@ -96,7 +96,7 @@ class Quorum(Struct, frozen=True):
         return self.needed - len(self.ready)
 
 
-class GangCycles:
+class GangCycles(Part):
     """Tries gangs."""
 
     def __init__(
@@ -113,8 +113,7 @@ class GangCycles:
         fail: Callable[[QueuedPod, Status], None],
     ) -> None:
         """`undo` takes back what is stored for a pod that had a node, `fail` ends an attempt that a plugin failed."""
-        self._ground: Final = ground
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
@@ -134,17 +133,16 @@ class GangCycles:
         key = gang_key(queued.pod)
         if key is None:
             return False
-        declared = 0
-        if key.is_pod_group:
-            group = self._store.pod_groups.get(key.pod_group)
-            if group is None:  # it is gone since PreEnqueue saw it
-                self._queue.returned(queued, self._ground.timers.now_ms)
-                return True
-            if group.min_count is None:
-                return False
-            declared = group.min_count
-        if (count := self._store.gangs.size(key).members) > GANG_MEMBERS_MAX:
-            self._wait(queued, f"group {key} has {count} pods; {GANG_MEMBERS_MAX} may be one group")
+        group = self._store.pod_groups.get(key.pod_group)
+        if group is None and key.is_pod_group:  # it is gone since PreEnqueue saw it
+            self._queue.returned(queued, self._ground.timers.now_ms)
+            return True
+        size = self._store.gangs.size(key)
+        declared = declared_count(key, size, group)
+        if declared is None:
+            return False
+        if size.members > GANG_MEMBERS_MAX:
+            self._wait(queued, f"group {key} has {size.members} pods; {GANG_MEMBERS_MAX} may be one group")
             return True
         quorum = self._count(key, queued, declared)
         if quorum.needed <= 0:
@@ -240,8 +238,6 @@ class GangCycles:
             is_placed = pod.node_name is not None or self._store.node_of(uid) is not None
             if not counts(pod, is_placed=is_placed):
                 continue
-            if not key.is_pod_group:
-                declared = max(declared, min_count_of(pod) or 0)
             living += 1
             placed += is_placed
             queued = self._queue.find(uid)

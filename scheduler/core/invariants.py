@@ -32,7 +32,7 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.state.double_allocations import held_devices
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import Store, claims_of
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.shape_record import ShapeRecord
@@ -47,7 +47,7 @@ class InvariantError(AssertionError):
     """The state contradicts itself; the text lists how."""
 
 
-class Invariants:
+class Invariants(Part):
     """Looks at every part of the core and changes nothing."""
 
     def __init__(
@@ -62,16 +62,13 @@ class Invariants:
         places: FairPlaces,
         scheduler_names: frozenset[str],
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
+        super().__init__(ground)
         self._queue: Final = queue
         self._bindings: Final = binding_cycles.bindings
         self._waits: Final = binding_cycles.waits
         self._records: Final = preemptions.records
         self._writes: Final = writes
         self._feasibility: Final = feasibility
-        self._outbox: Final = ground.outbox
         self._places: Final = places
         self._scheduler_names: Final = scheduler_names
 

@@ -47,7 +47,6 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions
-from scheduler.core.reports.problems import Problems
 from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.reports.unallocated_claims import UnallocatedClaims
@@ -97,7 +96,6 @@ class Machine:
         self.volumes: Final = ground.volumes
         self.timers: Final = ground.timers
         self.outbox: Final = ground.outbox
-        self._problems: Final = Problems()
         self.bindings: Final = Bindings()
         self.feasibility: Final = Feasibility(ground)
         self.queue: Final = SchedulingQueue(ground, self.runners, self.places.may_take)
@@ -113,7 +111,6 @@ class Machine:
             feasibility=self.feasibility,
             conditions=conditions,
             causes=self.causes,
-            problems=self._problems,
             troubles=self.troubles,
             withdrawals=withdrawals,
             given_up=self._given_up,
@@ -216,7 +213,7 @@ class Machine:
 
     def problems(self) -> tuple[str, ...]:
         """Faults that keep all pods from being bound, or that retrying does not mend: for readiness and logs."""
-        return (*self._problems.texts(), *self.troubles.texts(is_everywhere=True))
+        return self.troubles.problems()
 
     def measure(self, clock: Callable[[], float]) -> None:
         """Measure one scheduling cycle in a hundred from now on (`measured`). `clock`: seconds; it decides nothing."""
@@ -275,7 +272,6 @@ class Machine:
                 kind, uid = type(volume).__name__, volume.metadata.uid
                 self._observed.storage_observed(Observed(kind, volume.key, uid, volume.revision, volume))
         elif isinstance(answer, WriteRejected):
-            self._problems.refused(answer)
             if answer.code == GONE and isinstance(decision, ReadClaim):
                 self._observed.claim_deleted(Deleted("ResourceClaim", decision.claim, decision.uid))
             elif answer.code == GONE and isinstance(decision, ReadPod):

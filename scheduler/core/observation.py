@@ -25,14 +25,14 @@ from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.reports.unallocated_claims import UnallocatedClaims
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
-from scheduler.model.gang import GangKey, gang_key
+from scheduler.model.gang import GangKey, declared_count, gang_key
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
@@ -40,7 +40,7 @@ from scheduler.model.pod_selectors import SELECTOR_KINDS
 from scheduler.model.storage import AnyStorageObject
 
 
-class Observations:
+class Observations(Part):
     """Takes observations over and passes them on to everything that they concern."""
 
     def __init__(
@@ -58,10 +58,7 @@ class Observations:
         repartitioned: RepartitionedPools,
         preemptions: Preemptions,
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._volumes: Final = ground.volumes
-        self._timers: Final = ground.timers
+        super().__init__(ground)
         self._runners: Final = runners
         self._queue: Final = queue
         self._writes: Final = writes
@@ -160,12 +157,12 @@ class Observations:
         keys = {gang_key(pod) for pod in (old, new) if pod is not None}
         for key in keys:
             # A pod beyond those that are needed is tried for itself, and with it its gang.
-            if key is not None and (old is not None or self._store.gangs.size(key).living <= self._needed(key)):
+            if key is not None and (old is not None or self._may_be_needed(key)):
                 self._change(Resource.POD_GROUP, Action.UPDATE, None, key)
 
-    def _needed(self, key: GangKey) -> int:
-        group = self._store.pod_groups.get(key.pod_group) if key.is_pod_group else None
-        return self._store.gangs.size(key).said if group is None else group.min_count or 0
+    def _may_be_needed(self, key: GangKey) -> bool:
+        size = self._store.gangs.size(key)
+        return size.living <= (declared_count(key, size, self._store.pod_groups.get(key.pod_group)) or 0)
 
     def pod_group_observed(self, given: Observed) -> None:
         group: PodGroup = given.object

@@ -26,7 +26,7 @@ from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.dry_run import DryRuns
 from scheduler.core.trying.dry_run_memory import DryRunMemories
@@ -63,7 +63,7 @@ COSTLY: Final = (
 )
 
 
-class SchedulingCycles:
+class SchedulingCycles(Part):
     """Runs scheduling cycles against the store."""
 
     def __init__(
@@ -79,17 +79,12 @@ class SchedulingCycles:
         aftermath: Aftermath,
         preemptions: Preemptions,
     ) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
+        super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._memories: Final = DryRunMemories(ground.store)
         self._bindings: Final = bindings
         self._writes: Final = writers.claims
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._view: Final = ground.view
         self._attempts: Final = Attempts(ground, feasibility)
         self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions

@@ -41,8 +41,8 @@ from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.loading import apply_object, restore_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.guard import Guard
+from scheduler.embedded.server.http_server import REQUEST_SIZE_MAX, HttpServer
 from scheduler.embedded.server.rest import Api
-from scheduler.embedded.server.routes import REQUEST_SIZE_MAX, Routes
 from scheduler.embedded.server.served_kinds import Registry
 from scheduler.embedded.server.store import ObjectStore
 from scheduler.own_certificate import make_certificate
@@ -93,7 +93,7 @@ class EmbeddedCluster:
         self._registry = registry or default_registry()
         self._store = ObjectStore(watch_window=watch_window)
         self.api = Api(self._registry, self._store)
-        self._server = Routes(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
+        self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
@@ -276,7 +276,7 @@ class EmbeddedCluster:
         """Restart the API server: data and port stay, connections, watch history and list pages go."""
         await self._hang_up()
         self._store.forget_history()
-        self._server.lists.forget()
+        self._server.routes.lists.forget()
         await self._listen()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from allocator import Allocation, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
@@ -11,26 +11,12 @@ from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
-from scheduler.model.gang import GangKey
+from scheduler.model.gang import GangKey, GangSize
 from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
-
-
-class GangSize(NamedTuple):
-    """How many pods a group has.
-
-    Attributes:
-        members: That name it.
-        living: That count: not those that failed, nor those that are deleted before they have a node.
-        said: The largest number that their labels say are needed, 0 where none says one.
-    """
-
-    members: int
-    living: int
-    said: int
 
 
 class ClusterView(Protocol):

@@ -10,11 +10,14 @@ changes its answer under a running client.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, UndecodableError
+from scheduler.kube.outcomes import Accepted, Outcome, Rejected, UndecodableError
+
+if TYPE_CHECKING:
+    from scheduler.kube.requests import ApiClient
 
 
 class ServedAs(NamedTuple):

@@ -39,7 +39,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec
-from scheduler.kube.requests import (
+from scheduler.kube.outcomes import (
     JSON,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,

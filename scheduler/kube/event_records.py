@@ -26,7 +26,7 @@ import orjson
 
 from scheduler.framework.decisions import RecordEvent
 from scheduler.kube.clock import encode_micro_time
-from scheduler.kube.requests import JSON, MERGE_PATCH
+from scheduler.kube.outcomes import JSON, MERGE_PATCH
 from scheduler.model.api_rules import cut_note
 
 SERIES_WINDOW_MS: Final = 6 * 60_000

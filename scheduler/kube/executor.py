@@ -44,8 +44,9 @@ from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
+from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, UndecodableError, Unknown
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import Accepted, ApiClient, Conflicted, Outcome, Rejected, UndecodableError, Unknown
+from scheduler.kube.requests import ApiClient
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.protobuf_wire import PROTOBUF, MalformedError

@@ -39,8 +39,9 @@ from typing import Any, Final, Self
 import orjson
 
 from scheduler.kube.clock import Moment, encode_micro_time, most_elapsed_s, read_clocks
+from scheduler.kube.outcomes import Accepted, Outcome, Rejected, Unknown, text_of
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unknown, text_of
+from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ import orjson
 
 from scheduler.kube.codec import RESOURCE_API
 from scheduler.kube.lease import LEASE_API
+from scheduler.kube.outcomes import Accepted, Outcome, Rejected, Unknown, text_of
 from scheduler.kube.permissions import LEASES, NAMELESS, OPTIONAL, PERMISSIONS, Permission
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, Rejected, Unknown, text_of
+from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,8 @@ from typing import Final, TypeVar
 import msgspec
 import orjson
 
-from scheduler.kube.requests import Accepted, ApiClient, Outcome, text_of
+from scheduler.kube.outcomes import Accepted, Outcome, text_of
+from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 

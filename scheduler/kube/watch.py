@@ -43,10 +43,8 @@ from scheduler.core.ground.inputs import Deleted, Input, RelistFinished
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of
-from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import (
+from scheduler.kube.outcomes import (
     Accepted,
-    ApiClient,
     Conflicted,
     Outcome,
     Rejected,
@@ -55,8 +53,9 @@ from scheduler.kube.requests import (
     classify,
     decode_status,
     retry_after_s,
-    told_of,
 )
+from scheduler.kube.reporting import Reporter
+from scheduler.kube.requests import ApiClient, told_of
 from scheduler.kube.watched_kind import (
     Bookmark,
     Broken,

@@ -19,7 +19,7 @@ import msgspec
 
 from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.kube.api_versions import ServedAs
-from scheduler.kube.requests import StatusReply, UndecodableError
+from scheduler.kube.outcomes import StatusReply, UndecodableError
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ObjectMeta, PodMeta, Record
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.lint.api_fields import shape_of
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.nearest import nearest
+from scheduler.lint.shapes import shape_of
 from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")

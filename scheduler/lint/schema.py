@@ -1,6 +1,6 @@
 """Fields that do not exist, and values of a wrong type: an object against the fields its kind has in v1.
 
-Not here: the fields (`api_fields`), limits and formats (`server_rules`), expressions (`selectors`), rules across
+Not here: the fields (`shapes`), limits and formats (`server_rules`), expressions (`selectors`), rules across
 fields (`claim_rules`).
 """
 
@@ -11,9 +11,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from scheduler.lint.api_fields import shape_of
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, type_name
+from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, shape_of, type_name
 from scheduler.lint.view import V1, View, mapping, text
 
 _FINDINGS_MAX: Final = 100

@@ -1,15 +1,17 @@
 """Types of JSON values: what a field may hold, and what is said of a value that is of another type.
 
-Not here: the fields of each kind (`api_fields`), walking an object along them (`schema`).
+Not here: the table of fields (`scheduler.validation.api_fields`), walking an object along them (`schema`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from cel.quantity import Quantity
+from scheduler.validation.api_fields import fields_of, required_of, type_of
 
 _INT64: Final = 2**63
 
@@ -45,11 +47,10 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """`one_of`: fields of which one is set."""
+    """Fields with their names."""
 
     fields: Mapping[str, Shape]
     required: tuple[str, ...] = ()
-    one_of: tuple[str, ...] = ()
 
 
 Shape: TypeAlias = Scalar | Anything | ListOf | MapOf | Object
@@ -107,3 +108,40 @@ def quantity(value: Any) -> str:
     except ValueError:
         return f"must be a quantity like 80Gi or 500m, not {value!r}"
     return ""
+
+
+# --- the API's types ----------------------------------------------------------------------------------------
+
+_SCALARS: Final[Mapping[str, Shape]] = {
+    **dict.fromkeys("st", Scalar(text)),
+    "i": Scalar(integer),
+    "b": Scalar(boolean),
+    "n": Scalar(number),
+    "q": Scalar(quantity),
+    "x": Scalar(number_or_text),
+    "*": Anything(),
+}
+
+
+def shape_of(api_version: str, kind: str) -> Object | None:
+    """The fields of a kind; None for kinds that are not in the table. A status is not looked into."""
+    name = type_of(api_version, kind)
+    if name is None:
+        return None
+    shape = shape_of_type(name)
+    fields = {field: MapOf(Anything()) if field == "status" else of for field, of in shape.fields.items()}
+    return Object(fields, shape.required)
+
+
+@cache
+def shape_of_type(name: str) -> Object:
+    """The fields of one type of the table."""
+    return Object({field: _shape(of) for field, of in fields_of(name).items()}, required_of(name))
+
+
+def _shape(of: str) -> Shape:
+    if of.startswith("["):
+        return ListOf(_shape(of[1:-1]))
+    if of.startswith("{"):
+        return MapOf(_shape(of[1:-1]))
+    return _SCALARS.get(of) or shape_of_type(of)

@@ -6,7 +6,7 @@ becomes a ResourceClaimTemplate of its own, named after the workload, that the p
 Rules of this module
   1. An object that is taken out of another stands beside it, and is written or refused with it (same document).
 
-Not here: which claims a pod names, and what comes of it (`pods`); single fields (`schema`, `api_fields`).
+Not here: which claims a pod names, and what comes of it (`pods`); single fields (`schema`, `shapes`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from scheduler.lint.api_fields import kinds_in, versions_of
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
+from scheduler.validation.api_fields import kinds_in, versions_of
 
 _CORE_GROUPS: Final = ("", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io")
 _CONTAINER_LISTS: Final = ("initContainers", "containers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allocator import Allocation, ClaimSpec
+from allocator import Allocation, ClaimSpec, NodeView, match_node_selector
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.objects import OwnerReference, Record
 
@@ -76,3 +76,8 @@ class ResourceClaim:
             if consumer.uid == pod and consumer.pod_uid is not None:
                 return True
         return False
+
+
+def is_usable_on(allocation: Allocation, host: NodeView) -> bool:
+    """Whether the allocation's node selector allows the node."""
+    return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)

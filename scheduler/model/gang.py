@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import Pod
-from scheduler.model.pod_group import group_key
+from scheduler.model.pod_group import PodGroup, group_key
 
 GROUP_LABEL: Final = "dra-scheduler/group"
 MIN_COUNT_LABEL: Final = "dra-scheduler/group-min-count"
@@ -46,6 +46,20 @@ class GangKey(NamedTuple):
         return PodGroupKey(self.namespace, self.name)
 
 
+class GangSize(NamedTuple):
+    """How many pods a group has.
+
+    Attributes:
+        members: That name it.
+        living: That count: not those that failed, nor those that are deleted before they have a node.
+        said: The largest number that their labels say are needed, 0 where none says one.
+    """
+
+    members: int
+    living: int
+    said: int
+
+
 def gang_key(pod: Pod) -> GangKey | None:
     """The gang of a pod, None for a pod of its own. Where both are set the PodGroup counts, and not the label."""
     group = group_key(pod) if pod.spec.scheduling_group is not None else None
@@ -60,6 +74,18 @@ def min_count_of(pod: Pod) -> int | None:
     """How many pods of its gang a pod's label says are needed, >= 1; None when it says nothing that can be read."""
     text = (pod.metadata.labels or {}).get(MIN_COUNT_LABEL, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) else None
+
+
+def declared_count(key: GangKey, size: GangSize, group: PodGroup | None) -> int | None:
+    """How many pods of a gang are placed together or not at all.
+
+    Returns:
+        What its PodGroup says, None where there is none or each pod is placed by itself; without PodGroup the largest
+        number that its pods say, 0 for all that exist where none says one.
+    """
+    if key.is_pod_group:
+        return group.min_count if group is not None else None
+    return size.said
 
 
 def counts(pod: Pod, *, is_placed: bool) -> bool:

@@ -52,7 +52,7 @@ from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
 from scheduler.embedded.server.store import Change, ChangeType, ObjectStore, Stored
 from scheduler.kube.codec import Codec
-from scheduler.kube.requests import UndecodableError
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.watched_kind import Broken, Seen
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import PodResourceClaim
@@ -139,7 +139,7 @@ class OfflineCluster:
         self.api: Final = Api(default_registry(), ObjectStore(watch_window=_WINDOW), clock=self._clock, seed=0)
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
-        self._server: Final = Routes(self.api, bookmark_interval_s=60.0)
+        self._server: Final = Routes(self.api)
         self._workloads: Final = Workloads(self.api, waits_for_ready=False)
         self._volumes: Final = Volumes(self.api)
         self._due: OrderedDict[tuple[Reactor, ObjectKey], None] = OrderedDict()
@@ -162,7 +162,8 @@ class OfflineCluster:
     def send(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
         """A request's code and body."""
         incoming = Incoming(method, path, {}, "application/json", content_type, "dra-scheduler", body or b"")
-        return self._server.reply_to(incoming)
+        reply = self._server.reply_to(incoming)
+        return reply.code, reply.body
 
     def misshapen(self, obj: Obj) -> str:
         """Which field has a value of a wrong type; "" when none has, and for kinds that are not served."""

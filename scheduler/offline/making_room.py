@@ -42,7 +42,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan
 from scheduler.framework.status import UNFINISHED
 from scheduler.kube.codec import Codec
-from scheduler.kube.requests import UndecodableError
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline.cluster import Given, OfflineCluster

@@ -14,7 +14,7 @@ from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
-from scheduler.kube.requests import UndecodableError
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.every_node import Answer, EveryNode
 from scheduler.offline.observing import observed_machine

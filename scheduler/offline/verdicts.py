@@ -44,7 +44,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
-from scheduler.kube.requests import classify
+from scheduler.kube.outcomes import classify
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.keys import ObjectKey
 from scheduler.model.pod_claims import claim_names

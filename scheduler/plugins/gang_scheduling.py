@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.gang import GANG_SCHEDULING, GangKey, gang_key, waiting_text
+from scheduler.model.gang import GANG_SCHEDULING, GangKey, declared_count, gang_key, waiting_text
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
@@ -46,12 +46,10 @@ class GangScheduling:
 def _waits_for(key: GangKey, view: ClusterView) -> Status:
     """What a group lacks before its pods can be tried."""
     size = view.gang_size(key)
-    needed: int | None = size.said
-    if key.is_pod_group:
-        group = view.pod_group(key.pod_group)
-        if group is None:
-            return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
-        needed = group.min_count
+    group = view.pod_group(key.pod_group)
+    if group is None and key.is_pod_group:
+        return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
+    needed = declared_count(key, size, group)
     if needed is None or size.living >= needed:
         return SUCCESS
     return Status.unresolvable(waiting_text(needed - size.living, key, needed))

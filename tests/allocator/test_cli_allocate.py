@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.allocate import allocate
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.allocator.build import case, claim, device, device_class, pool, request
 from tests.allocator.cases import recorded
 from tests.offline.causes import allocated, gpu, node, pod, rule, running, slice_, template

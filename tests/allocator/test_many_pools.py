@@ -77,6 +77,7 @@ def signature(problem: Problem, search: Search, position: int) -> tuple[object, 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lists", [False, True])
 def test_twins_are_the_devices_that_nothing_tells_apart(lists: bool) -> None:
     generator = Generator(77)
@@ -197,6 +198,7 @@ def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: 
 # --- consumed capacity -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_devices_that_are_too_full_are_those_that_looking_at_all_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares come and go in many pools; what is kept of them for each amount asked for is what a new inventory says."""
     from allocator.pools import node_use as module

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.cli.test_cluster_objects import without
 from tests.cli.test_schemas import NODE, pod, template
 from tests.inventory.test_listing import GPU_CLASS, gpu, slice_of

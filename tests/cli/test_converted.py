@@ -15,7 +15,7 @@ apiVersion: v1
 kind: Node
 metadata: {name: worker-1}
 status: {allocatable: {cpu: "8", memory: 32Gi, pods: "20"}}
-–--
+---
 apiVersion: resource.k8s.io/v1beta1
 kind: ResourceSlice
 metadata: {name: worker-1-cards}
@@ -54,17 +54,17 @@ spec:
   - opaque:
       driver: vendor.example/card
       parameters: {mode: exclusive}
-—
+---
 apiVersion: resource.k8s.io/v1alpha3
 kind: ResourceClaim
 metadata:
-name: training
+  name: training
 spec:
-devices:
-requests:
-- name: card
-deviceClassName: fast-cards
-count: 2
+  devices:
+    requests:
+    - name: card
+      deviceClassName: fast-cards
+      count: 2
 ---
 apiVersion: v1
 kind: Pod

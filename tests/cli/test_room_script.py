@@ -18,7 +18,7 @@ import pytest
 from scheduler.app import SchedulerApp
 from scheduler.cli.make_room import commands
 from scheduler.config import Config, LeaderElection
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
 from scheduler.offline.making_room import Room, RoomOutcome
 from scheduler.offline.moving import Move

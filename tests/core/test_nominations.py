@@ -138,11 +138,16 @@ def test_a_pod_that_looks_at_many_nominated_nodes_in_several_turns_comes_to_an_e
 
 def test_what_is_kept_for_a_pod_that_was_nominated_before_is_passed_on():
     """Or others would go on with what they found of the node, and be given the same devices."""
-    nominations = Nominations()
-    pod = builders.pod("p", nominated="a")
-    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
-    nominations.preempting[pod.uid] = Preemption("a", (builders.pod("victim"),))
-    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
-    assert list(nominations.set(pod.uid, pod, "a")) == []
-    del nominations.preempting[pod.uid]
-    assert list(nominations.set(pod.uid, pod, "a")) == ["a"]
+    rig = Rig(*default_plugins())
+    rig.add_nodes("a", "b")
+    rig.add_pod("p", nominated="a", scheduler="another")
+    rig.settle()
+    store, uid = rig.machine.store, builders.pod("p").uid
+    for kept in (Preemption("a", (builders.pod("victim"),)), None):
+        before = {name: info.generation for name, info in store.node_infos.items()}
+        if kept is None:
+            del store.nominations.preempting[uid]
+        else:
+            store.nominations.preempting[uid] = kept
+        store.renominate(uid)
+        assert [name for name, info in store.node_infos.items() if info.generation != before[name]] == ["a"]

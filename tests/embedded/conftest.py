@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
 from tests.embedded.rest_client import RestClient, trusted

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from scheduler.embedded import ApiError, EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.server.statuses import ApiError
 from tests.embedded.rest_client import (
     DRA,
     STRATEGIC,

@@ -15,9 +15,10 @@ import aiohttp
 import pytest
 import yaml
 
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
-from scheduler.kube.requests import Accepted, ApiClient, Rejected
+from scheduler.kube.outcomes import Accepted, Rejected
+from scheduler.kube.requests import ApiClient
 
 PODS = "/api/v1/namespaces/default/pods"
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

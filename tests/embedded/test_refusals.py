@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.embedded.rest_client import trusted
 from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, some_cases

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.controllers.reactors import Reactors
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, NODE, POD, STATEFUL_SET

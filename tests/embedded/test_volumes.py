@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scheduler.embedded import ApiError
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.controllers.volumes import FAILS_ON, ZONE, Volumes
 from scheduler.embedded.kinds.catalog import EVENT, POD, VOLUME, VOLUME_CLAIM, default_registry
@@ -16,6 +15,7 @@ from scheduler.embedded.loading import apply_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.columns import columns_of
 from scheduler.embedded.server.rest import Api
+from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Change, ObjectStore
 from scheduler.model.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from tests.storage_builders import storage_class_object, volume_claim_object, volume_object

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from scheduler.app import SchedulerApp
 from scheduler.cli.explain import explain
 from scheduler.config import Config, LeaderElection
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
 from scheduler.kube.credentials import Connection

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.dump import dump
 from scheduler.cli.explain import explain
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.explain.test_explaining import ASKABLE, EXPECTED
 
 REFUSED = ("priority-class-missing",)

@@ -176,7 +176,7 @@ async def real_world(real: RealCluster, folder: Path) -> AsyncIterator[World]:
 async def embedded_world(folder: Path) -> AsyncIterator[World]:
     if UNDER_TEST != "ours":
         pytest.skip("kube-scheduler needs more kinds than the embedded cluster has")
-    from scheduler.embedded import EmbeddedCluster
+    from scheduler.embedded.cluster import EmbeddedCluster
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scheduler.embedded.cluster.ClaimProcess", PreparedClaimProcess)

@@ -14,7 +14,7 @@ import pytest
 from scheduler.cli.main import INTERRUPTED
 from scheduler.core.ground.inputs import Deleted
 from scheduler.core.machine import Machine
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.kube.codec import Codec

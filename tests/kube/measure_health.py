@@ -22,7 +22,8 @@ import aiohttp
 import orjson
 
 from scheduler.kube.credentials import Connection
-from scheduler.kube.requests import Accepted, ApiClient
+from scheduler.kube.outcomes import Accepted
+from scheduler.kube.requests import ApiClient
 
 RATE = 20  # pods a second
 CLIENTS = 8

@@ -13,7 +13,7 @@ import pytest
 from scheduler.app import SchedulerApp
 from scheduler.config import Config, LeaderElection, ProfileConfig
 from scheduler.core.ground.inputs import TimerFired
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
 from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure

@@ -8,7 +8,7 @@ import pytest
 
 from allocator import Taint
 from scheduler.kube.codec import Codec
-from scheduler.kube.requests import UndecodableError
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, Seen
 from scheduler.model.claim import Consumer, DeviceCondition
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule

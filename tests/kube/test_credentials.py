@@ -16,7 +16,8 @@ import pytest
 
 from scheduler.kube import credentials as module
 from scheduler.kube.credentials import Connection, CredentialsError
-from scheduler.kube.requests import Accepted, ApiClient, Rejected
+from scheduler.kube.outcomes import Accepted, Rejected
+from scheduler.kube.requests import ApiClient
 from tests.kube.certificates import Authority, openssl
 from tests.kube.misbehaving import bookmark, misbehaving, reply, status, watch
 

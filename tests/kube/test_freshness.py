@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.app import SchedulerApp
 from scheduler.config import Config, LeaderElection
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
 from scheduler.kube.freshness import Freshness
 from scheduler.kube.watch import WatchStats

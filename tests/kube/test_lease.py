@@ -17,7 +17,7 @@ import pytest
 
 from scheduler.kube.clock import most_elapsed_s, read_clocks
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
-from scheduler.kube.requests import Accepted, Conflicted, Rejected, Unknown
+from scheduler.kube.outcomes import Accepted, Conflicted, Rejected, Unknown
 from tests.kube.misbehaving import Reports
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

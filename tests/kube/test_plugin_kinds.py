@@ -11,8 +11,8 @@ from scheduler.core.ground.inputs import Observed, RelistFinished
 from scheduler.core.observation import ALWAYS_WATCHED, KINDS
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.kube.codec import Codec
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
-from scheduler.kube.requests import UndecodableError
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET, DisruptionBudget
 from scheduler.model.keys import ObjectKey
 from scheduler.model.label_selectors import NOTHING, compile_label_selector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import KINDS
 from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from tests.kube.test_app import CLASS, RESOURCE, bound, claim, node, pod, resource_slice, running, wait_for

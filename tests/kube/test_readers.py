@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.kube.outcomes import Accepted, Rejected, Unknown
 from scheduler.kube.readers import ACCESS_REVIEWS, TOKEN_REVIEWS, UNAUTHORIZED, Readers, ReviewLimits, _bearer_token
-from scheduler.kube.requests import Accepted, Rejected, Unknown
 
 ALICE = {"username": "alice", "uid": "7", "groups": ["a", "b"], "extra": {"k": ["v"]}}
 

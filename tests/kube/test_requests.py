@@ -9,17 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scheduler.kube.credentials import Connection, CredentialsError
-from scheduler.kube.requests import (
-    MERGE_PATCH,
-    Accepted,
-    ApiClient,
-    Conflicted,
-    Rejected,
-    Timeouts,
-    Unknown,
-    classify,
-    decode_status,
-)
+from scheduler.kube.outcomes import MERGE_PATCH, Accepted, Conflicted, Rejected, Unknown, classify, decode_status
+from scheduler.kube.requests import ApiClient, Timeouts
 from tests.kube.misbehaving import (
     Pauses,
     RotatingToken,

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler.cli.run import find_configuration, run
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.kube.misbehaving import misbehaving, status
 

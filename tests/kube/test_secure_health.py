@@ -16,8 +16,8 @@ from scheduler.config import Config, Serving
 from scheduler.kube.certificates import ServerCertificate
 from scheduler.kube.credentials import Connection
 from scheduler.kube.health import HealthLimits, HealthServer
+from scheduler.kube.outcomes import Rejected
 from scheduler.kube.readers import TOKEN_REVIEWS
-from scheduler.kube.requests import Rejected
 from scheduler.kube.serving import ServingError, is_secure, serve
 from tests.kube.certificates import Authority
 from tests.kube.test_readers import ApiServer, readers_of

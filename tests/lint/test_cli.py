@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.lint.texts import claim, pod, selecting
 
 PLAIN = "- name: gpu\n  exactly:\n    deviceClassName: gpu\n"

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
 from scheduler.config import ConfigError, load_config
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint import Source, convert, lint
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
 from scheduler.yaml_reading import TooMuchError, load, read_nodes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.manifests import read_manifests
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint import Finding, Settings, Source, lint, read_published
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"

@@ -24,7 +24,7 @@ import pytest
 from manifests.image.root import RootError, build_root
 from manifests.image.run import DOCKERFILE, CannotRunError, command, read_settings
 from manifests.release import ReleaseError, notes_of, release
-from scheduler.embedded import EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
 from tests.manifests.rendering import MANIFESTS, ROOT, named, objects, overlay_text
 
 pytestmark = [pytest.mark.oracle, pytest.mark.helm]

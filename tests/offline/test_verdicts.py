@@ -17,7 +17,8 @@ from scheduler.app import SchedulerApp
 from scheduler.cli.allocate import allocate
 from scheduler.cli.pod_devices import verdict_of
 from scheduler.config import Config
-from scheduler.embedded import ApiError, EmbeddedCluster
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.server.statuses import ApiError
 from scheduler.framework.blame import SEPARATOR
 from scheduler.kube.credentials import Connection
 from scheduler.model.pod_claims import claim_names

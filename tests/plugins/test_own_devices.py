@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from scheduler.kube.codec import Codec
 from scheduler.model.keys import ClaimKey
@@ -78,7 +79,7 @@ def test_a_slice_that_is_not_selected_is_told_as_gone():
         event("MODIFIED", builders.slice_object("s", revision=6, driver="nic.example.com")).encode()
     )
     assert is_of(ours.input, "ResourceSlice")
-    assert theirs.input == deleted("ResourceSlice", "s", 6)
+    assert theirs.input == structs.replace(deleted("ResourceSlice", "s", 6), uid="uid-s")
 
 
 def world(**selectors) -> Rig:

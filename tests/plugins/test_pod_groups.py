@@ -181,7 +181,7 @@ def test_groups_are_decoded():
                  "resourceClaims": [{"name": "r0", "resourceClaimName": "shared"}]}}"""
     decoded = Codec().pod_groups.decode_object(wire)
     assert isinstance(decoded, Seen)
-    assert (decoded.input.group, decoded.input.revision) == (GROUP, 5)
+    assert (decoded.input.object, decoded.input.revision) == (GROUP, 5)
     gang = Codec().pod_groups.decode_object(wire.replace(b'"basic": {}', b'"gang": {"minCount": 4}'))
     assert isinstance(gang, Seen)
-    assert gang.input.group == replace(GROUP, min_count=4)
+    assert gang.input.object == replace(GROUP, min_count=4)

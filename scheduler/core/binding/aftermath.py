@@ -22,10 +22,9 @@ from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions, reason_of
-from scheduler.core.reports.problems import Problems
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.stakes import Released
 from scheduler.core.state.store import claims_of
 from scheduler.core.trying.feasibility import Feasibility
@@ -37,7 +36,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
 
-class Aftermath:
+class Aftermath(Part):
     """Ends attempts."""
 
     def __init__(
@@ -48,21 +47,17 @@ class Aftermath:
         feasibility: Feasibility,
         conditions: PodConditions,
         causes: Causes,
-        problems: Problems,
         troubles: Troubles,
         withdrawals: Withdrawals,
         given_up: Callable[[PodUid], None],
         released: Callable[[ClaimKey], None],
     ) -> None:
         """`given_up` is called with each pod that is not being bound any more, `released` with each claim not held."""
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
-        self._timers: Final = ground.timers
-        self._outbox: Final = ground.outbox
         self._conditions: Final = conditions
         self._causes: Final = causes
-        self._problems: Final = problems
         self._troubles: Final = troubles
         self._withdrawals: Final = withdrawals
         self._given_up: Final = given_up
@@ -98,9 +93,7 @@ class Aftermath:
         queued = self._queue.find(binding.uid)
         if queued is not None:
             self._queue.bound(queued, self._timers.now_ms)
-        self._problems.succeeded()
-        if self._troubles.has_runs:
-            self._troubles.forget(binding.pod.key)
+        self._troubles.pod_bound(binding.pod.key)
         self.leave(binding.uid)
 
     def pod_failed(self, binding: BindingCycle) -> None:

@@ -41,7 +41,7 @@ from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRe
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.reports.pod_conditions import PodConditions, Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
@@ -65,7 +65,7 @@ _RESERVED_PATIENCE_MS: Final = 5_000
 _PRE_BIND, _BIND, _SETTLE, _ = Stage
 
 
-class BindingCycles:
+class BindingCycles(Part):
     """All pods between Reserve and the end of their binding."""
 
     def __init__(
@@ -78,15 +78,9 @@ class BindingCycles:
         withdrawals: Withdrawals,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._stakes: Final = ground.stakes
+        super().__init__(ground)
         self._writes: Final = writers.claims
         self._volume_writes: Final = writers.volumes
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
-        self._view: Final = ground.view
         self.bindings: Final = bindings
         self._conditions: Final = conditions
         self._withdrawals: Final = withdrawals

@@ -17,16 +17,15 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.binding.binding import BindingCycle, Bindings
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.model.keys import ClaimKey, PodUid
 
 
-class BindingWaits:
+class BindingWaits(Part):
     """Which cycles wait for what."""
 
     def __init__(self, ground: Ground, bindings: Bindings) -> None:
-        self._store: Final = ground.store
-        self._timers: Final = ground.timers
+        super().__init__(ground)
         self._bindings: Final = bindings
         self._by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._watched_revision = 0

@@ -23,7 +23,7 @@ from typing import Final
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.withdrawals import Use, Withdrawals
 from scheduler.core.state.double_allocations import Rival
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -41,13 +41,11 @@ class Fate(Enum):
     FOREIGN = "foreign"  # neither claim is used by a pod of ours
 
 
-class DeviceConflicts:
+class DeviceConflicts(Part):
     """Finds conflicts, reports them, and makes ours yield."""
 
     def __init__(self, ground: Ground, withdrawals: Withdrawals, binding_cycles: BindingCycles) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._outbox: Final = ground.outbox
+        super().__init__(ground)
         self._withdrawals: Final = withdrawals
         self._binding_cycles: Final = binding_cycles
         self._unreviewed: Final[dict[ClaimUid, None]] = {}

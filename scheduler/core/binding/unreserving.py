@@ -20,7 +20,7 @@ from scheduler.core.binding.binding_waits import BindingWaits
 from scheduler.core.binding.binding_writes import BindingWrites
 from scheduler.core.binding.withdrawals import Withdrawals
 from scheduler.core.reports.pod_conditions import reason_of
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.taking_back import TakingBack
 from scheduler.framework.decisions import Decision
@@ -29,7 +29,7 @@ from scheduler.framework.status import Status
 _ROUNDS_MAX: Final = 6  # taking back a special claim takes two, and each conflict one more
 
 
-class Unreserving:
+class Unreserving(Part):
     """The last stage of binding cycles that are given up."""
 
     def __init__(
@@ -43,10 +43,7 @@ class Unreserving:
         withdrawals: Withdrawals,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = ground.store
-        self._stakes: Final = ground.stakes
-        self._timers: Final = ground.timers
-        self._view: Final = ground.view
+        super().__init__(ground)
         self._bindings: Final = bindings
         self._waits: Final = waits
         self._writes: Final = writes

@@ -22,7 +22,7 @@ from typing import Final
 
 from scheduler.core.binding.binding import BindingCycle, Bindings, Stage
 from scheduler.core.reports.pod_conditions import reason_of
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pursuits import Outcome, Overtaken
 from scheduler.core.writes.writers import Writers
@@ -43,7 +43,7 @@ class Use(Enum):
     CERTAIN = 4
 
 
-class Withdrawals:
+class Withdrawals(Part):
     """Says what can be withdrawn, and withdraws it."""
 
     def __init__(
@@ -54,8 +54,7 @@ class Withdrawals:
         bindings: Bindings,
         scheduler_names: Container[str],
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
+        super().__init__(ground)
         self._writes: Final = writers.claims
         self._taking_back: Final = writers.taking_back
         self._bindings: Final = bindings

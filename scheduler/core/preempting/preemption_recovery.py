@@ -25,7 +25,7 @@ from allocator import match_node_selector
 from scheduler.core.preempting.preemption_records import Record
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.dry_run import without
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -36,14 +36,13 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
 
 
-class PreemptionRecovery:
+class PreemptionRecovery(Part):
     """Runs once, when everything is listed."""
 
     def __init__(
         self, ground: Ground, runners: Mapping[str, Runner], queue: SchedulingQueue, preemptions: Preemptions
     ) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._runners: Final = runners
         self._queue: Final = queue
         self._preemptions: Final = preemptions

@@ -48,7 +48,7 @@ from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
 from scheduler.core.state.claim_overlay import footprint
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
@@ -59,7 +59,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
 
-class Preemptions:
+class Preemptions(Part):
     """All preemptions under way."""
 
     def __init__(
@@ -72,12 +72,7 @@ class Preemptions:
         conditions: PodConditions,
         aftermath: Aftermath,
     ) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._kept: Final = ground.kept
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        super().__init__(ground)
         self._queue: Final = queue
         self._bindings: Final = binding_cycles.bindings
         self._binding_cycles: Final = binding_cycles
@@ -92,10 +87,10 @@ class Preemptions:
 
     # Beginning
 
-    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> bool:
-        """Make room for the pod; False when room is being made for it already (rule 2)."""
+    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> None:
+        """Make room for the pod, unless room is being made for it already (rule 2)."""
         if self.records.get(pod.uid) is not None:
-            return False
+            return
         record = Record(
             pod,
             preemption.node,
@@ -109,7 +104,6 @@ class Preemptions:
         self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
         self._clear_lower(record)
         self._nominate(record, why)
-        return True
 
     def _elsewhere(self, preemption: Preemption) -> dict[PodUid, NodeName]:
         """Where the victims are that are on other nodes: pods of a gang that goes as a whole."""

@@ -21,7 +21,6 @@ Cost: O(1) for a refusal. A cause: O(nodes that refuse) look-ups, a close look a
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final
@@ -31,8 +30,8 @@ from msgspec import Struct
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of
-from scheduler.core.state.ground import Ground
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.blame import TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
@@ -60,7 +59,6 @@ _STEPS_OF_A_POD: Final = 5_000
 """A pod whose cause takes more is told of none: about 20 ms."""
 _DRY_RUN_STEPS: Final = 50
 _NAMES_A_STEP: Final = 10
-_NUMBER: Final = re.compile(r"\d+")
 
 
 class _Asked(Struct, eq=False):
@@ -87,16 +85,13 @@ class _Told(Struct, frozen=True):
     at_ms: int
 
 
-class Causes:
+class Causes(Part):
     """Reports on pods that fit no node."""
 
     def __init__(
         self, ground: Ground, *, queue: SchedulingQueue, feasibility: Feasibility, conditions: PodConditions
     ) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
-        self._timers: Final = ground.timers
-        self._view: Final = ground.view
+        super().__init__(ground)
         self._is_on: Final = ground.settings.reports_causes
         self._steps_per_turn: Final = ground.settings.search_steps_per_turn
         self._queue: Final = queue
@@ -126,7 +121,7 @@ class Causes:
         self._fresh.append(asked)
         if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
             # Another process, or this one before it was restarted, has told the pod.
-            reasons, text = _reasons_of(without_cause(found.message)), cause_of(found.message)
+            reasons, text = without_numbers(without_cause(found.message)), cause_of(found.message)
             self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms))
         if self._known(asked) and not self._may_repeat.take(queued.namespace, self._timers.now_ms):
             return
@@ -173,7 +168,7 @@ class Causes:
     def _known(self, asked: _Asked) -> str:
         """What the pod was told for the same reasons."""
         told = self._told.get(asked.queued.uid)
-        return told.text if told is not None and told.reasons == _reasons_of(asked.refusal.message) else ""
+        return told.text if told is not None and told.reasons == without_numbers(asked.refusal.message) else ""
 
     def _say(self, asked: _Asked, cause: str) -> None:
         text = with_cause(asked.refusal.message, cause)
@@ -192,7 +187,7 @@ class Causes:
         """The cause was found, or none."""
         if not self._still_waits(asked) or blame is None:
             return
-        uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, _reasons_of(asked.refusal.message)
+        uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
         told = self._told.get(uid)
         is_told = told is not None and (told.reasons, told.kind) == (reasons, blame.kind)
         if told is None or not is_told or now_ms - told.at_ms >= _AGAIN_MS:
@@ -379,8 +374,3 @@ def _both(first: Change, second: Change, node: NodeName) -> Change:
         removed=(*first.removed, *second.removed),
         released=(*first.released, *second.released),
     )
-
-
-def _reasons_of(message: str) -> str:
-    """A sentence without its numbers."""
-    return _NUMBER.sub("", message)

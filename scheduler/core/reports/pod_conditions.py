@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import Answer
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName, PodUid
@@ -60,14 +60,11 @@ class _Rewrites(Struct):
     is_timed: bool = False
 
 
-class PodConditions:
+class PodConditions(Part):
     """Reports on pods that are not bound."""
 
     def __init__(self, ground: Ground) -> None:
-        self._store: Final = ground.store
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._settings: Final = ground.settings
+        super().__init__(ground)
         # The condition that the pod is to have, while it may not be observed yet; and the one that was sent last.
         self._asked: Final[dict[PodUid, Reason]] = {}
         self._sent: Final[dict[PodUid, Reason]] = {}
@@ -125,7 +122,7 @@ class PodConditions:
     def _wait(self, pod: Pod, attempt: int) -> None:
         namespace, why = pod.key.namespace, self._asked[pod.uid]
         before = self._sent.get(pod.uid) or condition_of(pod)
-        if attempt == 1 and before is not None and _without_numbers(before) == _without_numbers(why):
+        if attempt == 1 and before is not None and _is_same_but_for_numbers(before, why):
             self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
         else:
             self._waiting.setdefault(namespace, {}).setdefault(pod.uid, attempt)
@@ -216,8 +213,13 @@ class PodConditions:
         return self._asked.get(patch.uid) == Reason(patch.reason, patch.message)
 
 
-def _without_numbers(why: Reason) -> tuple[str, str]:
-    return why.reason, _NUMBER.sub("", why.message)
+def without_numbers(message: str) -> str:
+    """The reasons that a sentence gives, without how many nodes each is of."""
+    return _NUMBER.sub("", message)
+
+
+def _is_same_but_for_numbers(one: Reason, other: Reason) -> bool:
+    return one.reason == other.reason and without_numbers(one.message) == without_numbers(other.message)
 
 
 def _patch_of(pod: Pod, why: Reason, nominated_node: NodeName | None) -> PatchPodStatus:

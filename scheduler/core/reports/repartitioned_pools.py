@@ -22,20 +22,18 @@ from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from allocator import DeviceId, PoolId, ResourceSlice, newest_slices, vanished_devices
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid
 
 REASON: Final = "DeviceRepartitioned"
 
 
-class RepartitionedPools:
+class RepartitionedPools(Part):
     """Finds them, and reports on the claims concerned."""
 
     def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
-        self._store: Final = ground.store
-        self._overlay: Final = ground.overlay
-        self._outbox: Final = ground.outbox
+        super().__init__(ground)
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._pools: Final[dict[PoolId, None]] = {}  # in which a device is gone

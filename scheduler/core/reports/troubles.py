@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, get_args
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.reports.pod_conditions import PodConditions
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, PodNote, PodRemoval, ReadPod
 from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
@@ -72,28 +72,22 @@ class Trouble:
     is_everywhere: bool
 
 
-class Troubles:
+class Troubles(Part):
     """All runs of failures."""
 
     def __init__(self, ground: Ground, in_binding: Container[PodUid], conditions: PodConditions) -> None:
         self.changes = 0  # grows when a namespace's trouble begins to be reported, or ends
-        self._store: Final = ground.store
-        self._outbox: Final = ground.outbox
+        super().__init__(ground)
         self._in_binding: Final = in_binding  # the pods that are being bound
         self._conditions: Final = conditions
-        self._timers: Final = ground.timers
         self._runs: Final[dict[tuple[type[Answered], _Object], _Run]] = {}
         self._lasting: Final[dict[tuple[type[Answered], str], dict[_Object, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}
+        self._refusals: Final[dict[str, None]] = {}  # about our configuration, until a pod has been bound again
         self.due: Answered | None = None
         """The request that `report_due` reports."""
         self._look_ms = 0
         self._swept_ms = 0
-
-    @property
-    def has_runs(self) -> bool:
-        """Whether anything fails."""
-        return bool(self._runs)
 
     def next_deadline_ms(self) -> int | None:
         """When to look again, None while nothing is under way or fails."""
@@ -131,6 +125,9 @@ class Troubles:
         elif isinstance(answer, WriteRejected) and answer.code != GONE:
             is_denial = not answer.is_retriable and 400 <= answer.code < 500
             message = f"{answer.code} {answer.reason}: {answer.message}" if answer.code else answer.message
+            if answer.is_configuration and len(self._refusals) < _TEXTS_MAX:
+                text = f"the API server refuses a write ({answer.code} {answer.reason}): {answer.message}"
+                self._refusals[text] = None
             self._fails(decision, asked_ms, message, is_denial=is_denial)
             return
         if self._runs:
@@ -171,6 +168,11 @@ class Troubles:
             for kind in _KINDS:
                 self._end(kind, name)
 
+    def pod_bound(self, pod: PodKey) -> None:
+        """The pod went all the way: permissions are complete now."""
+        self._refusals.clear()
+        self.forget(pod)
+
     def over(self, decision: Answered) -> None:
         """The request is done, or not needed any more."""
         if self._runs:
@@ -185,6 +187,10 @@ class Troubles:
             text = f"{kind.doing} {name}{count} fails since {self._clock(first.since_ms)}: {first.message}"
             since_ms = self._timers.to_wall(first.since_ms)
             yield Trouble(kind.__name__, namespace, since_ms, text, kind in everywhere)
+
+    def problems(self) -> tuple[str, ...]:
+        """Faults that keep all pods from being bound, or that retrying does not mend: for readiness and logs."""
+        return (*self._refusals, *self.texts(is_everywhere=True))
 
     def texts(self, *, is_everywhere: bool) -> tuple[str, ...]:
         """One line for each, at most a few dozen."""

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.ground.timers import TimerId
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
@@ -38,13 +38,11 @@ _AGAIN_MS: Final = 60_000
 _KNOWN: Final = "https://github.com/kubernetes/kubernetes/issues/140217"
 
 
-class UnallocatedClaims:
+class UnallocatedClaims(Part):
     """Finds them and reports them."""
 
     def __init__(self, ground: Ground, scheduler_names: Container[str]) -> None:
-        self._store: Final = ground.store
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
+        super().__init__(ground)
         self._scheduler_names: Final = scheduler_names
         self._is_listed = False
         self._armed: Final[dict[PodUid, TimerId]] = {}

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-from scheduler.framework.cluster_view import GangSize
-from scheduler.model.gang import GangKey, counts, gang_key, min_count_of
+from scheduler.model.gang import GangKey, GangSize, counts, gang_key, min_count_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from allocator import Features
 from scheduler.core.ground.fair_places import FairPlaces
@@ -38,6 +39,28 @@ class Ground:
         """Call `action` when a write, or its read, may be sent again; see `CoreSettings.write_retry_ms`."""
         wait_ms = self.settings.write_retry_ms(attempts, is_hopeless=is_hopeless)
         return self.timers.at(self.timers.now_ms + wait_ms, action)
+
+
+class Part:
+    """A part of the core, with names of its own for what it stands on: these are looked up again and again."""
+
+    __slots__ = (
+        "_ground", "_kept", "_outbox", "_overlay", "_retry", "_settings", "_stakes", "_store", "_timers", "_view",
+        "_volumes",
+    )  # fmt: skip
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground: Final = ground
+        self._store: Final = ground.store
+        self._overlay: Final = ground.overlay
+        self._volumes: Final = ground.volumes
+        self._stakes: Final = ground.stakes
+        self._outbox: Final = ground.outbox
+        self._timers: Final = ground.timers
+        self._settings: Final = ground.settings
+        self._view: Final = ground.view
+        self._kept: Final = ground.kept
+        self._retry: Final = ground.retry
 
 
 def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:

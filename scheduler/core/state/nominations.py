@@ -31,7 +31,6 @@ class Nominations:
     def __init__(self) -> None:
         self._node_of: Final[dict[PodUid, NodeName]] = {}
         self._by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}
-        self._known: Final[dict[PodUid, Preemption]] = {}  # as nodes were told
         self.preempting: Final[dict[PodUid, Preemption]] = {}
         """For whom room is being made, and what of it is not there yet (`preemption_records` writes it)."""
         self.victims: Final[dict[PodUid, dict[PodUid, None]]] = {}
@@ -46,12 +45,12 @@ class Nominations:
         preemption = self.preempting.get(pod.uid)
         return pod.status.nominated_node_name if preemption is None else preemption.node
 
-    def set(self, uid: PodUid, pod: Pod | None, node: str) -> Iterator[NodeName]:
+    def set(self, uid: PodUid, pod: Pod | None, node: str, *, is_kept_anew: bool = False) -> Iterator[NodeName]:
         """The pod is nominated for `node`, "" for none; yields the nodes for which that is another answer.
 
-        What is kept for it there is part of the answer.
+        Args:
+            is_kept_anew: What `preempting` says of the pod has changed, which is part of the answer.
         """
-        preemption, known = self.preempting.get(uid), self._known.pop(uid, None)
         before = self._node_of.pop(uid, "")
         if before and before != node:
             pods = self._by_node[NodeName(before)]
@@ -62,10 +61,8 @@ class Nominations:
         if node and pod is not None:
             name = self._node_of[uid] = NodeName(node)
             pods = self._by_node.setdefault(name, {})
-            is_new = pods.get(uid) is not pod or known is not preemption
+            is_new = pods.get(uid) is not pod or is_kept_anew
             pods[uid] = pod
-            if preemption is not None:
-                self._known[uid] = preemption
             if is_new:
                 yield name
 

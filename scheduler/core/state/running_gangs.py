@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from scheduler.core.state.store import Store
 from scheduler.framework.preemption import RunningGang
-from scheduler.model.gang import GANG_MEMBERS_MAX, GANG_PODS_MAX, counts, gang_key, min_count_of
+from scheduler.model.gang import GANG_MEMBERS_MAX, GANG_PODS_MAX, counts, declared_count, gang_key
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
@@ -20,14 +20,11 @@ from scheduler.model.objects import Pod
 def running_gang(store: Store, pod: Pod) -> RunningGang | None:
     """The gang of a pod as it runs; None for a pod of its own, and for more pods than are placed together."""
     key = gang_key(pod)
-    if key is None or store.gangs.size(key).members > GANG_MEMBERS_MAX:
+    if key is None or (size := store.gangs.size(key)).members > GANG_MEMBERS_MAX:
         return None
-    declared = 0
-    if key.is_pod_group:
-        group = store.pod_groups.get(key.pod_group)
-        if group is None or group.min_count is None:
-            return None
-        declared = group.min_count
+    declared = declared_count(key, size, store.pod_groups.get(key.pod_group))
+    if declared is None:
+        return None
     living = stay = 0
     running: dict[PodUid, Pod] = {}
     for uid in store.gangs.of(key):
@@ -35,8 +32,6 @@ def running_gang(store: Store, pod: Pod) -> RunningGang | None:
         is_placed = one.node_name is not None or store.node_of(uid) is not None
         if not counts(one, is_placed=is_placed):
             continue
-        if not key.is_pod_group:
-            declared = max(declared, min_count_of(one) or 0)
         living += 1
         if is_placed and not one.is_deleting and uid not in store.nominations.victims:
             stay += 1

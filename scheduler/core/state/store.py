@@ -222,16 +222,16 @@ class Store:
         info.add_pod(pod)
         self._repopulate(info)
 
-    def _nominate(self, uid: PodUid, pod: Pod | None, *, is_waiting: bool) -> None:
+    def _nominate(self, uid: PodUid, pod: Pod | None, *, is_waiting: bool, is_kept_anew: bool = False) -> None:
         wanted = self.nominations.wanted(pod) if pod is not None and is_waiting and not pod.is_terminal else ""
-        for name in self.nominations.set(uid, pod, wanted):
+        for name in self.nominations.set(uid, pod, wanted, is_kept_anew=is_kept_anew):
             info = self.node_infos.get(name)
             if info is not None:
                 self._touch(info)
 
     def renominate(self, uid: PodUid) -> None:
         """What the nominations know of the pod beside its status has changed."""
-        self._nominate(uid, self.pods.get(uid), is_waiting=uid not in self._counted_on)
+        self._nominate(uid, self.pods.get(uid), is_waiting=uid not in self._counted_on, is_kept_anew=True)
 
     # Nodes
 

@@ -14,7 +14,9 @@ Cost: one look-up for each node that has not changed. Memory: about 300 bytes a 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
+from itertools import count
 from typing import Final
 
 from msgspec import Struct, field
@@ -50,8 +52,7 @@ class AlikeNodes:
     def __init__(self, view: ClusterView) -> None:
         self._view: Final = view
         self._known: dict[tuple[str, ...], dict[NodeName, tuple[int, int | None]]] = {}
-        self._numbers: Final[dict[Hashable, int]] = {}
-        self._last = 0
+        self._numbers: Final = defaultdict[Hashable, int](count().__next__)
 
     def plugins_of(self, plan: Plan, cycle: Cycle) -> tuple[AlikePlugin, ...]:
         """The plugins to ask; empty where each node must be asked about."""
@@ -87,9 +88,6 @@ class AlikeNodes:
         return number
 
     def _number(self, likeness: Hashable) -> int:
-        number = self._numbers.get(likeness)
-        if number is None:
-            if len(self._numbers) >= _NODES_MAX:
-                self._numbers.clear()
-            number = self._numbers[likeness] = self._last = self._last + 1
-        return number
+        if len(self._numbers) >= _NODES_MAX:
+            self._numbers.clear()
+        return self._numbers[likeness]

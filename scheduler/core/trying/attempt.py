@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.search_lanes import SearchLanes
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.dry_run import beside_nominated, reserve
 from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
 from scheduler.framework.api import ReserveResult
@@ -75,13 +75,11 @@ class Stopped(Struct, frozen=True):
 Refused: TypeAlias = Unfit | Stopped
 
 
-class Attempts:
+class Attempts(Part):
     """Tries pods."""
 
     def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
-        self._view: Final = ground.view
+        super().__init__(ground)
         self._feasibility: Final = feasibility
 
     def place(

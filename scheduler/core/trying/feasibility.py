@@ -39,7 +39,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.alike_nodes import NONE_ALIKE, AlikeNodes, Likeness
 from scheduler.core.trying.dry_run import beside_nominated
 from scheduler.core.trying.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
@@ -127,14 +127,11 @@ class Unfinished:
     reasons: Mapping[str, int]
 
 
-class Feasibility:
+class Feasibility(Part):
     """Records of all shapes, least recently used first."""
 
     def __init__(self, ground: Ground) -> None:
-        self._ground: Final = ground
-        self._store: Final = ground.store
-        self._settings: Final = ground.settings
-        self._view: Final = ground.view
+        super().__init__(ground)
         self._alike: Final = AlikeNodes(ground.view)
         self._records: Final[OrderedDict[Shape, ShapeRecord]] = OrderedDict()
         self.verdicts = 0

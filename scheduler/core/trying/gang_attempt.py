@@ -61,7 +61,6 @@ class GangAttempt:
         begun_ms: When it began.
         is_told: Whether its pods were told that it takes long.
         places: Where its pods are.
-        placements: How often a pod was given a node, or refused.
         trying: The pod that is being placed.
     """
 
@@ -88,7 +87,6 @@ class GangAttempt:
         self.rests_until_ms: int = before.rests_until_ms if before is not None else 0
         self.begun_ms: Final[int] = before.begun_ms if before is not None else ground.timers.now_ms
         self.is_told: bool = before is not None and before.is_told
-        self.placements = 0
         self.places: Final = GangPlaces(ground)
         self.trying = pods[0]
         self._shapes: Final[dict[PodUid, Shape | None]] = {}
@@ -273,7 +271,6 @@ class GangAttempt:
     ) -> Generator[None, None, Refused | None]:
         """Give a pod the best node that is not in `without`, and hold what it takes there; None: done."""
         self._left -= 1
-        self.placements += 1
         self.trying = queued
         goes_on = False
         while True:
@@ -299,7 +296,6 @@ class GangAttempt:
     def _place_on(self, queued: QueuedPod, node: NodeName, leaves: tuple[Allocation, ...]) -> Refused | None:
         """The same for one node, without the devices of `leaves`."""
         self._left -= 1
-        self.placements += 1
         suppositions = self._ground.suppositions
         with (
             suppositions.claims(self._view, tuple(self.places.shared.values())),

@@ -34,7 +34,7 @@ from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRe
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.ground.timers import TimerId
 from scheduler.core.reports.troubles import Troubles
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import UNSENT, Answered, WriteId
 from scheduler.model.keys import PodUid
 
@@ -87,14 +87,11 @@ class Pursuit(Struct, Generic[Write], eq=False):
     is_settled: bool = False
 
 
-class Pursuits(ABC, Generic[Write]):
+class Pursuits(Part, ABC, Generic[Write]):
     """All writes of one kind that are not settled yet."""
 
     def __init__(self, ground: Ground, troubles: Troubles) -> None:
-        self._outbox: Final = ground.outbox
-        self._timers: Final = ground.timers
-        self._retry: Final = ground.retry
-        self._store: Final = ground.store
+        super().__init__(ground)
         self._troubles: Final = troubles
         self._by_object: Final[dict[Hashable, list[Pursuit[Write]]]] = {}
 

@@ -33,10 +33,9 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from allocator import match_node_selector
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.reports.pod_conditions import Reason
-from scheduler.core.state.ground import Ground
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.core.writes.pod_writes import PodWrites
 from scheduler.core.writes.pursuits import Outcome, may_have_landed
@@ -47,7 +46,7 @@ from scheduler.framework.decisions import (
     RemoveClaimFinalizer,
     WriteClaimStatus,
 )
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
@@ -67,13 +66,11 @@ class _Attempt(Struct, eq=False):
     is_over: bool = False  # `go_on` was called; its writes may be under way
 
 
-class TakingBack:
+class TakingBack(Part):
     """Puts fences up; attempts that want to take from the same claim have their turns."""
 
     def __init__(self, ground: Ground, writes: ClaimWrites, pod_writes: PodWrites) -> None:
-        self._store: Final = ground.store
-        self._timers: Final = ground.timers
-        self._retry: Final = ground.retry
+        super().__init__(ground)
         self._writes: Final = writes
         self._pod_writes: Final = pod_writes
         # For each claim the attempts that want to take from it, in the order in which they came. An attempt has its
@@ -98,8 +95,8 @@ class TakingBack:
         """Whether the claim is allocated, and its devices can be used on the node, as far as is known of it."""
         if claim is None or claim.allocation is None:
             return False
-        selector, info = claim.allocation.node_selector, self._store.node_infos.get(node)
-        return selector is None or info is None or match_node_selector(selector, info.host)
+        info = self._store.node_infos.get(node)
+        return info is None or is_usable_on(claim.allocation, info.host)
 
     def prepare(
         self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn

@@ -1,28 +1,25 @@
-"""The API over HTTP: paths, verbs, bodies, content types; one function call per request into `rest`.
+"""The API by paths, verbs, bodies and content types: one function call per request into `rest`, and its reply.
 
 Rules of this module
-  1. A request is applied between two awaits, after its body has been read: it cannot interleave with another.
-  2. Every refusal is a Status body with the right code; a defect of this server is a 500 with the exception's text.
+  1. Nothing in here awaits: a request cannot interleave with another.
+  2. Every refusal is a Status body with the right code.
 
-Not here: what the verbs mean (`rest`), watches (`watches`), the process around it (`cluster`).
+Not here: HTTP (`http_server`), what the verbs mean (`rest`), watches (`watches`).
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl
 
 import orjson
-from aiohttp import web
 
 from scheduler.embedded.server import discovery
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import STRICT, check_fields
-from scheduler.embedded.server.guard import Guard
 from scheduler.embedded.server.incoming import Incoming, drop_nulls
-from scheduler.embedded.server.list_params import parse_list_params
+from scheduler.embedded.server.list_params import ListParams, parse_list_params
 from scheduler.embedded.server.list_rules import rules_of_patch
 from scheduler.embedded.server.pagination import Lists
 from scheduler.embedded.server.patches import (
@@ -46,11 +43,7 @@ from scheduler.embedded.server.statuses import (
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.embedded.server.views import JSON_TYPE, View, wants_table
-from scheduler.embedded.server.watches import Watch
 from scheduler.validation.field_errors import Json
-
-REQUEST_SIZE_MAX: Final = 3 * 1024 * 1024
-"""Bytes of a request body, as in kube-apiserver."""
 
 _LOG: Final = logging.getLogger(__name__)
 _PATCH_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
@@ -67,70 +60,44 @@ class Target:
     sub_resource: str
 
 
-def _reply(body: bytes, status: int = 200, *, content_type: str = JSON_TYPE) -> web.Response:
-    return web.Response(body=body, status=status, headers={"Content-Type": content_type})
+@dataclass(slots=True)
+class Reply:
+    """What a request is answered: HTTP code and body."""
+
+    body: bytes
+    code: int = 200
+    content_type: str = JSON_TYPE
+    headers: dict[str, str] = field(default_factory=dict)
 
 
-def _reply_json(body: Json, status: int = 200) -> web.Response:
-    return _reply(orjson.dumps(body), status)
+def refusal(error: ApiError, incoming: Incoming) -> Reply:
+    """The reply that says what is wrong with a request."""
+    _LOG.debug("%s %s: %d %s", incoming.method, incoming.path, error.code, error.message)
+    return Reply(orjson.dumps(error.status()), error.code, headers=dict(error.headers))
 
 
 class Routes:
-    """Answers requests; `handle` is what an aiohttp low-level server calls.
+    """Answers requests."""
 
-    Args:
-        bookmark_interval_s: Seconds between the bookmarks of an idle watch.
-        guard: Decides which clients are answered, before anything else; None: all are.
-    """
-
-    def __init__(self, api: Api, *, bookmark_interval_s: float, guard: Guard | None = None) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._bookmark_interval_s = bookmark_interval_s
-        self._guard = guard
         self.lists = Lists(api)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        incoming = Incoming(
-            method=request.method,
-            path=request.path,
-            query=dict(parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True)),
-            accept=request.headers.get("Accept", ""),
-            content_type=request.headers.get("Content-Type", "").split(";")[0].strip(),
-            user_agent=request.headers.get("User-Agent", ""),
-            body=b"",
-        )
+    def reply_to(self, incoming: Incoming) -> Reply:
+        """The answer to a request that is no watch."""
         try:
-            if self._guard is not None:
-                self._guard.check(request)
-            if request.body_exists:
-                incoming.body = await request.read()
-            if incoming.method == "GET" and incoming.is_watch:
-                target = self._resolve(incoming.path)
-                if target is not None and not target.name:
-                    return await self._watch(request, target, incoming)
             return self._respond(incoming)
         except ApiError as error:
-            return self._refusal(error, incoming)
-        except web.HTTPRequestEntityTooLarge:
-            return self._refusal(ApiError(413, "RequestEntityTooLarge", f"limit is {REQUEST_SIZE_MAX} bytes"), incoming)
-        except Exception as error:  # one broken request must not take the server down
-            _LOG.exception("%s %s failed", incoming.method, incoming.path)
-            return self._refusal(ApiError(500, "InternalError", f"Internal error occurred: {error!r}"), incoming)
+            return refusal(error, incoming)
 
-    def reply_to(self, incoming: Incoming) -> tuple[int, bytes]:
-        """Code and body of the answer to a request that is no watch, without HTTP; nothing in here awaits."""
-        try:
-            response = self._respond(incoming)
-        except ApiError as error:
-            return error.code, orjson.dumps(error.status())
-        body = response.body
-        return response.status, body if isinstance(body, bytes) else b""
-
-    def _refusal(self, error: ApiError, incoming: Incoming) -> web.Response:
-        _LOG.debug("%s %s: %d %s", incoming.method, incoming.path, error.code, error.message)
-        response = _reply_json(error.status(), error.code)
-        response.headers.update(error.headers)
-        return response
+    def watched(self, incoming: Incoming) -> tuple[View, str, ListParams] | None:
+        """What a watch is to show, of which namespace; None for other requests. Raises ApiError."""
+        if incoming.method != "GET" or not incoming.is_watch:
+            return None
+        target = self._resolve(incoming.path)
+        if target is None or target.name:
+            return None
+        return self._view(target.kind, incoming), target.namespace, parse_list_params(incoming.query, target.kind)
 
     # -- routing -----------------------------------------------------------------------------------
 
@@ -164,8 +131,7 @@ class Routes:
             raise no_such_path()
         return Target(kind, namespace, name, sub_resource)
 
-    def _respond(self, incoming: Incoming) -> web.Response:
-        """Answer everything but a watch; nothing in here awaits."""
+    def _respond(self, incoming: Incoming) -> Reply:
         if incoming.path.startswith("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"):
             return self._access_review(incoming)
         target = self._resolve(incoming.path)
@@ -197,23 +163,18 @@ class Routes:
         includes = incoming.query.get("includeObject") == "Object"
         return View(kind, is_table=wants_table(incoming.accept), includes_object=includes)
 
-    def _get(self, target: Target, incoming: Incoming) -> web.Response:
+    def _get(self, target: Target, incoming: Incoming) -> Reply:
         view = self._view(target.kind, incoming)
-        return _reply(view.one(self._api.get(target.kind, target.namespace, target.name)))
+        return Reply(view.one(self._api.get(target.kind, target.namespace, target.name)))
 
-    def _list(self, target: Target, incoming: Incoming) -> web.Response:
+    def _list(self, target: Target, incoming: Incoming) -> Reply:
         params = parse_list_params(incoming.query, target.kind)
-        return _reply(self.lists.page(self._view(target.kind, incoming), target.namespace, params))
-
-    async def _watch(self, request: web.BaseRequest, target: Target, incoming: Incoming) -> web.StreamResponse:
-        params = parse_list_params(incoming.query, target.kind)
-        view, interval_s = self._view(target.kind, incoming), self._bookmark_interval_s
-        return await Watch(self._api, view, target.namespace, params, bookmark_interval_s=interval_s).serve(request)
+        return Reply(self.lists.page(self._view(target.kind, incoming), target.namespace, params))
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def _written(self, kind: ServedKind, stored: Stored, incoming: Incoming, status: int = 200) -> web.Response:
-        return _reply(self._view(kind, incoming).one(stored), status)
+    def _written(self, kind: ServedKind, stored: Stored, incoming: Incoming, status: int = 200) -> Reply:
+        return Reply(self._view(kind, incoming).one(stored), status)
 
     def _check_kind(self, kind: ServedKind, obj: Object) -> None:
         said_version, said_kind = obj.get("apiVersion"), obj.get("kind")
@@ -237,14 +198,14 @@ class Routes:
             check_fields(kind, obj)
         return self._stored_shape(kind, obj)
 
-    def _create(self, target: Target, incoming: Incoming) -> web.Response:
+    def _create(self, target: Target, incoming: Incoming) -> Reply:
         obj = self._whole_object(target.kind, incoming)
         if target.kind.is_namespaced and not target.namespace:
             raise bad_request("an empty namespace may not be set during creation")
         stored = self._api.create(target.kind, target.namespace, obj, incoming.write_options())
         return self._written(target.kind, stored, incoming, 201)
 
-    def _put(self, target: Target, incoming: Incoming) -> web.Response:
+    def _put(self, target: Target, incoming: Incoming) -> Reply:
         kind = target.kind
         obj, options = self._whole_object(kind, incoming), incoming.write_options()
         try:
@@ -265,7 +226,7 @@ class Routes:
         )
         return self._written(kind, stored, incoming)
 
-    def _patch(self, target: Target, incoming: Incoming) -> web.Response:
+    def _patch(self, target: Target, incoming: Incoming) -> Reply:
         kind = target.kind
         media = incoming.content_type
         if media not in _PATCH_TYPES:
@@ -293,7 +254,7 @@ class Routes:
         )
         return self._written(kind, stored, incoming)
 
-    def _apply(self, target: Target, incoming: Incoming, configuration: Json) -> web.Response:
+    def _apply(self, target: Target, incoming: Incoming, configuration: Json) -> Reply:
         if not isinstance(configuration, dict):
             raise bad_request("the applied configuration must be an object")
         drop_nulls(configuration)
@@ -314,7 +275,7 @@ class Routes:
         )
         return self._written(target.kind, stored, incoming, 201 if is_new else 200)
 
-    def _delete(self, target: Target, incoming: Incoming) -> web.Response:
+    def _delete(self, target: Target, incoming: Incoming) -> Reply:
         kind = target.kind
         stored, is_gone = self._api.delete(kind, target.namespace, target.name, incoming.delete_options())
         if not is_gone or kind.strategy.returns_deleted_object:
@@ -322,9 +283,9 @@ class Routes:
         details = {"name": target.name, "kind": kind.plural, "uid": stored.uid}
         if kind.group:
             details["group"] = kind.group
-        return _reply_json({**_SUCCESS, "details": details})
+        return Reply(orjson.dumps({**_SUCCESS, "details": details}))
 
-    def _delete_collection(self, target: Target, incoming: Incoming) -> web.Response:
+    def _delete_collection(self, target: Target, incoming: Incoming) -> Reply:
         params = parse_list_params(incoming.query, target.kind)
         options = incoming.delete_options()
         chosen = self._api.select(target.kind, target.namespace, params.labels, params.fields)
@@ -335,11 +296,11 @@ class Routes:
                 if error.code != 404:
                     raise
         body = View(target.kind).listing(chosen, {"resourceVersion": str(self._api.store.revision)})
-        return _reply(body)
+        return Reply(body)
 
     # -- sub-resources and other paths -------------------------------------------------------------
 
-    def _sub_resource(self, target: Target, incoming: Incoming) -> web.Response:
+    def _sub_resource(self, target: Target, incoming: Incoming) -> Reply:
         kind = target.kind
         served = kind.sub_resources[target.sub_resource]
         if incoming.method != served.method:
@@ -349,17 +310,17 @@ class Routes:
         written = served.answer(self._api, kind, target.namespace, target.name, body, options=options)
         if written is not None:
             return self._written(kind, written, incoming)
-        return _reply_json({**_SUCCESS, "code": 201}, 201)
+        return Reply(orjson.dumps({**_SUCCESS, "code": 201}), 201)
 
-    def _access_review(self, incoming: Incoming) -> web.Response:
+    def _access_review(self, incoming: Incoming) -> Reply:
         if incoming.method != "POST":
             raise method_not_allowed("authorization.k8s.io", "selfsubjectaccessreviews", incoming.method.lower())
         head = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
         spec = incoming.object_body().get("spec") or {}
-        return _reply_json({**head, "spec": spec, "status": {"allowed": True}}, 201)
+        return Reply(orjson.dumps({**head, "spec": spec, "status": {"allowed": True}}), 201)
 
-    def _self_description(self, incoming: Incoming) -> web.Response:
+    def _self_description(self, incoming: Incoming) -> Reply:
         if incoming.method not in ("GET", "HEAD"):
             raise method_not_allowed("", incoming.path, incoming.method.lower())
         body, content_type = discovery.answer(self._api.registry, incoming.path)
-        return _reply(body, content_type=content_type)
+        return Reply(body, content_type=content_type)

@@ -11,7 +11,9 @@ Cost: O(devices) once for the pools of a node; then O(devices in use) for each c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
+from itertools import count
 from typing import Final
 
 from allocator import AllocationError, NodePools, NodeView
@@ -26,8 +28,7 @@ class DeviceLikeness:
 
     def __init__(self) -> None:
         self._of_node: Final[dict[str, tuple[NodePools, int | None]]] = {}
-        self._numbers: Final[dict[Hashable, int]] = {}
-        self._last = 0
+        self._numbers: Final = defaultdict[Hashable, int](count().__next__)
 
     def of(self, node: NodeView, view: ClusterView) -> Hashable | None:
         """Equal for alike nodes; None when the node is like no other."""
@@ -55,12 +56,9 @@ class DeviceLikeness:
     def _number(self, published: Hashable | None) -> int | None:
         if published is None:
             return None
-        number = self._numbers.get(published)
-        if number is None:
-            if len(self._numbers) >= _NODES_MAX:
-                self._numbers.clear()
-            number = self._numbers[published] = self._last = self._last + 1
-        return number
+        if len(self._numbers) >= _NODES_MAX:
+            self._numbers.clear()
+        return self._numbers[published]
 
 
 def _published(pools: NodePools, node: str) -> Hashable | None:

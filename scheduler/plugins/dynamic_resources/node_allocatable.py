@@ -34,6 +34,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, PatchExtendedResources, PatchNodeAllocatable
 from scheduler.framework.status import Status
+from scheduler.model.claim import is_usable_on
 from scheduler.model.keys import ClaimKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
@@ -46,7 +47,7 @@ from scheduler.model.resources import (
     asked_in_spec,
     take_the_same,
 )
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, claim_names, is_usable_on
+from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, claim_names
 
 _NANO: Final = 10**9
 _ZERO: Final = Quantity.from_int(0)

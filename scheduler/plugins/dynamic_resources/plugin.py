@@ -59,7 +59,7 @@ from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -80,7 +80,6 @@ from scheduler.plugins.dynamic_resources.placing import PlacementMemory, Placing
 from scheduler.plugins.dynamic_resources.pod_claims import (
     PodClaims,
     group_of_claim,
-    is_usable_on,
     nodes_named_by,
     walk_claims,
 )

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from allocator import Allocation, Claim, NodeView, match_node_selector
+from allocator import Claim, NodeView
 from allocator.pools.node_match import named_nodes
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.objects import Pod, PodResourceClaim, PodResourceClaimStatus
 from scheduler.model.pod_group import PodGroup, group_key, is_group_owner
@@ -62,11 +62,6 @@ class PodClaims(Struct, frozen=True):
         """Whether an allocated claim cannot be used on this node (or, given up, on any)."""
         allocation = self.claims[index].allocation
         return allocation is not None and (index in self.given_up or not is_usable_on(allocation, host))
-
-
-def is_usable_on(allocation: Allocation, host: NodeView) -> bool:
-    """Whether the allocation's node selector allows the node."""
-    return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)
 
 
 def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:

@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from allocator import Allocation, NodeView, match_node_selector
+from allocator import Allocation, NodeView
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
 from scheduler.model.api_rules import FINALIZER, RESERVED_FOR_MAX
-from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.claim import Consumer, ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
@@ -124,7 +124,7 @@ def _is_usable(planned: Allocation | None, stored: Allocation, node: NodeView) -
     """Whether the stored allocation is the planned one; when none was planned, whether it can be used on this node."""
     if planned is not None:
         return is_same_allocation(planned, stored)
-    return stored.node_selector is None or match_node_selector(stored.node_selector, node)
+    return is_usable_on(stored, node)
 
 
 def _reserved(stored: ResourceClaim, goal: ClaimGoal, pod: Pod) -> tuple[Consumer, ...]:

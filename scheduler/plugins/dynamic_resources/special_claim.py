@@ -24,7 +24,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from allocator import Allocation, Claim, ClaimSpec, NodeView, match_node_selector
+from allocator import Allocation, Claim, ClaimSpec, NodeView
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.decisions import (
     CreateClaim,
@@ -36,7 +36,7 @@ from scheduler.framework.decisions import (
 )
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import FINALIZER
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ExtendedResourceClaimStatus, Pod
@@ -150,8 +150,7 @@ class SpecialClaimState:
         if found is None:
             return Status.unresolvable(REASON_STALE)
         allocation = self.stored.allocation if self.stored is not None else None
-        selector = allocation.node_selector if allocation is not None else None
-        if selector is not None and not match_node_selector(selector, node.host):
+        if allocation is not None and not is_usable_on(allocation, node.host):
             return Status.unresolvable(REASON_STALE)
         return found
 

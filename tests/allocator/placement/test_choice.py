@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator import Allocated, AllocationError, Features, Inventory, allocate, encode_allocation
-from allocator.placement.choice import NO_ROOM, Chooser, Situation, allocate_picks, picks_of
+from allocator.placement.choice import NO_ROOM, Chooser, Situation, allocate_picks, only_slot, picks_of
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import Ranks, Strategy
 from allocator.placement.workload import PodShape, Weighted
@@ -72,7 +72,8 @@ def place(asked_case, strategy, workload=(), *, remembers=True, chooser=None):
     except AllocationError:
         return None, None, None
     at = Situation(pieces, pieces.states(pools.use_of(in_use)), CPU, ASKED)
-    simple = chooser.choose_for(plan, at, pools.use_of(in_use))
+    slot = only_slot(plan)
+    simple = None if slot is None else chooser.choose_simply(slot, at, pools.use_of(in_use))
     if not isinstance(outcome, Allocated):
         assert simple in (None, NO_ROOM), "found without a search what the search says is not there"
         return outcome, None, None

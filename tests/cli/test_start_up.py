@@ -1,0 +1,42 @@
+"""Commands about files load neither HTTP nor the Kubernetes client's models: half of their time and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+INCIDENTS = EXAMPLES / "incidents"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["explain", "pod/render", "-f", INCIDENTS / "copied-selector.yaml"], id="explain"),
+        pytest.param(
+            ["explain", "pod/train", "-f", INCIDENTS / "free-in-pieces.yaml", "-f", INCIDENTS / "train.yaml"],
+            id="files",
+        ),
+        pytest.param(
+            ["simulate", "-f", INCIDENTS / "free-in-pieces.yaml", "--make-room-for", INCIDENTS / "train.yaml"],
+            id="simulate",
+        ),
+        pytest.param(["devices", "-f", INCIDENTS / "free-in-pieces.yaml"], id="devices"),
+        pytest.param(["lint", EXAMPLES / "gpu-class.yaml", EXAMPLES / "training-numa.yaml"], id="lint"),
+    ],
+)
+def test_files_are_asked_about_without_http_and_models(command: list[str]) -> None:
+    code = (
+        "import atexit, sys\n"
+        "from scheduler.cli.main import cli\n"
+        "names = ('aiohttp', 'kubernetes_asyncio')\n"
+        "atexit.register(lambda: print('loaded:', *(one for one in names if one in sys.modules), file=sys.stderr))\n"
+        "cli(sys.argv[1:])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True, check=False)
+
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr.splitlines()[-1].strip() == "loaded:"
