@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
+
+from msgspec.structs import replace
 
 from allocator.answers.explain import Explanation, count_removed, summarize
 from allocator.answers.paused_searches import PausedSearch
 from allocator.answers.question import Question
-from allocator.answers.result import build_allocations
+from allocator.answers.result import build_allocations, on_node
 from allocator.pools.outcome import Allocated, BudgetExhausted, LastAnswer, Outcome, Unfinished, Unsatisfiable
 from allocator.search.census import Census
 from allocator.search.problem import Problem
@@ -73,9 +76,10 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
     plan = inventory.plan([claim.spec for claim in claims], question.features)
     meter.spent += ASK_WORK
     state = pools.use_of(question.in_use).state
-    asked, last = (plan.serial, state, node.name), pools.last
-    if last is not None and last.question == asked and last.spent <= question.budget_steps and shortcuts.last_answer:
-        return last.outcome
+    last = pools.last
+    is_known = last is not None and last.question == (plan.serial, state) and last.node_name in (None, node.name)
+    if last is not None and is_known and last.spent <= question.budget_steps and shortcuts.last_answer:
+        return _with_new_ids(last.outcome, question.share_ids) if pools.shareable else last.outcome
     is_supposed = question.in_use.is_supposed
     paused = inventory.paused.take(plan, node.name, is_supposed=is_supposed) if pause_after is not None else None
     if paused is not None and paused.pools is pools and paused.state == state:
@@ -102,13 +106,31 @@ def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | No
             PausedSearch(plan, node.name, pools, state, search, spent_before, 0, is_supposed=is_supposed)
         )
         return Unfinished(search.steps) if is_kept else BudgetExhausted(search.steps)
-    outcome: Allocated | Unsatisfiable = Unsatisfiable(search.steps, pools.has_invalid)
-    if found:
-        allocations = build_allocations(search.problem, search.picks(), node.name, question.share_ids)
-        outcome = Allocated(allocations, search.steps)
-    if not (found and pools.shareable):
-        pools.last = LastAnswer(asked, search.spent, outcome)
-    return outcome
+    if not found:
+        refused = Unsatisfiable(search.steps, pools.has_invalid)
+        pools.last = LastAnswer((plan.serial, state), None, search.spent, refused)
+        return refused
+    allocations = build_allocations(search.problem, search.picks(), node.name, question.share_ids)
+    allocated = Allocated(allocations, search.steps)
+    names_node = any(one.node_selector == on_node(node.name) for one in allocations)
+    pools.last = LastAnswer((plan.serial, state), node.name if names_node else None, search.spent, allocated)
+    return allocated
+
+
+def _with_new_ids(outcome: Allocated | Unsatisfiable, share_ids: Iterator[str]) -> Allocated | Unsatisfiable:
+    """An answer that was found before: ids of shares are new for each, in the order of claims and results."""
+    if isinstance(outcome, Unsatisfiable):
+        return outcome
+    allocations = [
+        replace(
+            one,
+            results=tuple(
+                [part if part.share_id is None else replace(part, share_id=next(share_ids)) for part in one.results]
+            ),
+        )
+        for one in outcome.allocations
+    ]
+    return Allocated(tuple(allocations), outcome.steps)
 
 
 def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:

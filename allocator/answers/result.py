@@ -123,7 +123,7 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
         own_name = device.node_name if is_per_device else slice_.node_name
         binds = device.binds_to_node and not problem.features.is_stable_variant
         if own_name is not None or binds:
-            return _on_node(node_name)
+            return on_node(node_name)
         selector = device.node_selector if is_per_device else slice_.node_selector
         if selector is None or not selector.terms:
             continue
@@ -140,7 +140,7 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
 
 
 @lru_cache(maxsize=65_536)
-def _on_node(name: str) -> NodeSelector:
+def on_node(name: str) -> NodeSelector:
     """For what can be used on this node only."""
     return NodeSelector((NodeSelectorTerm((), (NodeSelectorRequirement("metadata.name", "In", (name,)),)),))
 

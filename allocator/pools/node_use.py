@@ -15,6 +15,7 @@ from allocator.requests.requests import Slot
 from allocator.requests.slot_records import SlotKey
 from allocator.values.features import Features
 
+_CHANGES_MAX: Final = 1024
 _EXHAUSTED_MAX: Final = 64
 _NUMBERS: Final = count()
 
@@ -27,6 +28,7 @@ class NodeUse:
 
     def __init__(self, serial: int) -> None:
         self._number: Final = next(_NUMBERS)
+        self._changes: Final[list[int]] = []
         self._exhausted: Final[dict[SlotKey, tuple[int, int]]] = {}
         self.serial: Final = serial
         self.position = -1
@@ -51,23 +53,30 @@ class NodeUse:
             return
         self.dedicated ^= (old.dedicated ^ new.dedicated) << start
         self.sharing ^= (old.sharing ^ new.sharing) << start
+        if len(self._changes) >= _CHANGES_MAX:
+            self._changes.clear()
         self.version += 1
+        self._changes.append(number)
 
     def exhausted(self, slot: Slot, usable: Sequence[tuple[PoolView, int]]) -> int:
-        """Devices whose recorded consumption leaves too little for the slot; kept while the ledger says the same."""
+        """Devices whose recorded consumption leaves too little for the slot; only pools that changed are looked at."""
         version, mask = self._exhausted.get(slot.key, (-1, 0))
         if version == self.version:
             return mask
-        mask = 0
-        for number, use in self.used.items():
-            if not use.consumed:
-                continue
+        first = version - self.version + len(self._changes)
+        is_followed = version >= 0 and first >= 0
+        if not is_followed:
+            mask = 0
+        for number in set(self._changes[first:]) if is_followed else self.used:
             view, start = usable[number]
-            consumption = view.mask_for(slot).consumption
-            for index, consumed in use.consumed.items():
-                wanted = consumption.get(index)
-                if wanted is not None and not wanted.fits(consumed):
-                    mask |= 1 << (start + index)
+            mask &= ~(((1 << len(view.devices)) - 1) << start)
+            use = self.used.get(number)
+            if use is not None and use.consumed:
+                consumption = view.mask_for(slot).consumption
+                for index, consumed in use.consumed.items():
+                    wanted = consumption.get(index)
+                    if wanted is not None and not wanted.fits(consumed):
+                        mask |= 1 << (start + index)
         if len(self._exhausted) >= _EXHAUSTED_MAX:
             self._exhausted.clear()
         self._exhausted[slot.key] = self.version, mask

@@ -52,14 +52,16 @@ Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
 
 
 class LastAnswer(NamedTuple):
-    """What was found last for a node's pools; without shares, whose ids are new for each answer.
+    """What was found last for a node's pools.
 
     Attributes:
-        question: The serial of the plan (pools would keep plans that nobody uses any more), the state of the `NodeUse`
-            that was read, the node's name.
+        question: The serial of the plan (pools would keep plans that nobody uses any more), and the state of the
+            `NodeUse` that was read.
+        node_name: The node that allocations name; None when none does, so all nodes with these pools have this answer.
         spent: How much of the budget it took.
     """
 
-    question: tuple[int, tuple[int, int], str]
+    question: tuple[int, tuple[int, int]]
+    node_name: str | None
     spent: int
     outcome: Allocated | Unsatisfiable

@@ -136,6 +136,7 @@ def test_nodes_that_share_their_pools_are_each_named(binds: bool) -> None:
         for name in ("a", "b")
     )
     assert (first == second) is not binds
+    assert (first is second) is not binds
 
 
 def test_shares_get_new_ids_each_time() -> None:

@@ -199,8 +199,11 @@ def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: 
 
 
 @pytest.mark.slow
-def test_devices_that_are_too_full_are_those_that_looking_at_all_finds() -> None:
+def test_devices_that_are_too_full_are_those_that_looking_at_all_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares come and go in many pools; what is kept of them for each amount asked for is what a new inventory says."""
+    from allocator.pools import node_use as module
+
+    monkeypatch.setattr(module, "_CHANGES_MAX", 50)
     rnd = random.Random(3)
     slices = [
         decode_slice(
