@@ -28,7 +28,7 @@ _NEVER: Final = -1
 
 
 class _Looks:
-    """The looks of one node: from each position on, the look beside it. The oldest are dropped."""
+    """The looks of one node: `looks[i]` holds from `positions[i]` on. The oldest are dropped."""
 
     __slots__ = ("looks", "positions")
 
@@ -46,12 +46,12 @@ class _Looks:
         self.looks.append(look)
 
     def at(self, position: int) -> int | None:
-        """The look of a node that was read there; None: not known any more."""
+        """The look that a reader at `position` has seen; None: dropped."""
         place = bisect_left(self.positions, position)
         return self.looks[place - 1] if place else None
 
     def first_since(self, position: int) -> int:
-        """Where the first of its changes since then is."""
+        """The position of its first change at or after `position`."""
         return self.positions[bisect_left(self.positions, position)]
 
 
@@ -115,7 +115,7 @@ class ChangeLog:
         return takewhile(lambda node: last[node] >= position, reversed(last))
 
     def _put(self, node: NodeName, look: int) -> None:
-        """From the next position on the node has this look."""
+        """Readers from the next position on see this look."""
         looks = self._looks.get(node)
         if looks is None:
             looks = self._looks[node] = _Looks()

@@ -1,6 +1,6 @@
 """What is set aside for a pod from Reserve on: devices, volumes, and room on its node. All of it, or nothing.
 
-Not here: what of it is observed meanwhile (the overlays and `store`), whom its release wakes (`aftermath`).
+Not here: what is observed meanwhile (the overlays and `store`); which pods a release wakes (`aftermath`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Released(NamedTuple):
 
 
 class Stakes:
-    """Of all pods."""
+    """What is set aside for each pod."""
 
     def __init__(self, store: Store, overlay: ClaimOverlay, volumes: VolumeOverlay) -> None:
         self._store: Final = store
@@ -38,7 +38,7 @@ class Stakes:
             self._volumes.hold(uid, reserved.volumes)
 
     def release(self, uid: PodUid, *, is_bound: bool = False) -> Released:
-        """End it, as far as observations have not. A pod that is bound goes on counting on its node."""
+        """Release what is still set aside. A pod that is bound keeps its room on its node."""
         released = Released(self._overlay.release(uid), self._volumes.release(uid))
         if not is_bound:
             self._store.forget_assumed(uid)

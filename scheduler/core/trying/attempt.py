@@ -76,7 +76,7 @@ Refused: TypeAlias = Unfit | Stopped
 
 
 class Attempts(Part):
-    """Tries pods."""
+    """Finds a node for one pod, and sets aside what the pod gets there."""
 
     def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
         super().__init__(ground)
@@ -98,7 +98,7 @@ class Attempts(Part):
 
         Args:
             calls_max: Nodes to look at.
-            goes_on: It has been looking, and was not finished.
+            goes_on: An earlier call paused, and this one continues its search.
             preferred: A node to take if it fits at all, where none is nominated.
             without: Nodes that are not considered.
             lanes: Where its search waits while another pod of its shape goes first.
@@ -162,7 +162,7 @@ class Attempts(Part):
         return Placed(queued, cycle, node, reserved, plan)
 
     def _refused(self, queued: QueuedPod, status: Status, node: NodeName | None = None) -> Refused:
-        """What PreFilter, or Reserve on `node`, has said."""
+        """The refusal, or the failure, that PreFilter or Reserve (on `node`) gave."""
         if not status.is_rejection:
             return Stopped(queued, status if status.code is not Code.UNFINISHED else None, node)
         count = len(self._store.node_infos)
