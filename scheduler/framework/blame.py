@@ -33,16 +33,35 @@ TO_MAKE_IT_FIT: Final = "; to make it fit: "
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3
-NODES_TRIED: Final = 8
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
 
 
-def pod_text(other: Pod, *, to: Pod) -> str:
-    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
-    who = f"pod {other.key}" if other.metadata.namespace == to.metadata.namespace else "a pod of another namespace"
-    return f"{who} (priority {other.spec.priority or 0})"
+class Limits(Struct, frozen=True):
+    """How closely plugins look.
+
+    Args:
+        nodes: Nodes that are looked at closely, and on which a change is tried.
+        devices: Devices of these nodes together.
+        counts: Smaller amounts that are tried, the largest first.
+        holders: Pods and claims that are tried without, the least important first.
+        changes: Changes that are tried in all.
+        names_others: Pods and claims of other namespaces are named.
+    """
+
+    nodes: int
+    devices: int
+    counts: int
+    holders: int
+    changes: int
+    names_others: bool
+
+
+EVENT: Final = Limits(nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False)
+"""Found beside scheduling, and told to whoever may read the pod's events."""
+COMMAND: Final = Limits(nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True)
+"""`dra-scheduler explain`: a process of its own, told to somebody who has read all the objects."""
 
 
 class Change(Struct, frozen=True):
@@ -50,17 +69,19 @@ class Change(Struct, frozen=True):
 
     Args:
         size: How much it asks of people; the smallest that helps is said (docs/adr/0030-explain.md).
-        cause: What is in the way, as a fact.
         text: What to do.
         on: The nodes that the pod may fit on then.
+        command: A line for a shell that does it, "" where there is none.
+        cause: What is in the way where that is another fact than its blame's, "" where it is the same.
         pod, node, claims: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
     size: int
-    cause: str
     text: str
     on: tuple[NodeName, ...]
+    command: str = ""
+    cause: str = ""
     pod: Pod | None = None
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
@@ -69,16 +90,18 @@ class Change(Struct, frozen=True):
 
 
 class Blame(Struct, frozen=True):
-    """The nearest miss among nodes that one plugin refused.
+    """A fact that keeps the pod from nodes which one plugin refused.
 
     Args:
-        cause: What the node lacks, as a fact.
-        kind: Equal for causes of one kind: a pod is told once of each.
+        kind: Its entry in `framework.cause_kinds`.
+        cause: The fact; the object that makes it so stands first.
+        about: Equal for facts about the same things: a pod is told once of each.
         changes: Worth asking about.
     """
 
+    kind: str
     cause: str
-    kind: Hashable
+    about: Hashable
     changes: tuple[Change, ...] = ()
 
 
@@ -88,18 +111,26 @@ class BlamingPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """The nearest miss among `nodes`, all of which this plugin refused for the cycle's pod; None: it cannot say.
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """What keeps the cycle's pod from `nodes`, all of which this plugin refused: the nearest miss first.
 
-        Called after PreFilter. `nodes` may be thousands: it looks closely at a few. Its steps are the cycle's.
+        Called after PreFilter; none where the plugin cannot say. `nodes` may be thousands: it looks closely at
+        `limits.nodes` of them. Its steps are the cycle's.
         """
         ...
 
 
-def likeliest(nodes: Sequence[NodeInfo], view: ClusterView) -> list[NodeInfo]:
+def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
+    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
+    is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
+    who = f"pod {other.key}" if is_named else "a pod of another namespace"
+    return f"{who} (priority {other.spec.priority or 0})"
+
+
+def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:
     """Those of many nodes that are worth a closer look: the ones with devices of their own, where there are any."""
     own = view.inventory.nodes_with_own_slices
-    return ([node for node in nodes if node.name in own] or list(nodes))[:NODES_TRIED]
+    return ([node for node in nodes if node.name in own] or list(nodes))[: limits.nodes]
 
 
 def named(nodes: Sequence[NodeInfo], one: str, many: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, likeliest, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -21,18 +21,26 @@ _PODS_MAX: Final = 4
 
 
 def blame_for_pods(
-    plugin: str, pod: Pod, nodes: Sequence[NodeInfo], view: ClusterView, means_pod: Callable[[PodTerm], bool]
-) -> Blame | None:
+    plugin: str,
+    pod: Pod,
+    nodes: Sequence[NodeInfo],
+    view: ClusterView,
+    limits: Limits,
+    *,
+    means_pod: Callable[[PodTerm], bool],
+) -> Sequence[Blame]:
     """The pod's own rules, which might be relaxed, and the pods on the likeliest nodes that want to be alone.
 
     Args:
         means_pod: Whether a term of a pod on a node means this pod.
     """
-    near = likeliest(nodes, view)
+    near = likeliest(nodes, view, limits)
     if not near:
-        return None
-    changes = [*_rules(pod, tuple([node.name for node in near])), *_neighbours(pod, near, means_pod)]
-    return Blame(changes[0].cause, (plugin, changes[0].size), tuple(changes)) if changes else None
+        return ()
+    changes = [*_rules(pod, tuple([node.name for node in near])), *_neighbours(pod, near, limits, means_pod)]
+    return (
+        (Blame("pod-affinity-unmet", changes[0].cause, (plugin, changes[0].size), tuple(changes)),) if changes else ()
+    )
 
 
 def _rules(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
@@ -45,9 +53,9 @@ def _rules(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
             keys = ", ".join(dict.fromkeys(one.topology_key for one in required))
             yield Change(
                 5,
-                f"no node that would do satisfies the required {kind} of pod {pod.key} (by {keys})",
                 f"relax the required {kind} of pod {pod.key}",
                 on,
+                cause=f"no node that would do satisfies the required {kind} of pod {pod.key} (by {keys})",
                 pod=structs.replace(pod, spec=structs.replace(pod.spec, affinity=_without(affinity, role))),
             )
 
@@ -60,7 +68,9 @@ def _without(affinity: Affinity, role: Role) -> Affinity:
     return affinity
 
 
-def _neighbours(pod: Pod, nodes: Sequence[NodeInfo], means_pod: Callable[[PodTerm], bool]) -> Iterator[Change]:
+def _neighbours(
+    pod: Pod, nodes: Sequence[NodeInfo], limits: Limits, means_pod: Callable[[PodTerm], bool]
+) -> Iterator[Change]:
     """Pods whose own anti-affinity keeps the pod away."""
     for node in nodes:
         found = [
@@ -69,12 +79,12 @@ def _neighbours(pod: Pod, nodes: Sequence[NodeInfo], means_pod: Callable[[PodTer
             if any(means_pod(term) for term in terms_of(pod_terms(one), Role.REQUIRED_ANTI_AFFINITY))
         ]
         if 0 < len(found) <= _PODS_MAX:
-            who = ", ".join(pod_text(one, to=pod) for one in found)
+            who = ", ".join(pod_text(one, to=pod, limits=limits) for one in found)
             yield Change(
                 6,
-                f"{who} on node {node.name} {'keeps' if len(found) == 1 else 'keep'} pod {pod.key} away by required "
-                "podAntiAffinity",
                 f"end {who} on node {node.name}",
                 (node.name,),
+                cause=f"{who} on node {node.name} {'keeps' if len(found) == 1 else 'keep'} pod {pod.key} away by "
+                "required podAntiAffinity",
                 removed=tuple([one.uid for one in found]),
             )

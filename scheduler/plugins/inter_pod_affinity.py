@@ -27,7 +27,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import (
@@ -253,11 +253,11 @@ class InterPodAffinity:
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         slot = cycle.find(AffinitySlot)
-        return (
-            blame_for_pods(self.name, cycle.pod, nodes, view, slot.existing.__contains__) if slot is not None else None
-        )
+        if slot is None:
+            return ()
+        return blame_for_pods(self.name, cycle.pod, nodes, view, limits, means_pod=slot.existing.__contains__)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(Asked)

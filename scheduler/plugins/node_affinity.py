@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
-from scheduler.framework.blame import Blame, Change, likeliest, named
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
@@ -98,11 +98,11 @@ class NodeAffinity:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         """What the pod asks of nodes, and which of it might be dropped."""
-        pod, on = cycle.pod, tuple([node.name for node in likeliest(nodes, view)])
+        pod, on = cycle.pod, tuple([node.name for node in likeliest(nodes, view, limits)])
         if not on:
-            return None
+            return ()
         changes, asked = [], []
         for key, value in (pod.spec.node_selector or {}).items():
             selector = {name: other for name, other in (pod.spec.node_selector or {}).items() if name != key}
@@ -110,7 +110,7 @@ class NodeAffinity:
             cause = f"no node that would do has {asked[-1]}"
             text = f"drop {key}: {value} from the nodeSelector of pod {pod.key}, or label a node"
             without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
-            changes.append(Change(4, cause, text, on, pod=without))
+            changes.append(Change(4, text, on, cause=cause, pod=without))
         affinity = pod.affinity
         if affinity is not None and affinity.node_affinity is not None and affinity.node_affinity.required is not None:
             asked.append(f"all that the required nodeAffinity of pod {pod.key} asks for")
@@ -118,9 +118,9 @@ class NodeAffinity:
             relaxed = structs.replace(affinity.node_affinity, required=None)
             spec = structs.replace(pod.spec, affinity=structs.replace(affinity, node_affinity=relaxed))
             text = f"relax the required nodeAffinity of pod {pod.key}"
-            changes.append(Change(5, cause, text, on, pod=structs.replace(pod, spec=spec)))
+            changes.append(Change(5, text, on, cause=cause, pod=structs.replace(pod, spec=spec)))
         lacking = f"{named(nodes, 'does', 'do')} not have {', or '.join(asked)}"
-        return Blame(lacking, self.name, tuple(changes)) if asked else None
+        return (Blame("node-affinity-unmet", lacking, self.name, tuple(changes)),) if asked else ()
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

@@ -20,7 +20,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Change, likeliest, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -64,21 +64,19 @@ class NodePorts:
         taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
         return Status.unschedulable(REASON) if taken else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         """Who has the ports, on the node with fewest such pods."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
-        near = [(_users_of(wanted, node), node) for node in likeliest(nodes, view)]
+        near = [(_users_of(wanted, node), node) for node in likeliest(nodes, view, limits)]
         if not near:
-            return None
+            return ()
         users, node = min(near, key=lambda one: (len(one[0]), one[1].name))
-        who = ", ".join(pod_text(one, to=pod) for one in users[:_USERS_MAX])
+        who = ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX])
         taken = [one for one in wanted if is_any_used([one], node.used_ports)]
         ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken)
         cause = f"{who} {'has' if len(users) == 1 else 'have'} the host port {ports} of node {node.name}"
-        end = Change(
-            6, cause, f"end {who} on node {node.name}", (node.name,), removed=tuple([one.uid for one in users])
-        )
-        return Blame(cause, self.name, (end,) if len(users) <= _USERS_MAX else ())
+        end = Change(6, f"end {who} on node {node.name}", (node.name,), removed=tuple([one.uid for one in users]))
+        return (Blame("port-taken", cause, self.name, (end,) if len(users) <= _USERS_MAX else ()),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""

@@ -10,17 +10,18 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, pod_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, parse_nano
 
-_PODS_MAX: Final = 4
 _NANO: Final = 10**9
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
-def blame_for_room(plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int]) -> Blame | None:
+def blame_for_room(
+    plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits
+) -> Sequence[Blame]:
     """The node that lacks fewest resources, and of these least.
 
     Args:
@@ -28,7 +29,7 @@ def blame_for_room(plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Map
     """
     lacking = [(node, short) for node in nodes if (short := _lacking(node, needed))]
     if not lacking:
-        return None
+        return ()
     found, short = min(lacking, key=lambda one: _rank(*one))
     parts = [
         f"{_amount(name, free)} {name} free, and pod {pod.key} asks for {_amount(name, asked)}"
@@ -37,7 +38,8 @@ def blame_for_room(plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Map
         for name, (asked, free) in short.items()
     ]
     cause = f"node {found.name} has {', and '.join(parts)}"
-    return Blame(cause, (plugin, *short), tuple(_changes(cause, pod, found, short)))
+    kind = "pods-full" if PODS in short else "resources-short"
+    return (Blame(kind, cause, (plugin, *short), tuple(_changes(cause, pod, found, short, limits))),)
 
 
 def _rank(node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> tuple[int, float, str]:
@@ -53,26 +55,27 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
     return lacking
 
 
-def _changes(lacking: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> Iterator[Change]:
+def _changes(
+    lacking: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits
+) -> Iterator[Change]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
         if free and (found := less_in_container(pod, name, asked - free)) is not None:
             container, before, amount, smaller = found
             yield Change(
                 3,
-                lacking,
                 f"ask for {name} {amount} instead of {before} in container {container} of pod {pod.key}",
                 (node.name,),
                 pod=smaller,
             )
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
-    for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[:_PODS_MAX]:
-        text = pod_text(one, to=pod)
+    for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[: limits.holders]:
+        text = pod_text(one, to=pod, limits=limits)
         yield Change(
             6,
-            f"{lacking}: {text} is in its way",
             f"end {text} on node {node.name}",
             (node.name,),
+            cause=f"{lacking}: {text} is in its way",
             removed=(one.uid,),
         )
 

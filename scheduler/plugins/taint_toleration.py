@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Change, likeliest, named, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, named, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -72,7 +72,7 @@ class TaintToleration:
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         """The taints of the first nodes; a toleration for each is asked about on nodes that have it."""
         pod, by_taint = cycle.pod, dict[Taint, list[NodeInfo]]()
         for one in nodes[:_NODES_BLAMED]:
@@ -82,15 +82,15 @@ class TaintToleration:
         changes = [
             Change(
                 2,
-                f"{causes[taint]}, which pod {pod.key} does not tolerate",
                 f"add the toleration {toleration_text(taint)} to pod {pod.key}, or remove the taint",
-                tuple([one.name for one in likeliest(having, view)]),
+                tuple([one.name for one in likeliest(having, view, limits)]),
+                cause=f"{causes[taint]}, which pod {pod.key} does not tolerate",
                 pod=_tolerating(pod, taint),
             )
             for taint, having in by_taint.items()
         ]
-        cause = "; ".join(causes.values())
-        return Blame(f"{cause}, which pod {pod.key} does not tolerate", self.name, tuple(changes)) if causes else None
+        cause = f"{'; '.join(causes.values())}, which pod {pod.key} does not tolerate"
+        return (Blame("node-tainted", cause, self.name, tuple(changes)),) if causes else ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node's taints became tolerable to it, or its own tolerations changed."""

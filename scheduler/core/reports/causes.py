@@ -16,7 +16,7 @@ Rules of this module
 
 Not here: causes and changes themselves (`framework.blame` and the plugins).
 
-Cost: O(1) for a refusal. A cause: O(nodes that refuse) look-ups, a close look at few nodes, `_CHANGES_MAX` dry runs.
+Cost: O(1) for a refusal. A cause: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes` dry runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
@@ -34,7 +34,7 @@ from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, 
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
+from scheduler.framework.blame import EVENT, TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
@@ -51,7 +51,6 @@ _REPEATS_AT_ONCE: Final = 100
 _REPEAT_EVERY_MS: Final = 500
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
-_CHANGES_MAX: Final = 24
 _FIRSTS_MAX: Final = 6
 """Changes after which it is asked what else would have to be done."""
 _BLAMES_MAX: Final = 3
@@ -77,10 +76,10 @@ class _Asked(Struct, eq=False):
 
 
 class _Told(Struct, frozen=True):
-    """What a pod was told: for which reasons, which kind of cause, in which words, and when."""
+    """What a pod was told: for which reasons, about what, in which words, and when."""
 
     reasons: str
-    kind: Hashable
+    about: Hashable
     text: str
     at_ms: int
 
@@ -189,9 +188,9 @@ class Causes(Part):
             return
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
         told = self._told.get(uid)
-        is_told = told is not None and (told.reasons, told.kind) == (reasons, blame.kind)
+        is_told = told is not None and (told.reasons, told.about) == (reasons, blame.about)
         if told is None or not is_told or now_ms - told.at_ms >= _AGAIN_MS:
-            told = _Told(reasons, blame.kind, blame.cause, now_ms)
+            told = _Told(reasons, blame.about, blame.cause, now_ms)
             self._tell(uid, told)
         self._say(asked, told.text)
 
@@ -249,8 +248,7 @@ class Causes(Part):
         filtered = runner.pre_filter(cycle, self._view)
         self._charge(_DRY_RUN_STEPS)
         if not filtered.status.is_success:
-            blame = self._blame(runner, cycle, filtered.status.plugin, [])
-            blames = [blame] if blame is not None else []
+            blames = self._blame(runner, cycle, filtered.status.plugin, [])
         else:
             plan = runner.plan(cycle, self._view, filtered)
             if isinstance(plan, Status):
@@ -258,31 +256,32 @@ class Causes(Part):
             blames = []
             is_decided = asked.refusal.reason == UNSCHEDULABLE
             for plugin, nodes in self._refused(runner, cycle, plan, filtered, is_decided=is_decided).items():
-                blame = self._blame(runner, cycle, plugin, nodes)
-                blames += [blame] if blame is not None else []
+                blames += self._blame(runner, cycle, plugin, nodes)
                 yield None
         if not blames:
             return
-        changes = sorted((change for blame in blames for change in blame.changes), key=lambda change: change.size)
-        for change in changes[:_CHANGES_MAX]:
+        offered = [_said(change, blame) for blame in blames for change in blame.changes]
+        changes = sorted(offered, key=lambda change: change.size)
+        for change in changes[: EVENT.changes]:
             yield None
             if self._still_waits(asked) and self._helps(runner, cycle.pod, change):
-                yield Blame(f"{change.cause}{TO_MAKE_IT_FIT}{change.text}", ("change", change.size, blames[0].kind))
+                yield _helped(blames[0], change)
                 return
         pairs: list[Change] = []
         for change in changes[:_FIRSTS_MAX]:
             yield None
             pairs += self._pairs(runner, cycle.pod, change) if self._still_waits(asked) else ()
-        for pair in sorted(pairs, key=lambda pair: pair.size)[:_CHANGES_MAX]:
+        for pair in sorted(pairs, key=lambda pair: pair.size)[: EVENT.changes]:
             yield None
             if self._still_waits(asked) and self._helps(runner, cycle.pod, pair):
-                yield Blame(f"{pair.cause}{TO_MAKE_IT_FIT}{pair.text}", ("changes", pair.size, blames[0].kind))
+                yield _helped(blames[0], pair)
                 return
-        yield Blame("; ".join(blame.cause for blame in blames[:_BLAMES_MAX]), tuple(blame.kind for blame in blames))
+        cause = "; ".join(blame.cause for blame in blames[:_BLAMES_MAX])
+        yield Blame(blames[0].kind, cause, tuple(blame.about for blame in blames))
 
-    def _blame(self, runner: Runner, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> Blame | None:
+    def _blame(self, runner: Runner, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Blame]:
         before = cycle.steps_left
-        found = runner.blame(name, cycle, nodes, self._view)
+        found = [*runner.blame(name, cycle, nodes, self._view, EVENT)]
         self._charge(1 + before - cycle.steps_left)
         return found
 
@@ -328,13 +327,14 @@ class Causes(Part):
         return [
             _both(first, second, node)
             for node in first.on[:1]
-            for _, blame in self._asked_again(runner, pod, first, node, blames=True)
-            for second in (blame.changes if blame is not None else ())
+            for _, blames in self._asked_again(runner, pod, first, node, blames=True)
+            for blame in blames
+            for second in (_said(change, blame) for change in blame.changes)
         ]
 
     def _asked_again(
         self, runner: Runner, pod: Pod, change: Change, name: NodeName, *, blames: bool = False
-    ) -> Iterator[tuple[Status, Blame | None]]:
+    ) -> Iterator[tuple[Status, list[Blame]]]:
         """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
         view, ground, info = self._view, self._ground, self._store.node_infos.get(name)
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
@@ -342,7 +342,8 @@ class Causes(Part):
         if info is None or ground.store.nominations.at(name):
             return  # beside pods that are to come there, nothing is known for certain
         attempt = Cycle(change.pod or pod, self._timers.wall_ms, _STEPS_OF_A_POD)
-        devices, blame = SupposedDevices(released=tuple([one.allocation for one in change.released])), None
+        devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
+        found: list[Blame] = []
         with (
             ground.suppositions.claims(view, change.claims),
             ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
@@ -352,12 +353,22 @@ class Causes(Part):
             filtered, status = runner.ask(attempt, supposed, view)
             if blames and status.is_rejection:
                 nodes = [supposed] if filtered.status.is_success else []
-                blame = runner.blame(status.plugin, attempt, nodes, view)
+                found += runner.blame(status.plugin, attempt, nodes, view, EVENT)
         self._charge(_DRY_RUN_STEPS + _STEPS_OF_A_POD - attempt.steps_left)
-        yield status, blame
+        yield status, found
 
     def _charge(self, steps: int) -> None:
         self._steps_left -= max(0, steps)
+
+
+def _said(change: Change, blame: Blame) -> Change:
+    """The change with the cause that it removes."""
+    return change if change.cause else structs.replace(change, cause=blame.cause)
+
+
+def _helped(first: Blame, change: Change) -> Blame:
+    """A change let the pod in, so its cause is the one that is told."""
+    return Blame(first.kind, f"{change.cause}{TO_MAKE_IT_FIT}{change.text}", ("change", change.size, first.about))
 
 
 def _both(first: Change, second: Change, node: NodeName) -> Change:
@@ -365,9 +376,9 @@ def _both(first: Change, second: Change, node: NodeName) -> Change:
     claims = {one.key: one for one in (*first.claims, *second.claims)}
     return Change(
         first.size + second.size,
-        f"{first.cause}; and then {second.cause}",
         f"{first.text}; then {second.text}",
         (node,),
+        cause=f"{first.cause}; and then {second.cause}",
         pod=second.pod or first.pod,
         node=second.node or first.node,
         claims=tuple(claims.values()),

@@ -17,7 +17,7 @@ from allocator import AllocationError, PausedError, Question, Stage, Taint, expl
 from allocator.answers.explain import Explanation, RequestExplanation
 from allocator.values.model import Toleration
 from cel.quantity import Quantity
-from scheduler.framework.blame import Blame, Change, likeliest, pod_text, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text, taint_text, toleration_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -33,55 +33,54 @@ from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, bla
 from scheduler.plugins.dynamic_resources.selector_blame import mistaken_selectors
 from scheduler.plugins.room_blame import less_in_container
 
-_NODES_MAX: Final = 8
 _NODES_CHANGED: Final = 3
-_DEVICES_MAX: Final = 512
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
 _SEARCH_STEPS: Final = 200
 _CLAIMS_STEPS: Final = 100
 """Names of claims and classes are read and compared."""
-_COUNTS_MAX: Final = 4
-_HOLDERS_MAX: Final = 4
+_USERS_NAMED: Final = 4
 _NANO: Final = 10**9
 
 
-def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
     """The node that lacks fewest devices, and what would make its devices do."""
     search = cycle.find(NodeSearch)
     if not nodes:
         cycle.charge(_CLAIMS_STEPS)
         return blame_claims(cycle.pod, view)
     if search is None:
-        return None
+        return ()
     if not search.claims.wanted and search.claims.special is None:
-        return blame_pinned(search, nodes, view)
-    explained = list(_explained(search, cycle, nodes, view))
+        return blame_pinned(search, nodes, view, limits)
+    explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [node for _, node, explanation in explained if _is_undecided(explanation)]
     if not explained or failing:
         return _blame_selectors(search, cycle, [*failing, *likeliest(nodes, view)][0], view)
     explained.sort(key=_rank)
     lacks, node, explanation = explained[0]
     changes = [
-        change for _, near, why in explained[:_NODES_CHANGED] for change in _changes(cycle.pod, search, near, why, view)
+        change
+        for _, near, why in explained[:_NODES_CHANGED]
+        for change in _changes(cycle.pod, search, near, why, view, limits)
     ]
     causes: list[str] = []
     if any({Stage.CLASS_SELECTOR, Stage.REQUEST_SELECTOR} & one.removed.keys() for one in explanation.requests):
         causes, mended = mistaken_selectors(search.claims.unallocated, cycle, node, view)
         changes += mended
     if not lacks:  # what is in the way shows only while devices are picked
-        explanation = _explain(search, cycle, node, view, _SEARCH_STEPS) or explanation
+        explanation = _explain(search, cycle, node, view, limits, _SEARCH_STEPS) or explanation
     kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
     mistaken = f" ({causes[0]})" if causes else ""
-    return Blame(f"{_worded(explanation)}{mistaken}", kind, tuple(changes))
+    return (Blame("devices-short", f"{_worded(explanation)}{mistaken}", kind, tuple(changes)),)
 
 
-def _blame_selectors(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Blame | None:
+def _blame_selectors(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Sequence[Blame]:
     """A selector cannot be answered for a device, so no node was decided about."""
     causes, changes = mistaken_selectors(search.claims.unallocated, cycle, node, view)
     causes = [*(change.cause for change in changes), *causes]
-    return Blame(causes[0], ("selector", causes[0]), tuple(changes)) if causes else None
+    return (Blame("selector-error", causes[0], ("selector", causes[0]), tuple(changes)),) if causes else ()
 
 
 def _is_undecided(explanation: Explanation) -> bool:
@@ -108,25 +107,25 @@ def _worded(explanation: Explanation) -> str:
 
 
 def _explained(
-    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
 ) -> Iterator[tuple[int, NodeInfo, Explanation]]:
     """Nodes with how many devices they lack."""
     own = view.inventory.nodes_with_own_slices
     having = [node for node in nodes if node.name in own] or nodes
     cycle.steps_left -= len(nodes) // _NAMES_A_STEP
     devices = 0
-    for node in having[:: max(1, len(having) // _NODES_MAX)][:_NODES_MAX]:
-        explanation = _explain(search, cycle, node, view, 0)
+    for node in having[:: max(1, len(having) // limits.nodes)][: limits.nodes]:
+        explanation = _explain(search, cycle, node, view, limits, 0)
         if explanation is None or not explanation.requests:
             return
         yield sum(max(0, max(one.wanted, 1) - one.left) for one in explanation.requests), node, explanation
         devices += len(explanation.requests) * explanation.requests[0].published
-        if devices > _DEVICES_MAX:
+        if devices > limits.devices:
             return
 
 
-def _explain(
-    search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, search_steps: int
+def _explain(  # noqa: PLR0917
+    search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, limits: Limits, search_steps: int
 ) -> Explanation | None:
     wanted = search.wanted_on(node)
     wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
@@ -134,7 +133,7 @@ def _explain(
     before = meter.allow(max(1, cycle.steps_left))
     try:
         devices = view.inventory.node_pools(node.host, view.features).size
-        if not wanted or devices > _DEVICES_MAX:
+        if not wanted or devices > limits.devices:
             return None
         cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * sum(len(claim.spec.requests) for claim in wanted)
         asked = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
@@ -145,24 +144,24 @@ def _explain(
         cycle.steps_left -= meter.allow_all(before)
 
 
-def _changes(
-    pod: Pod, search: NodeSearch, node: NodeInfo, explanation: Explanation, view: ClusterView
+def _changes(  # noqa: PLR0917
+    pod: Pod, search: NodeSearch, node: NodeInfo, explanation: Explanation, view: ClusterView, limits: Limits
 ) -> Iterator[Change]:
     claims = {str(claim.key): claim for claim in search.claims.unallocated}
     for one in explanation.requests:
         claim = claims.get(one.claim)
         if claim is not None:
-            yield from _of_request(claim, f"request {one.request} of {label_of(claim, pod)}", one, node, view)
+            yield from _of_request(claim, f"request {one.request} of {label_of(claim, pod)}", one, node, view, limits)
     for claim in search.claims.unallocated:
         yield from _constraints(claim, label_of(claim, pod), node)
     if search.claims.special is not None:
-        yield from _fewer_of_resources(pod, search.claims.special.requested, node)
+        yield from _fewer_of_resources(pod, search.claims.special.requested, node, limits)
     if any(Stage.IN_USE in one.removed or Stage.CAPACITY in one.removed for one in explanation.requests):
-        yield from _holders(pod, node, view)
+        yield from _holders(pod, node, view, limits)
 
 
-def _of_request(
-    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
+def _of_request(  # noqa: PLR0917
+    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView, limits: Limits
 ) -> Iterator[Change]:
     if Stage.TAINT in one.removed:
         for taint, names in _taints(one, claim, node, view).items():
@@ -170,37 +169,37 @@ def _of_request(
             cause = f"{_some('device', names)} {'has' if len(names) == 1 else 'have'} the taint {taint_text(taint)}"
             yield Change(
                 2,
-                f"{cause}, which {label} does not tolerate",
                 f"add the toleration {toleration_text(taint)} to {label}, or have the taint removed",
                 (node.name,),
+                cause=f"{cause}, which {label} does not tolerate",
                 claims=(with_request(claim, one.request, tolerations=toleration),),
             )
-    for less in range(min(one.wanted - 1, max(one.left, 0)), 0, -1)[:_COUNTS_MAX]:
+    for less in range(min(one.wanted - 1, max(one.left, 0)), 0, -1)[: limits.counts]:
         yield Change(
             3,
-            f"{label} asks for {one.wanted} devices; on node {node.name} there are at most {less} that it could have "
-            "together",
             f"ask for {less} {'device' if less == 1 else 'devices'} instead of {one.wanted} in {label}",
             (node.name,),
+            cause=f"{label} asks for {one.wanted} devices; on node {node.name} there are at most {less} that it could "
+            "have together",
             claims=(with_request(claim, one.request, count=less),),
         )
     if Stage.CAPACITY in one.removed:
-        yield from _less_capacity(claim, label, one, node, view)
+        yield from _less_capacity(claim, label, one, node, view, limits)
     if Stage.REQUEST_SELECTOR in one.removed:
         asked = alternative_of(claim, one.request)
         for selector in asked.selectors if asked is not None else ():
             left = tuple([other for other in asked.selectors if other is not selector])  # type: ignore[union-attr]
             yield Change(
                 7,
-                f"{label}: the selector `{selector.expression}` leaves no device that would do",
                 f"drop or relax the selector `{selector.expression}` of {label}",
                 (node.name,),
+                cause=f"{label}: the selector `{selector.expression}` leaves no device that would do",
                 claims=(with_request(claim, one.request, selectors=left),),
             )
 
 
-def _less_capacity(
-    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
+def _less_capacity(  # noqa: PLR0917
+    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView, limits: Limits
 ) -> Iterator[Change]:
     """What devices of the node have, and what is left of it beside what others consume, the most first."""
     asked = alternative_of(claim, one.request)
@@ -214,31 +213,32 @@ def _less_capacity(
                     consumed = use.consumed.get(device.name, {}).get(name, 0) if use is not None else 0
                     found |= {capacity.value.nano, capacity.value.nano - consumed}
         fewer = sorted((nano for nano in found if 0 < nano < amount.nano), reverse=True)
-        for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[:_COUNTS_MAX]]:
+        for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[: limits.counts]]:
             smaller = (*requests[:place], (name, less), *requests[place + 1 :])
             yield Change(
                 3,
-                f"{label} asks for {name} {amount}; no device of node {node.name} has that much left for it",
                 f"ask for {name} {less} instead of {amount} in {label}",
                 (node.name,),
+                cause=f"{label} asks for {name} {amount}; no device of node {node.name} has that much left for it",
                 claims=(with_request(claim, one.request, capacity_requests=smaller),),
             )
 
 
-def _fewer_of_resources(pod: Pod, names: Sequence[str], node: NodeInfo) -> Iterator[Change]:
+def _fewer_of_resources(pod: Pod, names: Sequence[str], node: NodeInfo, limits: Limits) -> Iterator[Change]:
     """Less of an extended resource that devices serve, the most first."""
     amounts = counted_amounts(pod).requests
     for name in names:
         wanted = amounts.get(name, 0)
-        for excess in range(1, min(wanted, _COUNTS_MAX + 1)):
+        for excess in range(1, min(wanted, limits.counts + 1)):
             if (found := less_in_container(pod, name, excess)) is None:
                 continue
             container, before, amount, smaller = found
             yield Change(
                 3,
-                f"pod {pod.key} asks for {wanted} of {name}; node {node.name} has no more than {wanted - excess} free",
                 f"ask for {amount} of {name} instead of {before} in container {container} of pod {pod.key}",
                 (node.name,),
+                cause=f"pod {pod.key} asks for {wanted} of {name}; node {node.name} has no more than "
+                f"{wanted - excess} free",
                 pod=smaller,
             )
 
@@ -264,15 +264,15 @@ def _constraints(claim: ResourceClaim, label: str, node: NodeInfo) -> Iterator[C
         left = tuple([one for one in claim.spec.constraints if one is not constraint])
         yield Change(
             5,
-            f"{label}: not enough free devices have {'the same' if is_match else 'different'} {attribute}, which its "
-            "constraint asks for",
             f"drop the constraint {what}: {attribute} of {label}",
             (node.name,),
+            cause=f"{label}: not enough free devices have {'the same' if is_match else 'different'} {attribute}, "
+            "which its constraint asks for",
             claims=(replace(claim, spec=replace(claim.spec, constraints=left)),),
         )
 
 
-def _holders(pod: Pod, node: NodeInfo, view: ClusterView) -> Iterator[Change]:
+def _holders(pod: Pod, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Change]:
     """Claims whose pods are all on the node: those of the least important pods first."""
     found: dict[ClaimKey, tuple[int, ResourceClaim, list[PodUid]]] = {}
     for uid in node.pods:
@@ -281,18 +281,18 @@ def _holders(pod: Pod, node: NodeInfo, view: ClusterView) -> Iterator[Change]:
             if claim is None or not view.counted(claim.uid) or any(one not in node.pods for one in users):
                 continue
             found[key] = max(node.pods[one].spec.priority or 0 for one in users), claim, users
-    for _, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
+    for _, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[: limits.holders]:
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
         names = ["/".join(one.device_id) for held in released for one in held.allocation.results]
-        pods = ", ".join(dict.fromkeys(pod_text(node.pods[one], to=pod) for one in users[:_HOLDERS_MAX]))
-        is_own = claim.key.namespace == pod.metadata.namespace
+        pods = ", ".join(dict.fromkeys(pod_text(node.pods[one], to=pod, limits=limits) for one in users[:_USERS_NAMED]))
+        is_own = limits.names_others or claim.key.namespace == pod.metadata.namespace
         by = f"ResourceClaim {claim.key} ({pods})" if is_own else pods
         whose = f", whose ResourceClaim is {claim.key}" if is_own else ""
         yield Change(
             6,
-            f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by {by}",
             f"free {_some('device', names)}: end {pods}{whose}",
             (node.name,),
+            cause=f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by {by}",
             removed=tuple(users),
             released=released,
         )

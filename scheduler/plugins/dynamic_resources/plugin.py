@@ -52,7 +52,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.blame import Blame
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
@@ -256,8 +256,8 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        return blame_nodes(cycle, nodes, view)
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        return blame_nodes(cycle, nodes, view, limits)
 
     @property
     def releases(self) -> bool:

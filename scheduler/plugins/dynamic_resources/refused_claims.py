@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, likeliest
+from scheduler.framework.blame import Blame, Change, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.held import Held
 from scheduler.model.api_rules import RESERVED_FOR_MAX
@@ -29,12 +29,14 @@ _USERS_NAMED: Final = 4
 _NAMES_MAX: Final = 200
 
 
-def blame_claims(pod: Pod, view: ClusterView) -> Blame | None:
+def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Blame]:
     """Why no node was asked: the pod's claim is not there, is full, or names a class that is not there."""
     walk = walk_claims(pod, view)
     if walk.problem is not None:
-        return _missing_claim(pod, view)
-    return _full_claim(walk.claims, pod, view) or _missing_class(walk.claims, pod, view)
+        found = _missing_claim(pod, view)
+    else:
+        found = _full_claim(walk.claims, pod, view) or _missing_class(walk.claims, pod, view)
+    return (found,) if found is not None else ()
 
 
 def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
@@ -50,7 +52,7 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
                 f"no ResourceClaim has been made from ResourceClaimTemplate {namespace}/"
                 f"{entry.resource_claim_template_name} yet; where it cannot be made, an event of the pod says why"
             )
-            return Blame(cause, "template")
+            return Blame("claim-not-made", cause, "template")
         name = entry.resource_claim_name
         if not name or view.claim(ClaimKey(namespace, name)) is not None:
             continue
@@ -61,8 +63,8 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
             other = structs.replace(entry, resource_claim_name=meant)
             spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
             text = f"in pod {pod.key} write resourceClaimName: {meant} instead of {name}"
-            changes.append(Change(1, cause, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
-        return Blame(cause, ("claim", name), tuple(changes))
+            changes.append(Change(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+        return Blame("claim-missing", cause, ("claim", name), tuple(changes))
     return None
 
 
@@ -76,7 +78,7 @@ def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) ->
             )
             text = f"give the pod a claim of its own, or wait until one of the {users} pods of {claim.key} ends"
             one_less = replace(claim, reserved_for=claim.reserved_for[: RESERVED_FOR_MAX - 1])
-            return Blame(cause, "full", (Change(4, cause, text, _anywhere(view), claims=(one_less,)),))
+            return Blame("claim-full", cause, "full", (Change(4, text, _anywhere(view), claims=(one_less,)),))
     return None
 
 
@@ -92,14 +94,13 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
             changes = [
                 Change(
                     1,
-                    cause,
                     f"write deviceClassName: {meant} instead of {wrong} in {label}",
                     _anywhere(view),
                     claims=(with_request(claim, name, device_class_name=meant),),
                 )
                 for meant in _meant(wrong, known)
             ]
-            return Blame(cause, ("class", wrong), tuple(changes))
+            return Blame("class-missing", cause, ("class", wrong), tuple(changes))
     return None
 
 
@@ -114,9 +115,9 @@ def _there(known: Sequence[str]) -> str:
     return f"there are: {', '.join(known[:3]) or 'none'}{more}"
 
 
-def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
     """Claims that are allocated where these nodes are not."""
-    on, changes = tuple([node.name for node in likeliest(nodes, view)]), []
+    on, changes = tuple([node.name for node in likeliest(nodes, view, limits)]), []
     for index, claim in enumerate(search.claims.claims):
         if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
             continue
@@ -127,5 +128,7 @@ def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterVie
         text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
         without = replace(claim, allocation=None, reserved_for=())
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        changes.append(Change(6, cause, text, on, claims=(without,), released=released))
-    return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
+        changes.append(Change(6, text, on, cause=cause, claims=(without,), released=released))
+    if not changes:
+        return ()
+    return (Blame("claim-pinned", changes[0].cause, ("pinned", changes[0].cause), tuple(changes)),)

@@ -56,9 +56,9 @@ def _in_request(  # noqa: PLR0917
             mended = (*selectors[:place], DeviceSelector(found.expression), *selectors[place + 1 :])
             yield Change(
                 found.size,
-                f"{label}: {found.cause}",
                 f"write {found.instead} in the selector of {label}: {found.expression}",
                 (node.name,),
+                cause=f"{label}: {found.cause}",
                 claims=(with_request(claim, request, selectors=mended),),
             )
 

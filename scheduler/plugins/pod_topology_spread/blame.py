@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, likeliest
+from scheduler.framework.blame import Blame, Change, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
@@ -18,26 +18,27 @@ from scheduler.model.objects import Pod
 from scheduler.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, Constraint
 
 
-def blame_for_spread(
+def blame_for_spread(  # noqa: PLR0917
     plugin: str,
     pod: Pod,
     nodes: Sequence[NodeInfo],
-    limits: Sequence[tuple[Constraint, PodCount, int]],
+    most: Sequence[tuple[Constraint, PodCount, int]],
     view: ClusterView,
-) -> Blame | None:
+    limits: Limits,
+) -> Sequence[Blame]:
     """What the likeliest node's domains lack or have too much of.
 
     Args:
-        limits: The hard constraints, each with its counts and the most pods that a domain may have before this one.
+        most: The hard constraints, each with its counts and the most pods that a domain may have before this one.
     """
-    near = likeliest(nodes, view)
+    near = likeliest(nodes, view, limits)
     if not near:
-        return None
-    broken = next(filter(None, ([*_broken(node, limits)] for node in near)), None)
+        return ()
+    broken = next(filter(None, ([*_broken(node, most)] for node in near)), None)
     if not broken:
-        return None
+        return ()
     cause = f"{', and '.join(broken)}: the topologySpreadConstraints of pod {pod.key}"
-    return Blame(cause, plugin, tuple(_changes(pod, cause, tuple([node.name for node in near]))))
+    return (Blame("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
 
 
 def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
@@ -49,10 +50,10 @@ def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) 
             yield f"{one.key}={value} (node {node.name}) has {pods} such pods, more than maxSkew {one.max_skew} allows"
 
 
-def _changes(pod: Pod, cause: str, on: tuple[NodeName, ...]) -> Iterator[Change]:
+def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
     own = pod.spec.topology_spread_constraints or ()
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
     if len(soft) < len(own):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
         text = f"relax the topologySpreadConstraints of pod {pod.key}"
-        yield Change(5, cause, text, on, pod=structs.replace(pod, spec=spec))
+        yield Change(5, text, on, pod=structs.replace(pod, spec=spec))

@@ -5,6 +5,8 @@ Not here: the verdict (`matching`). No change is proposed: where a volume can be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scheduler.framework.blame import Blame
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.csi_translation import TranslationError
@@ -13,24 +15,26 @@ from scheduler.plugins.volume_binding.matching import is_reachable
 from scheduler.plugins.volume_binding.pod_volumes import DelayedClaim, PodVolumes
 
 
-def blame_for_volumes(plugin: str, wanted: PodVolumes, node: NodeInfo, view: ClusterView) -> Blame | None:
+def blame_for_volumes(plugin: str, wanted: PodVolumes, node: NodeInfo, view: ClusterView) -> Sequence[Blame]:
     """The claim whose volume the node does not reach, or for which it has none."""
     csi_node = view.storage.csi_node(node.name)
     for bound in wanted.bound:
         claim, volume = "/".join(bound.claim.key), bound.volume
         if volume is None:
             name = bound.claim.spec.volume_name
-            return Blame(f"PersistentVolume {name} of PersistentVolumeClaim {claim} does not exist", (plugin, claim))
+            cause = f"PersistentVolume {name} of PersistentVolumeClaim {claim} does not exist"
+            return (Blame("volume-missing", cause, (plugin, claim)),)
         try:
             is_reached = is_reachable(volume, node.node, csi_node)
         except TranslationError:
             continue
         if not is_reached:
             what = f"PersistentVolume {volume.name} of PersistentVolumeClaim {claim}"
-            return Blame(f"{what} cannot be reached from node {node.name}", (plugin, claim))
+            return (Blame("volume-unreachable", f"{what} cannot be reached from node {node.name}", (plugin, claim)),)
     if not wanted.delayed:
-        return None
-    return Blame("; ".join(_delayed(one, node) for one in wanted.delayed), (plugin, "delayed"))
+        return ()
+    cause = "; ".join(_delayed(one, node) for one in wanted.delayed)
+    return (Blame("volume-not-provided", cause, (plugin, "delayed")),)
 
 
 def _delayed(one: DelayedClaim, node: NodeInfo) -> str:

@@ -1,0 +1,106 @@
+"""The kinds of causes for which a pod waits: their names, and what each means; docs/reasons.md is made from this table.
+
+Rules of this module
+  1. A name is stable: alerts, scripts and links use it. It says the fact, not the change that would help.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+
+class CauseKind(Struct, frozen=True):
+    """One kind.
+
+    Args:
+        means: What is so, in one sentence.
+        do: What helps, the usual thing first.
+    """
+
+    name: str
+    means: str
+    do: str
+
+
+_ALL: Final = (
+    # Claims
+    CauseKind(
+        "claim-missing",
+        "The pod names a ResourceClaim that does not exist.",
+        "Name one that exists, or make it.",
+    ),
+    CauseKind(
+        "claim-not-made",
+        "No ResourceClaim has been made from the template that the pod names.",
+        "Look at the pod's events: kube-controller-manager says there why it makes none.",
+    ),
+    CauseKind(
+        "claim-full",
+        "As many pods use the ResourceClaim as can use one.",
+        "Give the pod a claim of its own.",
+    ),
+    CauseKind(
+        "claim-pinned",
+        "The pod's ResourceClaim has devices already, on nodes where the pod cannot run.",
+        "Give the pod a claim of its own, or let the claim go.",
+    ),
+    CauseKind(
+        "class-missing",
+        "A request names a DeviceClass that does not exist.",
+        "Name one that exists, or ask the cluster's operator for it.",
+    ),
+    # Devices
+    CauseKind(
+        "devices-short",
+        "No node has as many devices as the pod asks for, by all that it asks of them together.",
+        "Ask for less, or free devices.",
+    ),
+    CauseKind(
+        "selector-error",
+        "A CEL selector fails for a device instead of answering.",
+        "Correct the expression.",
+    ),
+    # Nodes
+    CauseKind(
+        "node-affinity-unmet",
+        "No node that would do has the labels that the pod asks for.",
+        "Relax nodeSelector or nodeAffinity, or label a node.",
+    ),
+    CauseKind("node-cordoned", "The nodes that would do are cordoned.", "Uncordon one."),
+    CauseKind(
+        "node-tainted",
+        "The nodes that would do have taints that the pod does not tolerate.",
+        "Add a toleration, or remove the taint.",
+    ),
+    CauseKind("port-taken", "Other pods have the host port that the pod asks for.", "Use another port."),
+    CauseKind(
+        "resources-short",
+        "No node that would do has as much cpu, memory or another resource free as the pod asks for.",
+        "Ask for less, or make room.",
+    ),
+    CauseKind("pods-full", "The nodes that would do run as many pods as they may.", "Make room, or add a node."),
+    CauseKind(
+        "pod-affinity-unmet",
+        "Rules about other pods, of this pod or of others, leave no node.",
+        "Relax podAffinity or podAntiAffinity.",
+    ),
+    CauseKind(
+        "spread-unmet",
+        "Each node's domain has too many pods of this kind, or the node lacks the label.",
+        "Relax topologySpreadConstraints, or label the nodes.",
+    ),
+    CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
+    CauseKind(
+        "volume-unreachable",
+        "No node that would do reaches a volume of the pod.",
+        "Let the pod run where the volume is.",
+    ),
+    CauseKind(
+        "volume-not-provided",
+        "No free volume fits a PersistentVolumeClaim of the pod, and none is made.",
+        "Look at the claim's events and its StorageClass.",
+    ),
+)
+CAUSE_KINDS: Final = {one.name: one for one in _ALL}
