@@ -18,6 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from allocator import DeviceClass, ResourceSlice
 from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -73,7 +74,7 @@ class Change(Struct, frozen=True):
         on: The nodes that the pod may fit on then.
         command: A line for a shell that does it, "" where there is none.
         cause: What is in the way where that is another fact than its blame's, "" where it is the same.
-        pod, node, claims: Objects as they would be.
+        pod, node, claims, slices, classes: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
@@ -85,6 +86,8 @@ class Change(Struct, frozen=True):
     pod: Pod | None = None
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
     removed: tuple[PodUid, ...] = ()
     released: tuple[Held, ...] = ()
 
