@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from allocator.answers.offers import Offer
 from allocator.answers.paused_searches import PausedSearches
 from allocator.answers.remembered_plans import Plans
-from allocator.pools.faults import PoolFault, pool_faults
+from allocator.pools.faults import Fault, pool_faults
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.pools.node_pools import NodePools
 from allocator.pools.pools import PoolView, gather_pool, is_ignored
@@ -99,7 +99,7 @@ class Inventory:
     def __init__(
         self, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = (), *, is_supposed: bool = False
     ) -> None:
-        """`is_supposed`: it says what is supposed for a question, and nothing that outlives the question may keep it."""
+        """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it."""
         self.is_supposed: Final = is_supposed
         self.revision = 0
         self.classes_revision = 0
@@ -124,7 +124,7 @@ class Inventory:
         self.candidates: Final[dict[Hashable, tuple[int, frozenset[str] | None]]] = {}
         """See `prefilter`."""
         self.paused: Final = PausedSearches()
-        self._faults: Final[dict[PoolId, tuple[PoolFault, ...]]] = {}
+        self._faults: Final[dict[PoolId, tuple[Fault, ...]]] = {}
         self._unchecked: Final[dict[PoolId, None]] = {}
         """Pools that changed since `faults` looked at them."""
         for slice_ in slices:
@@ -284,8 +284,8 @@ class Inventory:
             if view is not None:
                 self._planner.discount_masks(view.masks)
 
-    def faults(self, features: Features) -> Mapping[PoolId, tuple[PoolFault, ...]]:
-        """Pools with which something is wrong. It looks at those that changed since it was asked last.
+    def faults(self, features: Features) -> Mapping[PoolId, tuple[Fault, ...]]:
+        """Pools with which something is wrong, whatever nodes there are: looks at what changed since it was asked last.
 
         Args:
             features: The same in all calls.
@@ -299,7 +299,7 @@ class Inventory:
             slices = self._pools[pool_id].slices.values()
             self.meter.spent += _FAULT_WORK * sum(1 + len(slice_.devices) for slice_ in slices)
             self.meter.is_fresh = False
-            if found := pool_faults(slices, features):
+            if found := pool_faults(slices, None, features):
                 self._faults[pool_id] = found
             else:
                 self._faults.pop(pool_id, None)

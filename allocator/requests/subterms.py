@@ -30,17 +30,24 @@ class Subterm(NamedTuple):
 
     Attributes:
         selector: Index of its expression.
-        text: As it is written.
-        others: The rest of the expression, "" where there is none.
+        terms, place: Of the expression, and the index of this one.
         before: The devices that satisfy all terms before it.
         reads: Domain and name of the attributes and capacities that it reads.
     """
 
     selector: int
-    text: str
-    others: str
+    terms: tuple[str, ...]
+    place: int
     before: tuple[Device, ...]
     reads: tuple[tuple[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        return self.terms[self.place]
+
+    def expression(self, *instead: str) -> str:
+        """The whole with something else in the place of the term, "" where nothing is left."""
+        return " && ".join([*self.terms[: self.place], *instead, *self.terms[self.place + 1 :]])
 
 
 def terms_of(expression: str) -> list[str]:
@@ -90,7 +97,6 @@ def last_subterm(
                     left.append((device, view))
             if not left:
                 reads = selector.reads
-                names = (*(reads.attributes or ()), *(reads.capacities or ())) if reads is not None else ()
-                others = " && ".join([*terms[:place], *terms[place + 1 :]])
-                return Subterm(number, term, others, tuple(device for device, _ in before), tuple(sorted(names)))
+                names = (*(reads.attributes or ()), *(reads.capacities or ()))
+                return Subterm(number, tuple(terms), place, tuple([one for one, _ in before]), tuple(sorted(names)))
     return None

@@ -48,8 +48,8 @@ class ClusterView(Protocol):
         """Names of the namespace's claims, for a person who has mistyped one; of a great many only the first."""
         ...
 
-    def holders(self, devices: Collection[DeviceId]) -> Sequence[ResourceClaim]:
-        """Claims that count any of these devices as theirs; of a great many only the first are read. O(claims)."""
+    def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
+        """Claims that hold the device or a share of it; of a great many only the first."""
         ...
 
     def pod_named(self, key: PodKey) -> Pod | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -20,7 +20,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
 
-_HOLDERS_READ_MAX: Final = 20_000
+_HOLDERS_READ_MAX: Final = 200
 _CLAIMS_READ_MAX: Final = 5_000
 """Half a millisecond."""
 
@@ -55,14 +55,9 @@ class CoreView:
         claims = islice(self._store.claims.values(), _CLAIMS_READ_MAX)
         return [claim.key.name for claim in claims if claim.key.namespace == namespace]
 
-    def holders(self, devices: Collection[DeviceId]) -> Sequence[ResourceClaim]:
-        claims = self._store.claims
-        return [
-            claim
-            for uid, allocations in islice(self._overlay.counted.items(), _HOLDERS_READ_MAX)
-            if (claim := claims.get(uid)) is not None
-            and any(one.device_id in devices for allocation in allocations for one in allocation.results)
-        ]
+    def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
+        held, claims = self._overlay.double_allocations.holders.get(device, {}), self._store.claims
+        return [claim for uid in islice(held, _HOLDERS_READ_MAX) if (claim := claims.get(uid)) is not None]
 
     def pod_named(self, key: PodKey) -> Pod | None:
         return self._store.pods.by_key(key)

@@ -29,8 +29,9 @@ from scheduler.model.objects import Pod
 from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
-from scheduler.plugins.dynamic_resources.selector_blame import mistaken_selectors
+from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
 from scheduler.plugins.room_blame import less_in_container
 
 _NODES_CHANGED: Final = 3
@@ -54,10 +55,12 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return ()
     if not search.claims.wanted and search.claims.special is None:
         return blame_pinned(search, nodes, view, limits)
+    if found := blame_unpublished(search, cycle, nodes, view, limits):
+        return found
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [node for _, node, explanation in explained if _is_undecided(explanation)]
     if not explained or failing:
-        return _blame_selectors(search, cycle, [*failing, *likeliest(nodes, view)][0], view)
+        return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
     lacks, node, explanation = explained[0]
     changes = [
@@ -65,22 +68,10 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         for _, near, why in explained[:_NODES_CHANGED]
         for change in _changes(cycle.pod, search, near, why, view, limits)
     ]
-    causes: list[str] = []
-    if any({Stage.CLASS_SELECTOR, Stage.REQUEST_SELECTOR} & one.removed.keys() for one in explanation.requests):
-        causes, mended = mistaken_selectors(search.claims.unallocated, cycle, node, view)
-        changes += mended
     if not lacks:  # what is in the way shows only while devices are picked
         explanation = _explain(search, cycle, node, view, limits, _SEARCH_STEPS) or explanation
     kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
-    mistaken = f" ({causes[0]})" if causes else ""
-    return (Blame("devices-short", f"{_worded(explanation)}{mistaken}", kind, tuple(changes)),)
-
-
-def _blame_selectors(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Sequence[Blame]:
-    """A selector cannot be answered for a device, so no node was decided about."""
-    causes, changes = mistaken_selectors(search.claims.unallocated, cycle, node, view)
-    causes = [*(change.cause for change in changes), *causes]
-    return (Blame("selector-error", causes[0], ("selector", causes[0]), tuple(changes)),) if causes else ()
+    return (Blame("devices-short", _worded(explanation), kind, tuple(changes)),)
 
 
 def _is_undecided(explanation: Explanation) -> bool:

@@ -3,7 +3,7 @@
 Rules of this module
   1. A change of a DeviceClass concerns every team: it is larger than any change of the pod's own claim.
 
-Not here: what the request itself asks for beyond its class (`selector_blame`), devices that do not count (`pool_blame`).
+Not here: what the request asks for beyond its class (`selector_blame`), devices that do not count (`pool_blame`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Final
 
 from allocator.requests.requests import Slot
@@ -23,6 +24,7 @@ from scheduler.plugins.dynamic_resources.survey import Survey
 _SIZE: Final = 8
 """Added to that of the mistake, of which the largest of a claim's own changes have 7."""
 _DRIVERS_NAMED: Final = 3
+_ALIKE: Final = 0.85
 
 
 def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
@@ -43,9 +45,9 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
     drivers_there = "" if mistakes and mistakes[0].instead else f"; drivers: {there}"
     changes = []
     for mistake in mistakes:
-        if not mistake.instead:
+        if not mistake.instead or (mistake.kind == "driver-name" and not _is_misspelt(mistake.instead, found.text)):
             continue
-        put = mistake.expression if not found.others else f"{mistake.expression} && {found.others}"
+        put = found.expression(mistake.expression)
         mended = (*selectors[: found.selector], DeviceSelector(put), *selectors[found.selector + 1 :])
         changes.append(
             Change(
@@ -61,10 +63,16 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
     )
 
 
+def _is_misspelt(driver: str, text: str) -> bool:
+    """Drivers' names that merely share a domain are of different hardware."""
+    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
+
+
 def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:
     if not looked.is_whole:
         return ()  # this node has none, and others do
     slices = len(looked.view.inventory.slices)
-    there = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices that count" if slices else "no ResourceSlice"
-    cause = f"no driver publishes any device: there is {there}; {looked.label(slot)} waits for its driver to be installed"
+    empty = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices"
+    there = empty if slices else "there is no ResourceSlice"
+    cause = f"no driver publishes any device ({there}); {looked.label(slot)} needs a driver that is installed and runs"
     return (Blame("no-devices", cause, "no-devices"),)

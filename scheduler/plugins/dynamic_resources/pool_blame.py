@@ -1,4 +1,4 @@
-"""Devices that would do and do not count: their slices are of an older generation, incomplete, or contradict each other.
+"""Devices that would do and do not count: slices of an older generation, incomplete, or in contradiction.
 
 Rules of this module
   1. A fault is a cause only where it hides a device that a request accepts, and nothing that counts suffices.
@@ -16,8 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from allocator import AllocationError, PausedError, PoolId, ResourceSlice
-from allocator.pools.faults import FaultKind, PoolFault
+from allocator import AllocationError, Fault, FaultKind, PausedError, PoolId, ResourceSlice, newest_slices
+from allocator.pools.faults import listed_names
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
 from scheduler.framework.blame import Blame, Change, Limits
@@ -28,10 +28,9 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
-from scheduler.plugins.dynamic_resources.survey import Survey, survey
+from scheduler.plugins.dynamic_resources.survey import HIDING, Survey, survey
 
 _SIZE: Final = 5
-_NAMED: Final = 3
 _NODES_TRIED: Final = 3
 _NAMES_A_STEP: Final = 40
 
@@ -45,9 +44,9 @@ def blame_unpublished(
     try:
         looked = survey(search, cycle, nodes, view, limits)
         found: list[Blame] = []
-        for request in looked.unmet() if looked is not None else ():
-            slot = request.slots[0]
-            found += _hidden(looked, slot, cycle) or blame_class(looked, slot) or blame_selectors(looked, slot)
+        if looked is not None:
+            for slot in [request.slots[0] for request in looked.unmet()]:
+                found += _hidden(looked, slot, cycle) or blame_class(looked, slot) or blame_selectors(looked, slot)
     except (AllocationError, PausedError):
         return ()
     else:
@@ -59,7 +58,7 @@ def blame_unpublished(
 class _Hiding(Struct):
     """A fault, and how many devices that would do it keeps from counting; pools of which the same is so."""
 
-    fault: PoolFault
+    fault: Fault
     pool: PoolId
     devices: int
     pools: int = 1
@@ -70,11 +69,14 @@ def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Blame]:
     worst: dict[FaultKind, _Hiding] = {}
     left = looked.limits.devices
     for pool, faults in looked.faults.items():
+        slices = looked.view.inventory.slices_of_pool(pool)
         for fault in faults:
+            if fault.kind not in HIDING:
+                continue
             count = 0
-            for slice_ in fault.slices:
-                left -= 1 + len(slice_.devices)
-                count += _would_do(looked, slot, slice_)
+            for name in fault.slices if fault.kind == "older-generation" else slices:
+                left -= 1 + len(slices[name].devices)
+                count += _would_do(looked, slot, slices[name])
             hiding = worst.get(fault.kind)
             if count and hiding is not None:
                 hiding.pools += 1
@@ -82,7 +84,7 @@ def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Blame]:
                 worst[fault.kind] = _Hiding(fault, pool, count, hiding.pools if hiding is not None else 1)
         if left <= 0:
             break
-    ordered = sorted(worst.values(), key=lambda one: -one.devices)
+    ordered = sorted(worst.values(), key=lambda one: (one.fault.kind == "older-generation", -one.devices))
     return [_blame(looked, slot, one) for one in ordered] or list(_without_node(looked, slot, cycle))
 
 
@@ -102,54 +104,34 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
 
 def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
     fault, pool = hiding.fault, hiding.pool
-    names, there = _names(fault.slices), len(fault.slices)
+    slices = looked.view.inventory.slices_of_pool(pool).values()
+    newest = newest_slices(slices, looked.view.features)
+    generation, names = newest[0].generation, listed_names(fault.slices)
     more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
     match fault.kind:
-        case FaultKind.SUPERSEDED:
-            old = max(slice_.generation for slice_ in fault.slices)
-            kind, cause = (
-                "slice-superseded",
-                f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {fault.generation} counts",
+        case "older-generation":
+            kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
+            cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"
+            text = f"the driver must publish the devices of {names} again in generation {generation} of pool {pool}"
+        case "missing-slices":
+            kind, wanted = "pool-incomplete", newest[0].resource_slice_count
+            missing = f"{wanted - len(newest)} missing ResourceSlice{'s' if wanted - len(newest) > 1 else ''}"
+            cause = (
+                f"pool {pool} is incomplete: of generation {generation} there are {len(newest)} of {wanted} "
+                f"ResourceSlices ({names})"
             )
-            text = f"the driver must publish the devices of {names} again in generation {fault.generation} of pool {pool}"
-        case FaultKind.INCOMPLETE:
-            missing = fault.wanted - there
-            kind, cause = (
-                "pool-incomplete",
-                f"pool {pool} is incomplete: of generation {fault.generation} there are {there} of {fault.wanted} "
-                f"ResourceSlices ({names})",
-            )
-            text = (
-                f"the driver must publish the {missing} missing ResourceSlice{'s' if missing > 1 else ''} of "
-                f"generation {fault.generation} of pool {pool}"
-            )
-        case FaultKind.CONTRADICTORY:
-            kind, cause = "pool-contradictory", f"pool {pool} contradicts itself: {_contradiction(fault)}"
-            text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself ({names})"
-    slices = looked.view.inventory.slices_of_pool(pool).values()
-    mended = tuple(_mended(slices, fault))
-    on = _nodes_of(looked, mended)
-    change = Change(_SIZE, f"{text}; look at its log", on, slices=mended)
-    return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,) if on else ())
+            text = f"the driver must publish the {missing} of generation {generation} of pool {pool}"
+        case _:
+            kind, cause = "pool-contradictory", f"pool {pool} contradicts itself: {fault.text}"
+            text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
+    mended = tuple(_mended(slices if kind == "slice-superseded" else newest, generation))
+    change = Change(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
+    return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
 
 
-def _contradiction(fault: PoolFault) -> str:
-    """With the slices between which it is."""
-    device = fault.what.removeprefix("duplicate device name ")
-    if device == fault.what:
-        return fault.what
-    return f"device {device} is in ResourceSlices {_names(_having(fault.slices, device))}"
-
-
-def _having(slices: Iterable[ResourceSlice], device: str) -> list[ResourceSlice]:
-    return [slice_ for slice_ in slices for one in slice_.devices if one.name == device]
-
-
-def _mended(slices: Iterable[ResourceSlice], fault: PoolFault) -> Iterator[ResourceSlice]:
-    """The pool's slices as the driver would have them, the newest first."""
+def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
+    """The slices as the driver would have them: of one generation, whole, each thing once, the newest first."""
     ordered = sorted(slices, key=lambda slice_: (-slice_.generation, slice_.name))
-    if fault.kind is not FaultKind.SUPERSEDED:
-        ordered = [slice_ for slice_ in ordered if slice_.generation == fault.generation]
     known = {(one.name, name) for slice_ in ordered for one in slice_.shared_counters for name, _ in one.counters}
     names, sets = set[str](), set[str]()
     for slice_ in ordered:
@@ -165,7 +147,7 @@ def _mended(slices: Iterable[ResourceSlice], fault: PoolFault) -> Iterator[Resou
         sets |= {one.name for one in counters}
         yield replace(
             slice_,
-            generation=fault.generation,
+            generation=generation,
             resource_slice_count=len(ordered),
             devices=tuple(devices),
             shared_counters=counters,
@@ -192,7 +174,8 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
     name = best.node_name or ""
     slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == name]
     many = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-    cause = f"ResourceSlice {_names(slices)} of pool {best.pool_id} is for node {name}{many}, and there is no such Node"
+    which = listed_names([one.name for one in slices])
+    cause = f"ResourceSlice {which} of pool {best.pool_id} is for node {name}{many}, and there is no such Node"
     stand_in = looked.nodes[0]
     yield Blame(
         "slice-node-missing",
@@ -215,9 +198,3 @@ def _nodes_of(looked: Survey, slices: Iterable[ResourceSlice]) -> tuple[NodeName
     named = {slice_.node_name for slice_ in slices if slice_.node_name}
     own = [node.name for name in sorted(named) if (node := looked.refused.get(name)) is not None]
     return tuple((own or [node.name for node in looked.nodes])[:_NODES_TRIED])
-
-
-def _names(slices: Sequence[ResourceSlice]) -> str:
-    names = sorted(slice_.name for slice_ in slices)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

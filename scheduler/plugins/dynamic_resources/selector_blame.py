@@ -29,6 +29,8 @@ from scheduler.plugins.dynamic_resources.survey import Survey, survey
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
 _DROP: Final = 7
+_PLACES_MAX: Final = 8
+_NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
 _NODES_TRIED: Final = 3
 
 
@@ -47,7 +49,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
     except PausedError:  # too long a selector to be taken apart
         if any(slot.matcher.answer(device) is None for device in devices):
             return ()
-        found = Subterm(0, expressions[0], "", tuple(devices), ())
+        found = Subterm(0, (expressions[0],), 0, tuple(devices), ())
     if found is None:
         return ()
     where = f" of DeviceClass {slot.device_class.name}{looked.place()}"
@@ -60,7 +62,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
             "selector-unmet",
             f"{label}: {cause}",
             ("selector", label, cause),
-            tuple(_changes(looked, slot, found.selector, mistakes, found.text, found.others)),
+            tuple(_changes(looked, slot, found, mistakes)),
         ),
     )
 
@@ -98,22 +100,21 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Blam
     mistakes = mistakes_of(expression, devices, where)
     fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
     cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
-    changes = () if is_class else tuple(_changes(looked, slot, failure.number, mistakes, expression, ""))
+    whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
+    changes = () if is_class else tuple(_changes(looked, slot, whole, mistakes))
     return Blame("selector-error", cause, ("selector", cause), changes)
 
 
-def _changes(  # noqa: PLR0917
-    looked: Survey, slot: Slot, number: int, mistakes: Iterable[Mistake], term: str, others: str
-) -> Iterator[Change]:
+def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
     """Another term in the place of this one, or none."""
-    claim, label, selectors = looked.claim_of(slot), looked.label(slot), slot.details.selectors
+    claim, label, selectors, number = looked.claim_of(slot), looked.label(slot), slot.details.selectors, found.selector
     on = tuple([node.name for node in looked.nodes[:_NODES_TRIED]])
     if claim is None:
         return
     for mistake in mistakes:
         if not mistake.instead:
             continue
-        whole = _replaced(selectors[number].expression or "", term, mistake.expression)
+        whole = _mended(found.expression(mistake.expression), mistake, found)
         mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
         yield Change(
             mistake.size,
@@ -122,19 +123,26 @@ def _changes(  # noqa: PLR0917
             cause=f"{label}: {mistake.cause}",
             claims=(with_request(claim, slot.label, selectors=mended),),
         )
-    left = (*selectors[:number], *([DeviceSelector(others)] if others else []), *selectors[number + 1 :])
-    part = "the term" if others else "the selector"
+    rest = found.expression()
+    left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
+    part = "the term" if rest else "the selector"
     yield Change(
         _DROP,
-        f"drop or relax {part} `{term}` of {label}",
+        f"drop or relax {part} `{found.text}` of {label}",
         on,
         claims=(with_request(claim, slot.label, selectors=left),),
     )
 
 
-def _replaced(expression: str, term: str, mended: str) -> str:
-    """A term that binds its parts as loosely as the mended one may need brackets no more than it does."""
-    return expression.replace(term, mended, 1)
+def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
+    """The same name put right wherever it stands."""
+    for _ in range(_PLACES_MAX if mistake.kind in _NAMES else 0):
+        again = mistakes_of(expression, found.before, "")
+        same = next((one for one in again if (one.kind, one.instead) == (mistake.kind, mistake.instead)), None)
+        if same is None:
+            break
+        expression = same.expression
+    return expression
 
 
 def mistakes_of(expression: str, devices: Iterable[Device], where: str) -> list[Mistake]:

@@ -17,8 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from allocator import Device, PoolId, ResourceSlice
-from allocator.pools.faults import PoolFault
+from allocator import INCOMPLETE_FAULTS, INVALID_FAULTS, Device, Fault, FaultKind, PoolId, ResourceSlice
 from allocator.requests.requests import Plan, RequestPlan, Slot
 from scheduler.framework.blame import Limits
 from scheduler.framework.cluster_view import ClusterView
@@ -30,6 +29,8 @@ from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
+HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *INVALID_FAULTS))
+"""Devices in slices with such a fault may not count."""
 _NAMES_A_STEP: Final = 40
 
 
@@ -48,7 +49,7 @@ class Survey(Struct, frozen=True):
     resources: Mapping[str, str]
     refused: Mapping[str, NodeInfo]
     nodes: tuple[NodeInfo, ...]
-    faults: Mapping[PoolId, tuple[PoolFault, ...]]
+    faults: Mapping[PoolId, tuple[Fault, ...]]
     devices: tuple[Device, ...]
     is_whole: bool
     view: ClusterView
@@ -139,7 +140,7 @@ def survey(
 def _devices(
     cycle: Cycle,
     nodes: Sequence[NodeInfo],
-    faults: Mapping[PoolId, tuple[PoolFault, ...]],
+    faults: Mapping[PoolId, tuple[Fault, ...]],
     view: ClusterView,
     limits: Limits,
 ) -> tuple[tuple[Device, ...], bool]:
@@ -152,6 +153,7 @@ def _devices(
             devices += slice_.devices
     else:
         cycle.charge(len(devices) // _NAMES_A_STEP)
+        devices = devices or [device for slice_ in view.inventory.slices.values() for device in slice_.devices]
         if len(devices) <= limits.devices:
             return tuple(devices), True
     devices = [
@@ -164,7 +166,7 @@ def _devices(
     return tuple(devices[: limits.devices]), False
 
 
-def _counts(slice_: ResourceSlice, faults: Mapping[PoolId, tuple[PoolFault, ...]], view: ClusterView) -> bool:
+def _counts(slice_: ResourceSlice, faults: Mapping[PoolId, tuple[Fault, ...]], view: ClusterView) -> bool:
     if slice_.node_name and slice_.node_name not in view.node_infos:
         return False
-    return not any(slice_ in fault.slices for fault in faults.get(slice_.pool_id, ()))
+    return not any(slice_.name in fault.slices for fault in faults.get(slice_.pool_id, ()) if fault.kind in HIDING)
