@@ -56,6 +56,7 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
                 tuple([node.name for node in looked.nodes[:_DRIVERS_NAMED]]),
                 command=f"kubectl edit deviceclass {name}",
                 classes=(replace(slot.device_class, selectors=mended),),
+                harms=True,
             )
         )
     return (
