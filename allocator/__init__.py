@@ -14,8 +14,10 @@ To be read in this order; a folder imports from those above it only, and so does
 """
 
 from allocator.answers.after_release import could_serve
-from allocator.answers.allocate import allocate, allocate_in_parts, explain
+from allocator.answers.allocate import allocate, allocate_in_parts
 from allocator.answers.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking
+from allocator.answers.explain import Explanation, explain
+from allocator.answers.funnel import Funnel, Step
 from allocator.answers.inventory import Inventory
 from allocator.answers.prefilter import candidate_nodes
 from allocator.answers.question import NO_SHARE_IDS, Question
@@ -29,7 +31,7 @@ from allocator.pools.supposed_use import SupposedUse, only_devices
 from allocator.pools.vanished import vanished_devices
 from allocator.requests.selectors import first_failure
 from allocator.requests.taints import prevent_allocation
-from allocator.search.census import Stage
+from allocator.search.stages import Stage
 from allocator.values.decode import decode_slice
 from allocator.values.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.values.decode_node_selector import decode_node_selector
@@ -81,10 +83,12 @@ __all__ = [
     "DeviceClass",
     "DeviceId",
     "DeviceResult",
+    "Explanation",
     "Fault",
     "FaultKind",
     "Features",
     "FreeDevices",
+    "Funnel",
     "InUse",
     "Inventory",
     "Ledger",
@@ -101,6 +105,7 @@ __all__ = [
     "ResourceSlice",
     "Shortcuts",
     "Stage",
+    "Step",
     "SupposedUse",
     "Taint",
     "Toleration",

@@ -41,13 +41,14 @@ def want_device(rig: Rig, worn: dict[str, str], **request: Any) -> None:
         rig.server.put_pod(pod)
 
 
-def told(rig: Rig, worn: dict[str, str]) -> tuple[str, str]:
-    """Cause and change."""
+def told(rig: Rig, worn: dict[str, str], kind: str = "") -> tuple[str, str]:
+    """Cause and change; the cause's kind is this one."""
     rig.wait(2_000)
     sentence, cause = said(rig, "p", worn["namespace"])
     assert len(f"{sentence} {cause}".encode()) <= LENGTH_MAX
     first, _, change = cause.partition(TO_MAKE_IT_FIT)
-    return first, change
+    assert first.startswith(f"[{kind}")
+    return first.partition("] ")[2], change
 
 
 def device(name: str, **attributes: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def device(name: str, **attributes: Any) -> dict[str, Any]:
 @DRESSINGS
 def test_slices_of_an_older_generation(worn) -> None:
     rig = rig_of(worn, {"name": "old", "devices": 2, "generation": 3}, {"name": "new", "devices": 0, "generation": 4})
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "slice-superseded")
     pool = f"{worn['driver']}/{worn['node']}"
     assert cause == f"ResourceSlice old of pool {pool} is of an older generation (3): 4 counts"
     assert change == (
@@ -72,7 +73,7 @@ def test_slices_of_an_older_generation(worn) -> None:
 @DRESSINGS
 def test_missing_slices(worn) -> None:
     rig = rig_of(worn, {"name": "s1", "devices": 2, "slices": 3}, {"name": "s2", "devices": 0, "slices": 3})
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "pool-incomplete")
     pool = f"{worn['driver']}/{worn['node']}"
     assert cause == f"pool {pool} is incomplete: of generation 1 there are 2 of 3 ResourceSlices (s1, s2)"
     assert (
@@ -113,7 +114,7 @@ def taking(name: str, counter_set: str) -> dict[str, Any]:
 )
 def test_slices_that_contradict_each_other(worn, slices, words) -> None:
     rig = rig_of(worn, *slices)
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "pool-contradictory")
     pool = f"{worn['driver']}/{worn['node']}"
     assert cause == f"pool {pool} contradicts itself: {words}"
     assert (
@@ -125,7 +126,7 @@ def test_slices_that_contradict_each_other(worn, slices, words) -> None:
 @DRESSINGS
 def test_a_slice_for_a_node_that_is_not_there(worn) -> None:
     rig = rig_of(worn, {"name": "s1", "node": "gone-1", "devices": 2})
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "slice-node-missing")
     assert cause == f"ResourceSlice s1 of pool {worn['driver']}/gone-1 is for node gone-1, and there is no such Node"
     assert change.startswith("the kubelet of gone-1 must register its Node")
 
@@ -138,7 +139,7 @@ def test_a_pool_that_hides_nothing_that_would_do_is_not_to_blame(worn) -> None:
         {"name": "new", "devices": (device("e", model="B"),), "generation": 2},
         selector=f"device.attributes['{worn['driver']}'].model == 'A'",
     )
-    cause, _ = told(rig, worn)
+    cause, _ = told(rig, worn, "selector-unmet")
     assert "generation" not in cause
     assert (
         f"no device of DeviceClass {worn['device_class']} has {worn['driver']}/model equal to the string 'A'" in cause
@@ -148,7 +149,7 @@ def test_a_pool_that_hides_nothing_that_would_do_is_not_to_blame(worn) -> None:
 @DRESSINGS
 def test_no_driver_at_all(worn) -> None:
     rig = rig_of(worn)
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "no-devices")
     assert cause.startswith("no driver publishes any device (there is no ResourceSlice); request gpu of ResourceClaim")
     assert not change
 
@@ -156,7 +157,7 @@ def test_no_driver_at_all(worn) -> None:
 @DRESSINGS
 def test_only_devices_of_other_drivers(worn) -> None:
     rig = rig_of(worn, {"name": "s1", "driver": "net.other.org", "devices": 2})
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "class-unmatched")
     assert cause == (
         f"DeviceClass {worn['device_class']}: no device has the driver {worn['driver']}; drivers: net.other.org (2)"
     )
@@ -167,7 +168,7 @@ def test_only_devices_of_other_drivers(worn) -> None:
 def test_a_driver_that_the_class_misspells(worn) -> None:
     rig = rig_of(worn, {"name": "s1", "driver": worn["driver"].replace("p", "pp", 1), "devices": 2})
     right = worn["driver"].replace("p", "pp", 1)
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "class-unmatched")
     assert (
         cause == f"DeviceClass {worn['device_class']}: no device has the driver {worn['driver']}; {right} publishes 2"
     )
@@ -184,7 +185,7 @@ def test_the_term_that_no_device_satisfies(worn) -> None:
     rig.server.put_slice(
         builders.resource_slice("net", node=worn["node"], driver="net.other.org", devices=(device("n", size=400),))
     )
-    cause, change = told(rig, worn)
+    cause, change = told(rig, worn, "selector-unmet")
     label = "request gpu of ResourceClaim default/c" if worn is FIRST else "(made from template template-dev)"
     assert label in cause
     assert "no device of the 2 that its other terms leave satisfies" in cause
@@ -202,7 +203,7 @@ def test_another_domain_or_name_or_value(worn) -> None:
     ):
         safe = f"has({selector.partition(' ==')[0]}) && {selector}"
         rig = rig_of(worn, {"name": "s1", "devices": (device("d0", model="A100"),)}, selector=safe)
-        cause, change = told(rig, worn)
+        cause, change = told(rig, worn, "selector-unmet")
         assert words.format(d=worn["driver"]) in cause, cause
         assert change.startswith(mended.format(d=worn["driver"]))
 

@@ -45,8 +45,12 @@ def blame_unpublished(
         looked = survey(search, cycle, nodes, view, limits)
         found: list[Blame] = []
         if looked is not None:
-            for slot in [request.slots[0] for request in looked.unmet()]:
-                found += _hidden(looked, slot, cycle) or blame_class(looked, slot) or blame_selectors(looked, slot)
+            for request in looked.unmet():
+                slot = request.slots[0]
+                found += _hidden(looked, slot, cycle)
+                # Why each alternative of a list fails, the funnel says.
+                if not found and not (request.is_list and looked.devices):
+                    found += blame_class(looked, slot) or blame_selectors(looked, slot)
     except (AllocationError, PausedError):
         return ()
     else:
