@@ -316,8 +316,32 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "two claims, one device",
         [node(), slice_(gpu()), device_class(), claim(), claim(name="other"), pod("gpu", "other")],
         "own-claims-compete",
-        "device node-1/gpu-0 is the only one for request gpu of ResourceClaim default/gpu and request gpu of "
-        "ResourceClaim default/other, which need 2",
+        "device node-1/gpu-0 is the only one on node node-1 for request gpu of ResourceClaim default/gpu and request "
+        "gpu of ResourceClaim default/other, which need 2",
+        "",
+    ),
+    (
+        "two requests, and a device for one of them is in use",
+        [
+            *world(*numbered(2)),
+            uses("theirs"),
+            allocated(claim(name="theirs"), "gpu-1"),
+            claim(*two(("a", "model"), ("b", "model"))),
+        ],
+        "devices-in-use",
+        "device node-1/gpu-0 is the only free one on node node-1 for request a and request b, which need 2; pod "
+        "default/runs (priority 0) has 1 more",
+        "end pod default/runs (priority 0)",
+    ),
+    (
+        "shares that do not fit together",
+        [
+            *world(SHARED),
+            claim(*[request(capacity={"requests": {"memory": "50Gi"}}) | {"name": name} for name in "ab"]),
+        ],
+        "capacity-short",
+        "devices of node node-1 have too little capacity left for request a memory 50Gi, request b memory 50Gi "
+        "together",
         "",
     ),
     (
