@@ -1,6 +1,7 @@
 """Print what is wrong with each planted cause, and its two lines: `python -m tests.explain.planted [WORD]`.
 
-With `--known` it prints the table that `tests/explain/planted/known_misses.py` holds.
+With `--known` it prints the table that `tests/explain/planted/known_misses.py` holds, with `--files` it asks no server,
+with `--events` the scheduler alone.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from tests.explain.planted.judging import faults, fits, live_all, of_files
 
 def main(*words: str) -> None:
     is_table = "--known" in words
-    only_files = "--files" in words
+    only_files, only_events = "--files" in words, "--events" in words
     wanted = [word for word in words if not word.startswith("-")]
     names = [name for name in ROWS if all(word in name for word in wanted)]
-    served = {} if only_files else asyncio.run(live_all([ROWS[name] for name in names]))
+    served = {} if only_files else asyncio.run(live_all([ROWS[name] for name in names], asks_explain=not only_events))
     by_bullet: dict[str, list[bool]] = defaultdict(list)
     kinds: Counter[str] = Counter()
     for name in names:
         row = ROWS[name]
         with tempfile.TemporaryDirectory() as folder:
-            told = {"files": of_files(row, Path(folder, "objects.json"))}
+            told = {} if only_events else {"files": of_files(row, Path(folder, "objects.json"))}
         if name in served:
-            told |= {"online": served[name][1]} | ({} if row.unheard else {"event": served[name][0]})
+            told |= ({} if only_events else {"online": served[name][1]}) | (
+                {} if row.unheard else {"event": served[name][0]}
+            )
         wrong = {channel: list(faults(row, one, channel)) for channel, one in told.items()}
         kinds.update(f"{channel} {fault}" for channel, all_ in wrong.items() for fault in all_)
         by_bullet[row.bullet].append(not any(set(all_) - {"kind"} for all_ in wrong.values()))
