@@ -15,6 +15,8 @@ from allocator.answers.together import Competing, CountersShort, SharesShort, co
 from allocator.requests.capacity import Consumption
 from allocator.requests.requests import Slot
 from allocator.search.problem import Problem
+from allocator.search.stages import Stage
+from allocator.values.masks import positions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ class Explanation:
         """The funnels of the alternatives of each request, in order."""
         funnels = iter(self.requests)
         return [[next(funnels) for _ in request.slots] for request in self.problem.plan.requests]
+
+    @property
+    def failure(self) -> str:
+        """How a selector fails for a device that could be asked for, "" where none does: upstream's text."""
+        for row in self.requests:
+            failed = row.step(Stage.UNDECIDED).removed & self.problem.pools.candidates_for(row.slot).failed
+            if failed:
+                return str(self.problem.failure(row.slot, next(positions_of(failed))))
+        return ""
 
     def consumption(self, slot: Slot, position: int) -> Consumption:
         """What a share for the slot consumes of a device that fits it."""

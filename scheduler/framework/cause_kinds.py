@@ -115,8 +115,53 @@ _ALL: Final = (
     ),
     CauseKind(
         "devices-short",
-        "No node has as many devices as the pod asks for, by all that it asks of them together.",
-        "Ask for less, or free devices.",
+        "No node has as many devices that would do as the pod asks for.",
+        "Ask for fewer, or for other devices.",
+    ),
+    CauseKind(
+        "devices-in-use",
+        "Devices that would do are there, and pods have them.",
+        "Wait, ask for fewer, or end a pod that has them.",
+    ),
+    CauseKind(
+        "device-tainted",
+        "Devices that would do have a taint that the request does not tolerate.",
+        "Add a toleration to the request, or have the taint removed.",
+    ),
+    CauseKind(
+        "capacity-short",
+        "Devices have less of a capacity than the request asks for, or others consume too much of it.",
+        "Ask for less, or end a pod that consumes it.",
+    ),
+    CauseKind(
+        "partition-blocked",
+        "Partitions that would do are free, and partitions in use take what they need of a shared counter.",
+        "Take a smaller partition that is free, or end a pod that has one of the others.",
+    ),
+    CauseKind(
+        "counters-short",
+        "A counter set does not hold what the pod's own devices take of it together.",
+        "Ask for fewer or smaller partitions.",
+    ),
+    CauseKind(
+        "constraint-unmet",
+        "Not as many devices as are asked for have one value of an attribute in common, or differ in it.",
+        "Ask for fewer devices, or drop the constraint.",
+    ),
+    CauseKind(
+        "constraint-attribute-missing",
+        "No device of a request has the attribute that a constraint names.",
+        "Name the attribute that they have, or drop the constraint.",
+    ),
+    CauseKind(
+        "alternatives-unmet",
+        "Each alternative of a prioritized list fails, for reasons of its own.",
+        "Free devices for one of them, or add an alternative.",
+    ),
+    CauseKind(
+        "own-claims-compete",
+        "Requests of the pod, or claims that it uses, need the same device.",
+        "Let them ask for different devices, or share one claim.",
     ),
     CauseKind(
         "selector-error",

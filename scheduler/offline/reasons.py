@@ -129,6 +129,9 @@ def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) ->
     except AllocationError as error:
         yield str(error)
         return
+    if explanation.failure:
+        yield explanation.failure
+        return
     short = [request for request in explanation.requests if request.lacks]
     yield from map(str, short or explanation.requests)
     if explanation.pools_left_out:

@@ -19,7 +19,6 @@ from typing import Final
 from msgspec import structs
 
 from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
-from allocator.answers.together import Competing, CountersShort, SharesShort
 from scheduler.framework.blame import Blame, Change, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -28,14 +27,15 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
-from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions, blame_together
+from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
-from scheduler.plugins.dynamic_resources.near_node import NearNode, some_devices
+from scheduler.plugins.dynamic_resources.near_node import NearNode
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
+from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 
 _NODES_CHANGED: Final = 3
@@ -151,7 +151,7 @@ def _of_node(found: NearNode) -> list[Blame]:
         blames.append((end.stage.depth if end is not None else -1, _of_funnel(found, funnel)))
     said = [blame for _, blame in sorted(blames, key=lambda one: one[0])]
     said += [blame_unmet(found, one) for one in found.explanation.unmet]
-    said = said or [_of_all(found)]
+    said = said or [blame_all(found)]
     if found.search.claims.special is not None:
         said[0] = structs.replace(said[0], changes=(*said[0].changes, *_fewer_of_resources(found)))
     return said
@@ -267,47 +267,6 @@ def _in_short(found: NearNode, funnel: Funnel) -> str:
             return "its constraints leave no device"
         case _:
             return f"{funnel.step(Stage.SIZE).left.bit_count()} of {funnel.needed} devices are there"
-
-
-def _of_all(found: NearNode) -> Blame:
-    """Each request has enough devices by itself."""
-    together, node = found.explanation.together, found.node.name
-    match together:
-        case Competing(slots, needed, devices):
-            names = " and ".join(dict.fromkeys(found.named(slot) for slot in slots))
-            which = [one.id for one in found.explanation.requests[0].devices(devices)]
-            are = "is the only one" if len(which) == 1 else f"are all that would do on node {node}"
-            cause = f"{some_devices(which)} {are} for {names}, which need {needed}"
-            labels = tuple((slot.claim, slot.label) for slot in slots)
-            changes = [change for slot in slots for change in found.fewer(slot, slot.count - 1)]
-            return Blame("own-claims-compete", cause, ("compete", *labels), tuple(changes))
-        case CountersShort():
-            return blame_together(found, together)
-        case SharesShort(slots):
-            texts = [f"{found.named(slot)} {_shares(slot.capacity)}" for slot in slots[:3]]
-            cause = f"devices of node {node} have too little capacity left for all shares: {', '.join(texts)}"
-            return Blame("capacity-short", cause, ("shares", tuple(slot.label for slot in slots)))
-        case None:
-            return _unfit(found)
-
-
-def _unfit(found: NearNode) -> Blame:
-    """Only the search knows that they do not fit together."""
-    node = found.node.name
-    funnels = [one for one in found.explanation.requests if not one.lacks]
-    changes = [change for one in funnels for change in found.fewer(one.slot, one.slot.count - 1)]
-    names = ", ".join(dict.fromkeys(found.named(one.slot) for one in funnels))
-    if len(funnels) == 1:
-        one = funnels[0]
-        cause = f"{names}: no {one.needed} of the {one.left} devices on node {node} that would do fit together"
-    else:
-        cause = f"node {node} has enough devices for each of {names}, and not for all together"
-    return Blame("devices-short", cause, ("together", names), tuple(changes))
-
-
-def _shares(capacity: object) -> str:
-    amounts = dict(capacity) if isinstance(capacity, dict) else {}
-    return " and ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def _fewer_of_resources(found: NearNode) -> Iterator[Change]:

@@ -42,7 +42,7 @@ def blame_unmet(found: NearNode, unmet: Unmet) -> Blame:
     if len(unmet.counted) > 1:
         return Blame("constraint-unmet", _no_common(found, unmet), about, tuple(_changes(found, unmet, 0, "")))
     (counted,) = unmet.counted
-    most, value = max(((count, value) for value, count in counted.counts.items()), default=(0, ("", "")), key=_first)
+    most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
     free, in_use = _in_use_with(found, counted, unmet)
     cause = (
         f"{found.named(counted.slot)}: {counted.needed} devices with the same {unmet.attribute} are needed; the most "
@@ -66,8 +66,8 @@ def blame_several(found: NearNode, funnel: Funnel) -> Blame:
     return Blame("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
 
 
-def _first(one: tuple[int, Value]) -> tuple[int, str]:
-    return one[0], _text(one[1])
+def _most(one: tuple[int, Value]) -> tuple[int, str]:
+    return -one[0], _text(one[1])
 
 
 def _text(value: Value) -> str:
@@ -130,10 +130,8 @@ def _no_common(found: NearNode, unmet: Unmet) -> str:
             first, other = found.named(unmet.counted[0].slot), found.named(one.slot)
             return f"{attribute} is of type {kinds[0][0]} for {first} and {kind[0]} for {other}: no values are equal"
     values = {value for one in unmet.counted for value in one.counts}
-    best = max(
-        values,
-        key=lambda value: (sum(min(one.needed, one.counts.get(value, 0)) for one in unmet.counted), _text(value)),
-    )
+    served = {value: sum(min(one.needed, one.counts.get(value, 0)) for one in unmet.counted) for value in values}
+    best = min(values, key=lambda value: (-served[value], _text(value)))
     lacking = next(one for one in unmet.counted if one.counts.get(best, 0) < one.needed)
     has = lacking.counts.get(best, 0)
     return (

@@ -56,7 +56,7 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Blame:
     by = found.pods(found.holding(users)) if users else ""
     by = f"; {some_devices(users)} of {by} {'takes' if len(users) == 1 else 'take'} the rest" if by else ""
     cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left{by}"
-    cause += free_of(funnel) if len(cause) < 100 else ""
+    cause += free_of(funnel, found.named(funnel.slot)) if len(cause) < 100 else ""
     changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
     if funnel.lacks > 1:
         every = sorted({user for one in blocked for user in _users(found, one)})

@@ -32,7 +32,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
         whose = f"ResourceClaim {holders[0].claim.key} ({found.pods(holders)})"
     else:
         whose = found.pods(holders) or "other claims"
-    cause = f"{what} {'is' if is_one else 'are'} in use by {whose}{free_of(funnel)}"
+    cause = f"{what} {'is' if is_one else 'are'} in use by {whose}{free_of(funnel, name)}"
     return Blame("devices-in-use", cause, about, changes)
 
 
@@ -48,8 +48,8 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Blame:
     for taint, devices in taints.items():
         has = "has" if len(devices) == 1 else "have"
         texts.append(f"{some_devices(ids_of(devices))} {has} the taint {taint_text(taint)}")
-    more = f" (and there are {len(texts) - 1} other taints)" if len(texts) > 1 else ""
-    cause = f"{texts[0]}, which {found.named(slot)} does not tolerate{more}{free_of(funnel)}"
+    more = f" (and {len(texts) - 1} more taint{'s' if len(texts) > 2 else ''})" if len(texts) > 1 else ""
+    cause = f"{texts[0]}{more}, which {found.named(slot)} does not tolerate{free_of(funnel, found.named(slot))}"
     about = ("taint", funnel.claim, funnel.request, tuple(taints))
     return Blame("device-tainted", cause, about, tuple(tolerated(found, funnel, taints)))
 
@@ -127,10 +127,8 @@ def _too_small(found: NearNode, funnel: Funnel, devices: Sequence[Device]) -> st
             return f"no device of {name} has the capacity {what}; {count} {'have ' + other if other else 'have none'}"
         largest = max(having, key=lambda device: device.capacity[what].value.nano)
         if largest.capacity[what].value.nano < amount.nano:
-            return (
-                f"{some_devices([largest.id])} has {what} {largest.capacity[what].value}, the most of the "
-                f"{count} for {name}, which asks for {amount}"
-            )
+            most = f", the most of {count} devices; {name}" if count > 1 else f", and {name}"
+            return f"{some_devices([largest.id])} has {what} {largest.capacity[what].value}{most} asks for {amount}"
     texts = " and ".join(f"{what} {amount}" for what, amount in funnel.slot.capacity.items())
     return (
         f"{some_devices(ids_of(devices))}: the driver's request policy does not allow {texts or 'a share'} for {name}"

@@ -31,7 +31,7 @@ _DEVICES_NAMED: Final = 3
 
 
 class Holder(Struct, frozen=True):
-    """A claim that is counted on the node's devices, and whose pods all run there."""
+    """A claim that is counted on the node's devices, and whose pods all run there; none of the pod's own claims."""
 
     claim: ResourceClaim
     users: tuple[PodUid, ...]
@@ -114,17 +114,20 @@ class NearNode:
 
     @cached_property
     def holders(self) -> Sequence[Holder]:
-        """Of the node's devices; those of the least important pods first."""
+        """Of the node's devices, the pod's own claims too; those of the least important pods first."""
         found: dict[ClaimKey, Holder] = {}
+        claims = [(claim.key, claim, tuple[PodUid, ...]()) for claim in self.search.claims.claims]
         for uid in self.node.pods:
             for key in self.view.claims_of(uid):
-                claim, users = self.view.claim(key), tuple(self.view.users_of(key))
-                if key in found or claim is None or any(one not in self.node.pods for one in users):
-                    continue
+                users = tuple(self.view.users_of(key))
+                if (claim := self.view.claim(key)) is not None and all(one in self.node.pods for one in users):
+                    claims.append((key, claim, users))
+        for key, claim, users in claims:
+            if key not in found:
                 released = tuple([Held(key, claim.uid, one) for one in self.view.counted(claim.uid)])
                 devices = frozenset(one.device_id for held in released for one in held.allocation.results)
                 if devices:
-                    priority = max(self.node.pods[one].spec.priority or 0 for one in users)
+                    priority = max([self.node.pods[one].spec.priority or 0 for one in users], default=0)
                     found[key] = Holder(claim, users, priority, released, devices)
         return sorted(found.values(), key=_importance)
 
@@ -195,8 +198,10 @@ def ids_of(devices: Iterable[Device]) -> list[DeviceId]:
     return [one.id for one in devices]
 
 
-def free_of(funnel: Funnel) -> str:
+def free_of(funnel: Funnel, name: str) -> str:
     """What is left of a request's devices beside those that a sentence has named."""
+    if funnel.slot.is_all:
+        return f"; {name} asks for all {funnel.needed}" if funnel.needed > 1 else ""
     if funnel.needed == 1:
         return ""
-    return f"; {funnel.left} of {funnel.needed} {'is' if funnel.left == 1 else 'are'} left"
+    return f"; {name} asks for {funnel.needed}, and {funnel.left} {'is' if funnel.left == 1 else 'are'} left"
