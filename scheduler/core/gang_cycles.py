@@ -176,11 +176,13 @@ class GangCycles(Part):
             self._postpone(queued, quorum, attempt, steps)
             return
         self._queue.lanes.charge(queued.namespace, steps, now_ms)
+        placed = frozenset([one.queued.uid for one in found]) if isinstance(found, list) else frozenset()
+        for uid, one in attempt.places.undone.items():
+            if uid not in placed:
+                self._undo(one.queued, one.queued.runner, one.cycle, one.node)
         if isinstance(found, list):
             self._commit(found, quorum, queued)
         elif isinstance(found, Unfit):
-            for one in attempt.places.undone.values():
-                self._undo(one.queued, one.queued.runner, one.cycle, one.node)
             self._reject(quorum, queued, found, attempt)
         else:
             assert found.failure is not None

@@ -19,8 +19,10 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
 from scheduler.core.trying.attempt import Placed
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
@@ -28,6 +30,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.storage import volume_claims
 
+_NOTHING: Final = ReserveResult(SUCCESS)
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
 
 
@@ -38,7 +41,8 @@ class GangPlaces:
         by_pod: Pods that have a place, in the order in which they got it.
         shared: Claims that several pods use and one of these was given, as they will be.
         has_population_changed: Whether pods came or went in any pause.
-        undone: Pods that had a place and lost it again, each as it was last.
+        undone: Pods that had a place and lost it again, or that Reserve refused, each as it was last: what plugins
+            have reserved for one that gets no place in the end is theirs to undo.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -66,6 +70,7 @@ class GangPlaces:
         lost += self._that_rely_on(lost)
         for one in lost:
             self._forget(one)
+            self.undone[one.queued.uid] = one
         for one in self.by_pod.values():
             self._stakes.put(one.queued.uid, one.node, one.reserved)
         self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
@@ -150,6 +155,10 @@ class GangPlaces:
             self._stakes.release(one.queued.uid)
             self._forget(one)
             self.undone[one.queued.uid] = one
+
+    def refused(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
+        """Reserve refused the pod there; plugins that were asked before may have reserved."""
+        self.undone[queued.uid] = Placed(queued, cycle, node, _NOTHING)
 
     def on(self, node: NodeName) -> list[Placed]:
         """The pods that have a place on a node."""
