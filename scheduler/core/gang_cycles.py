@@ -57,6 +57,7 @@ from scheduler.model.gang import (
     waiting_text,
 )
 from scheduler.model.keys import NodeName
+from scheduler.model.objects import Pod
 
 _ATTEMPTS_MAX: Final = 64
 """Searches that go on. One that has not gone on for longest begins anew."""
@@ -78,12 +79,14 @@ class Quorum(Struct, frozen=True):
         min_count: What its PodGroup says, or the largest that its pods say; where none says one, all pods that exist.
         placed: Pods that have a node, or finished well.
         ready: Those that can be tried, the most important first.
+        others: Those that count and have no node, but cannot be tried now.
     """
 
     key: GangKey
     min_count: int
     placed: int
     ready: tuple[QueuedPod, ...]
+    others: tuple[Pod, ...]
 
     @property
     def needed(self) -> int:
@@ -150,7 +153,7 @@ class GangCycles(Part):
         if quorum.needed > GANG_PODS_MAX:
             self._wait(queued, f"group {key} needs {quorum.needed} pods; {GANG_PODS_MAX} are placed together at most")
         elif quorum.missing > 0:
-            self._wait_for_others(queued, waiting_text(quorum.missing, key, quorum.min_count))
+            self._wait_for_others(queued, key, declared)
         else:
             self._go_on(queued, quorum, calls_max, max(steps_max, _TURN_STEPS))
         return True
@@ -218,16 +221,35 @@ class GangCycles(Part):
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
         self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
 
-    def _wait_for_others(self, queued: QueuedPod, text: str) -> None:
+    def _wait_for_others(self, queued: QueuedPod, key: GangKey, declared: int) -> None:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
         now_ms = self._ground.timers.now_ms
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
         at_ms = now_ms + GATED_SILENT_MS
-        self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, text))
+        self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, key, declared))
 
-    def _report_later(self, queued: QueuedPod, ticket: int, text: str) -> None:
-        if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
+    def _report_later(self, queued: QueuedPod, ticket: int, key: GangKey, declared: int) -> None:
+        if self._queue.find(queued.uid) is not queued or queued.ticket != ticket:
+            return
+        quorum = self._count(key, queued, declared)  # others may have come meanwhile
+        if quorum.missing > 0:
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(self._lacks(quorum))))
+
+    def _lacks(self, quorum: Quorum) -> str:
+        """What keeps a group from being tried: pods that do not exist, or the first that does, and why it waits."""
+        absent = quorum.missing - len(quorum.others)
+        if absent > 0:
+            return waiting_text(absent, quorum.key, quorum.min_count)
+        pod = min(quorum.others, key=lambda one: one.key)
+        more = f" and {len(quorum.others) - 1} more" if len(quorum.others) > 1 else ""
+        return f"pod {pod.key.name}{more} of group {quorum.key} cannot be tried yet: {self._keeps_out(pod)}"
+
+    def _keeps_out(self, pod: Pod) -> str:
+        queued = self._queue.find(pod.uid)
+        if queued is None:
+            return f"it is for the scheduler {pod.spec.scheduler_name}"
+        status = queued.runner.pre_enqueue(pod, self._ground.view)
+        return status.message if status.is_rejection else "its last attempt has not ended"
 
     def _message(self, text: str) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=text, reasons={})
@@ -235,6 +257,7 @@ class GangCycles(Part):
     def _count(self, key: GangKey, tried: QueuedPod, declared: int) -> Quorum:
         placed = living = 0
         ready: list[QueuedPod] = []
+        others: list[Pod] = []
         for uid in self._store.gangs.of(key):
             pod = self._store.pods[uid]
             is_placed = pod.node_name is not None or self._store.node_of(uid) is not None
@@ -245,8 +268,10 @@ class GangCycles(Part):
             queued = self._queue.find(uid)
             if not is_placed and queued is not None and (queued is tried or queued.place in _TRIED):
                 ready.append(queued)
+            elif not is_placed:
+                others.append(pod)
         ready.sort(key=lambda one: (-one.priority, one.first_active_ms, one.pod.key))
-        return Quorum(key, declared or living, placed, tuple(ready))
+        return Quorum(key, declared or living, placed, tuple(ready), tuple(others))
 
     def _commit(self, found: list[Placed], quorum: Quorum, tried: QueuedPod) -> None:
         """All that are needed have a node: bind them. Pods left over are tried alone, later."""

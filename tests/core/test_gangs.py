@@ -130,6 +130,24 @@ def test_a_gang_waits_for_as_many_pods_as_it_needs_and_says_so():
     assert placed(rig)["more"] == "a"
 
 
+def test_a_gang_of_which_all_pods_are_there_says_which_cannot_be_tried_and_why():
+    rig = world(a=4)
+    member(rig, "x", "g", 3)
+    member(rig, "y", "g", 3, gates=("example.com/quota",))
+    member(rig, "z", "g", 3, devices=0, claims=("not-there",))
+    rig.wait(6_000)
+    assert "waiting for" not in message(rig, "x").replace("waiting for scheduling gates", "")
+    assert "pod y and 1 more of group default/g cannot be tried yet: waiting for scheduling gates" in message(rig, "x")
+
+
+def test_a_gang_with_a_pod_of_another_scheduler_says_so():
+    rig = world(a=4)
+    member(rig, "x", "g", 2)
+    member(rig, "y", "g", 2, scheduler="other")
+    rig.wait(6_000)
+    assert "pod y of group default/g cannot be tried yet: it is for the scheduler other" in message(rig, "x")
+
+
 def test_pods_of_another_namespace_are_of_another_gang():
     rig = world(a=4)
     member(rig, "x", "g", 2, devices=0)
