@@ -37,6 +37,7 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.causes import Causes, GroupRefusal
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
@@ -111,6 +112,7 @@ class GangCycles(Part):
         feasibility: Feasibility,
         bindings: BindingCycles,
         conditions: PodConditions,
+        causes: Causes,
         preemptions: Preemptions,
         undo: Callable[[QueuedPod, Runner, Cycle, NodeName], None],
         fail: Callable[[QueuedPod, Status], None],
@@ -122,6 +124,7 @@ class GangCycles(Part):
         self._attempts: Final = attempts
         self._bindings: Final = bindings
         self._conditions: Final = conditions
+        self._causes: Final = causes
         self._preemptions: Final = preemptions
         self._undo: Final = undo
         self._fail: Final = fail
@@ -298,7 +301,8 @@ class GangCycles(Part):
         """
         speakers = attempt.speakers(unfit.queued)
         now_ms = self._ground.timers.now_ms
-        count = f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together"
+        count = f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together."
+        told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         for queued in quorum.ready:
             if queued is not tried:
                 self._queue.fly(queued, now_ms)
@@ -306,5 +310,7 @@ class GangCycles(Part):
             queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
             rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
             self._queue.rejected(queued, rejecters, None, now_ms)
-            text = unfit.message if queued is unfit.queued else f"{unfit.message} (pod {unfit.queued.pod.key.name})"
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, f"{text} {count}."))
+        fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
+        mates = tuple([(one, told) for one in quorum.ready if one is not unfit.queued])
+        group = GroupRefusal(fitting, unfit.beside, quorum.needed - unfit.placed, mates)
+        self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group)

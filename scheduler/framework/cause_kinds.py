@@ -91,6 +91,11 @@ _ALL: Final = (
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
     ),
+    CauseKind(
+        "group-unmet",
+        "Pods of a group are placed together, and one of them has no place beside the others.",
+        "Help that pod, whose own cause follows; or let the group need fewer pods.",
+    ),
     CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
     CauseKind(
         "volume-unreachable",

@@ -22,7 +22,8 @@ Cost: O(1) for a refusal. A cause: O(nodes that refuse) look-ups, a close look a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Final
 
 from msgspec import Struct, structs
@@ -33,6 +34,7 @@ from scheduler.core.reports.allowances import Allowances
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
+from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.blame import EVENT, TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
@@ -60,12 +62,29 @@ _DRY_RUN_STEPS: Final = 50
 _NAMES_A_STEP: Final = 10
 
 
+class GroupRefusal(Struct, frozen=True):
+    """A group of which one pod has no place beside the others.
+
+    Args:
+        count: How many fit, as the beginning of a sentence.
+        beside: The places that the others had.
+        lacking: How many pods have no place.
+        mates: The other pods that wait, and what is reported of each without a cause.
+    """
+
+    count: str
+    beside: Beside | None
+    lacking: int
+    mates: tuple[tuple[QueuedPod, Reason], ...]
+
+
 class _Asked(Struct, eq=False):
     """A pod that was refused, or could not be decided; `ticket` is the queue's, another one when the pod has moved.
 
     Args:
         refusal: What is reported of it without a cause.
         said: What was reported, "" while nothing was.
+        group, mates: Of a group it is the pod that has no place; the others are told with it.
     """
 
     queued: QueuedPod
@@ -73,6 +92,8 @@ class _Asked(Struct, eq=False):
     refusal: Reason
     nominated_node: NodeName | None
     said: str = ""
+    group: GroupRefusal | None = None
+    mates: tuple[_Asked, ...] = ()
 
 
 class _Told(Struct, frozen=True):
@@ -116,12 +137,29 @@ class Causes(Part):
         if not self._is_on:
             self._conditions.report(queued.pod, refusal, nominated_node)
             return
+        self._ask_about(self._asked(queued, refusal, nominated_node))
+
+    def report_group(self, queued: QueuedPod, refusal: Reason, group: GroupRefusal) -> None:
+        """A group has no room, as this pod has no place beside the others: all of them are told of its cause."""
+        if not self._is_on:
+            for one, why in ((queued, refusal), *group.mates):
+                self._conditions.report(one.pod, why)
+            return
+        asked = self._asked(queued, refusal)
+        asked.group, asked.mates = group, tuple([self._asked(one, why) for one, why in group.mates])
+        self._ask_about(asked)
+
+    def _asked(self, queued: QueuedPod, refusal: Reason, nominated_node: NodeName | None = None) -> _Asked:
         asked = _Asked(queued, queued.ticket, refusal, nominated_node)
         self._fresh.append(asked)
         if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
             # Another process, or this one before it was restarted, has told the pod.
             reasons, text = without_numbers(without_cause(found.message)), cause_of(found.message)
             self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms))
+        return asked
+
+    def _ask_about(self, asked: _Asked) -> None:
+        queued = asked.queued
         if self._known(asked) and not self._may_repeat.take(queued.namespace, self._timers.now_ms):
             return
         of_namespace = self._waiting.setdefault(queued.namespace, OrderedDict())
@@ -184,7 +222,11 @@ class Causes(Part):
 
     def _conclude(self, asked: _Asked, blame: Blame | None) -> None:
         """The cause was found, or none."""
-        if not self._still_waits(asked) or blame is None:
+        if blame is None:
+            return
+        for mate in asked.mates:
+            self._conclude(mate, blame)
+        if not self._still_waits(asked):
             return
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
         told = self._told.get(uid)
@@ -243,10 +285,29 @@ class Causes(Part):
 
     def _blamed(self, asked: _Asked) -> Iterator[Blame | None]:
         """The cause, last; before it None wherever this may pause. Nothing where none is found."""
+        if asked.group is None:
+            yield from self._blamed_alone(asked)
+        else:
+            yield self._blamed_of(asked, asked.group)
+
+    def _blamed_of(self, asked: _Asked, group: GroupRefusal) -> Blame | None:
+        """In one go, as the others have their places meanwhile, which nothing else may see."""
+        if not all(map(self._still_waits, (asked, *asked.mates))):
+            return None
+        with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
+            found = next(filter(None, self._blamed_alone(asked)), None) if are_there else None
+        if found is None:
+            return None
+        cause = f"{group.count}; pod {asked.queued.pod.key.name} does not: {found.cause}"
+        return Blame("group-unmet", cause, ("group", found.about))
+
+    def _blamed_alone(self, asked: _Asked) -> Iterator[Blame | None]:
+        """Of the pod in the cluster as it is."""
         queued = asked.queued
         runner, cycle = queued.runner, Cycle(queued.pod, self._timers.wall_ms, _STEPS_OF_A_POD)
         filtered = runner.pre_filter(cycle, self._view)
         self._charge(_DRY_RUN_STEPS)
+        beside = asked.group.beside if asked.group is not None else None
         if not filtered.status.is_success:
             blames = self._blame(runner, cycle, filtered.status.plugin, [])
         else:
@@ -255,13 +316,22 @@ class Causes(Part):
                 return
             blames = []
             is_decided = asked.refusal.reason == UNSCHEDULABLE
-            for plugin, nodes in self._refused(runner, cycle, plan, filtered, is_decided=is_decided).items():
+            if beside is not None:
+                first = [one.node for one in beside.by_pod.values()]
+                refused = self._refused_now(runner, cycle, plan, filtered, first, is_decided=is_decided)
+            else:
+                refused = self._refused(runner, cycle, plan, filtered, is_decided=is_decided)
+            for plugin, nodes in refused.items():
                 blames += self._blame(runner, cycle, plugin, nodes)
                 yield None
         if not blames:
             return
+        if asked.group is not None and asked.group.lacking > 1:  # what helps this pod does not help the group
+            yield Blame(blames[0].kind, blames[0].cause, blames[0].about)
+            return
         offered = [_said(change, blame) for blame in blames for change in blame.changes]
-        changes = sorted(offered, key=lambda change: change.size)
+        mates = beside.by_pod.keys() if beside is not None else frozenset[PodUid]()  # none of them runs
+        changes = sorted([one for one in offered if mates.isdisjoint(one.removed)], key=lambda change: change.size)
         for change in changes[: EVENT.changes]:
             yield None
             if self._still_waits(asked) and self._helps(runner, cycle.pod, change):
@@ -307,14 +377,31 @@ class Causes(Part):
                 of_plugin.append(infos[name])
         self._charge(count // _NAMES_A_STEP)
         if not count:
-            for name in [one for one in self._store.node_order if filtered.allows(one)][:_NODES_ASKED]:
-                status = runner.verdict(plan, cycle, infos[name], self._view)
-                self._charge(_DRY_RUN_STEPS)
-                if status.is_rejection if is_decided else status.code is Code.ERROR:
-                    nodes.setdefault(status.plugin, []).append(infos[name])
+            return self._refused_now(runner, cycle, plan, filtered, (), is_decided=is_decided)
         found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
         self._refusing = plan.shape, position, found
         return found
+
+    def _refused_now(
+        self,
+        runner: Runner,
+        cycle: Cycle,
+        plan: Plan,
+        filtered: PreFiltered,
+        first: Iterable[NodeName],
+        *,
+        is_decided: bool,
+    ) -> dict[str, list[NodeInfo]]:
+        """The same of few nodes, asked anew, where nothing is remembered of the cluster as it is (beside a group)."""
+        nodes: dict[str, list[NodeInfo]] = {}
+        infos = self._store.node_infos
+        names = dict.fromkeys([*first, *self._store.node_order])
+        for name in [one for one in names if filtered.allows(one) and one in infos][:_NODES_ASKED]:
+            status = runner.verdict(plan, cycle, infos[name], self._view)
+            self._charge(_DRY_RUN_STEPS)
+            if status.is_rejection if is_decided else status.code is Code.ERROR:
+                nodes.setdefault(status.plugin, []).append(infos[name])
+        return {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
 
     def _helps(self, runner: Runner, pod: Pod, change: Change) -> bool:
         """Whether all plugins let the pod onto one of the change's nodes, asked as if it were made."""

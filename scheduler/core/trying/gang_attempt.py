@@ -314,4 +314,4 @@ class GangAttempt:
             return None
         if tried.node is not None:
             self.places.refused(tried.queued, cycle, tried.node)
-        return tried if isinstance(tried, Stopped) else structs.replace(tried, placed=len(self.places.by_pod))
+        return tried if isinstance(tried, Stopped) else structs.replace(tried, beside=self.places.copied())

@@ -15,7 +15,8 @@ Cost: `take_again`, `pause` O(pods that have a place).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -75,6 +76,25 @@ class GangPlaces:
             self._stakes.put(one.queued.uid, one.node, one.reserved)
         self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
         return lost
+
+    def copied(self) -> GangPlaces:
+        """The same places, for questions after the search (`held`)."""
+        copied = GangPlaces(self._ground)
+        copied.by_pod.update(self.by_pod)
+        copied.shared.update(self.shared)
+        copied._volumes.update(self._volumes)
+        copied._paused, copied._given_back = self._positions(), self._begun
+        return copied
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Meanwhile the pods have their places again; False: not all of them, as the cluster has changed."""
+        lost = self.take_again()
+        try:
+            with self._ground.suppositions.claims(self._ground.view, tuple(self.shared.values())):
+                yield not lost
+        finally:
+            self.pause()
 
     def _that_rely_on(self, lost: Sequence[Placed]) -> list[Placed]:
         """The others that may use a claim, or a volume, which one of these was given."""
