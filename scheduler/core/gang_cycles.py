@@ -37,7 +37,8 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
-from scheduler.core.reports.causes import Causes, GroupRefusal
+from scheduler.core.reports.cause_search import Group
+from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
@@ -311,6 +312,6 @@ class GangCycles(Part):
             rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
             self._queue.rejected(queued, rejecters, None, now_ms)
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
-        mates = tuple([(one, told) for one in quorum.ready if one is not unfit.queued])
-        group = GroupRefusal(fitting, unfit.beside, quorum.needed - unfit.placed, mates)
-        self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group)
+        mates = [(one, told) for one in quorum.ready if one is not unfit.queued]
+        group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
+        self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
