@@ -1,0 +1,142 @@
+"""What keeps a pod from nodes, as its condition says it: one true fact, the object first; and what lets the pod in."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
+from scheduler.model.objects import Pod
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONES = {"a-0": {"labels": {"zone": "a"}}, "a-1": {"labels": {"zone": "a"}}, "c-0": {"labels": {"zone": "c"}}}
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+
+
+class Case(NamedTuple):
+    """Nodes by name, running pods with theirs, the pod; the cause without its kind, and the change."""
+
+    name: str
+    nodes: dict[str, dict[str, Any]]
+    pod: dict[str, Any]
+    kind: str
+    cause: str
+    change: str = ""
+    running: tuple[dict[str, Any], ...] = ()
+
+
+def terms(*terms_: list[dict[str, Any]]) -> dict[str, Any]:
+    selector = {"nodeSelectorTerms": [{"matchExpressions": one} for one in terms_]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: selector}}}
+
+
+def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)} if values else {"key": key, "operator": operator}
+
+
+LABELS = [
+    Case(
+        "a value that no node has",
+        ZONES,
+        {"nodeSelector": {"zone": "b"}},
+        "node-affinity-unmet",
+        "no node has zone=b, which the nodeSelector of pod default/p asks for; there is a (2 nodes), c (1 node)",
+        "write zone: a instead of b in the nodeSelector of pod default/p",
+    ),
+    Case(
+        "a value that is written otherwise",
+        {"n": {"labels": {"gpu.example.com/model": "H100"}}, "m": {"labels": {"gpu.example.com/model": "L4"}}},
+        terms([rule("gpu.example.com/model", "In", "h100")]),
+        "node-affinity-unmet",
+        "no node has gpu.example.com/model=h100, which the nodeAffinity of pod default/p asks for; "
+        "there is H100 (1 node), L4 (1 node)",
+        "write gpu.example.com/model: H100 instead of h100 in the nodeAffinity of pod default/p",
+    ),
+    Case(
+        "a label that is written otherwise",
+        ZONES,
+        {"nodeSelector": {"zonee": "a"}},
+        "node-affinity-unmet",
+        "no node has the label zonee, which the nodeSelector of pod default/p asks for (zonee=a); 3 nodes have zone",
+        "write zone instead of zonee in the nodeSelector of pod default/p",
+    ),
+    Case(
+        "a label of another domain",
+        {"n": {"labels": {"nvidia.com/gpu.present": "true"}}},
+        terms([rule("gpu.present", "Exists")]),
+        "node-affinity-unmet",
+        "no node has the label gpu.present, which the nodeAffinity of pod default/p asks for; "
+        "1 node has nvidia.com/gpu.present",
+        "write nvidia.com/gpu.present instead of gpu.present in the nodeAffinity of pod default/p",
+    ),
+    Case(
+        "no such label at all",
+        {"n": {}},
+        {"nodeSelector": {"pool": "gpu"}},
+        "node-affinity-unmet",
+        "no node has the label pool, which the nodeSelector of pod default/p asks for (pool=gpu)",
+        "drop pool: gpu from the nodeSelector of pod default/p",
+    ),
+    Case(
+        "two labels, and each is on some node",
+        {"m": {"labels": {"zone": "a", "pool": "cpu"}}, "n": {"labels": {"zone": "b", "pool": "gpu"}}},
+        {"nodeSelector": {"zone": "a", "pool": "gpu"}},
+        "node-affinity-unmet",
+        "node m has pool=cpu; the nodeSelector of pod default/p asks for pool=gpu",
+        "write pool: cpu instead of gpu in the nodeSelector of pod default/p",
+    ),
+    Case(
+        "the nearest of several terms",
+        {"n": {"labels": {"zone": "a", "gen": "4"}}},
+        terms([rule("zone", "In", "b"), rule("gen", "Gt", "9")], [rule("zone", "In", "a"), rule("gen", "Gt", "5")]),
+        "node-affinity-unmet",
+        "no node has gen > 5, which the nodeAffinity of pod default/p asks for; there is 4 (1 node)",
+        "relax the required nodeAffinity of pod default/p",
+    ),
+    Case(
+        "a label that is ruled out",
+        {"n": {"labels": {"spot": "yes"}}},
+        terms([rule("spot", "DoesNotExist")]),
+        "node-affinity-unmet",
+        "node n has spot=yes; the nodeAffinity of pod default/p asks for no label spot",
+        "relax the required nodeAffinity of pod default/p",
+    ),
+    Case(
+        "a pod of a job",
+        {"n": {}},
+        {"nodeSelector": {"pool": "gpu"}, "owner": JOB},
+        "node-affinity-unmet",
+        "no node has the label pool, which the nodeSelector of pod default/p asks for (pool=gpu)",
+        "drop pool: gpu from the nodeSelector of job default/train",
+    ),
+]
+
+
+def told(case: Case) -> str:
+    rig = Rig(*default_plugins(), reports_causes=True)
+    for name, fields in case.nodes.items():
+        rig.server.put_node(builders.node(name, **fields))
+    for one in case.running:
+        rig.server.put_pod(builders.pod(**one))
+    pod = dict(case.pod)
+    owner = pod.pop("owner", None)
+    made = builders.pod_object("p", **pod)
+    if owner is not None:
+        made["metadata"]["ownerReferences"] = [owner]
+    rig.server.put_pod(msgspec.convert(made, Pod))
+    rig.settle()
+    rig.wait(1_000)
+    condition = rig.condition_of("p")
+    assert condition is not None
+    return cause_of(condition[1])
+
+
+@pytest.mark.parametrize("case", LABELS, ids=lambda case: case.name)
+def test_the_cause_and_the_change(case: Case) -> None:
+    assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
+    assert len(case.cause) <= 160
