@@ -35,6 +35,11 @@ def terms(*terms_: list[dict[str, Any]]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: selector}}}
 
 
+def port(*numbers: int, ip: str = "") -> dict[str, Any]:
+    ports = [{"containerPort": one, "hostPort": one, "hostIP": ip} for one in numbers]
+    return {"containers": [{"name": "main", "image": "none", "ports": ports}]}
+
+
 def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)} if values else {"key": key, "operator": operator}
 
@@ -117,6 +122,78 @@ LABELS = [
 ]
 
 
+HOT = {"key": "hot", "value": "true", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+OTHERS = [
+    Case(
+        "a taint",
+        {"a": {"taints": (HOT,)}, "b": {"taints": (HOT,)}},
+        {},
+        "node-tainted",
+        "nodes a, b have the taint hot=true:NoSchedule, which pod default/p does not tolerate",
+        "add the toleration {key: hot, operator: Equal, effect: NoSchedule, value: true} to pod default/p",
+    ),
+    Case(
+        "a taint that is tolerated with another value",
+        {"a": {"taints": (HOT,)}},
+        {"tolerations": [{"key": "hot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}], "owner": JOB},
+        "node-tainted",
+        "node a has the taint hot=true:NoSchedule, which pod default/p does not tolerate (it tolerates "
+        "hot=yes:NoSchedule)",
+        "write the toleration {key: hot, operator: Equal, effect: NoSchedule, value: true} instead of "
+        "hot=yes:NoSchedule in job default/train",
+    ),
+    Case(
+        "two taints of one node, and one that says how another fares",
+        {"a": {"taints": (HOT, {"key": "b", "effect": "NoExecute"})}, "z": {"taints": (NOT_READY,)}},
+        {},
+        "node-tainted",
+        "node a has the taints hot=true:NoSchedule, b:NoExecute, which pod default/p does not tolerate",
+        "add the tolerations {key: hot, operator: Equal, effect: NoSchedule, value: true} and "
+        "{key: b, operator: Exists, effect: NoExecute} to pod default/p",
+    ),
+    Case(
+        "a node that is not ready",
+        {"a": {"taints": (NOT_READY,)}},
+        {},
+        "node-tainted",
+        "node a has the taint node.kubernetes.io/not-ready:NoSchedule, which pod default/p does not tolerate",
+        "bring node a back into order: kubectl describe node a says why",
+    ),
+    Case("a cordon", {"a": {"unschedulable": True}}, {}, "node-cordoned", "node a is cordoned", "kubectl uncordon a"),
+    Case(
+        "cordons",
+        {name: {"unschedulable": True} for name in "abcd"},
+        {},
+        "node-cordoned",
+        "nodes a, b, c and 1 more are cordoned",
+        "kubectl uncordon a",
+    ),
+    Case(
+        "a host port",
+        {"a": {}},
+        port(8080),
+        "port-taken",
+        "pod default/web (priority 0) has the host port 8080/TCP of node a, which pod default/p asks for",
+        "ask for another host port, like 8082 instead of 8080, in pod default/p",
+        ({"name": "web", "node": "a", **port(8080, 8081)},),
+    ),
+    Case(
+        "a host port of another namespace's pod, on the node with fewest of them",
+        {"a": {}, "b": {}},
+        port(53),
+        "port-taken",
+        "a pod of another namespace (priority 0) has the host port 53/TCP of node b, which pod default/p asks for",
+        "ask for another host port, like 54 instead of 53, in pod default/p",
+        (
+            {"name": "x", "node": "a", **port(53, ip="10.0.0.1")},
+            {"name": "y", "node": "a", **port(53, ip="10.0.0.2")},
+            {"name": "dns", "namespace": "kube-system", "node": "b", **port(53)},
+        ),
+    ),
+]
+
+
 def told(case: Case) -> str:
     rig = Rig(*default_plugins(), reports_causes=True)
     for name, fields in case.nodes.items():
@@ -136,7 +213,7 @@ def told(case: Case) -> str:
     return cause_of(condition[1])
 
 
-@pytest.mark.parametrize("case", LABELS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*LABELS, *OTHERS], ids=lambda case: case.name)
 def test_the_cause_and_the_change(case: Case) -> None:
     assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
     assert len(case.cause) <= 160
