@@ -130,7 +130,7 @@ def _is_met_somewhere(one: Requirement, counts: Counter[str]) -> bool:
 
 def _fact(cycle: Cycle, node: Node, one: _Unmet, counts: Counter[str], view: ClusterView) -> str:
     requirement, has = one.requirement, node.labels.get(one.requirement.key)
-    key, asked = requirement.key, _text(requirement)
+    key, asked = requirement.key, requirement_text(requirement)
     by = f"which the {one.where} of pod {cycle.pod.key} asks for"
     if not counts:
         like, count = _key_like(cycle, key, view)
@@ -146,7 +146,8 @@ def _fact(cycle: Cycle, node: Node, one: _Unmet, counts: Counter[str], view: Clu
     return f"node {node.name} has {key}={has}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
 
 
-def _text(one: Requirement) -> str:
+def requirement_text(one: Requirement) -> str:
+    """As kubectl writes it, with the first of many values."""
     values = sorted(one.values)[:_VALUES_SAID]
     shown = ", ".join(values) + (", …" if len(one.values) > _VALUES_SAID else "")
     match one.operator:

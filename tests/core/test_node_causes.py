@@ -44,6 +44,7 @@ def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)} if values else {"key": key, "operator": operator}
 
 
+NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
 LABELS = [
     Case(
         "a value that no node has",
@@ -110,6 +111,13 @@ LABELS = [
         "node-affinity-unmet",
         "node n has spot=yes; the nodeAffinity of pod default/p asks for no label spot",
         "relax the required nodeAffinity of pod default/p",
+    ),
+    Case(
+        "a node by its name that is not there",
+        {"n": {}},
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [NAMED]}}}},
+        "node-affinity-unmet",
+        "node gone, which the nodeAffinity of pod default/p names, does not exist",
     ),
     Case(
         "a pod of a job",
@@ -194,6 +202,111 @@ OTHERS = [
 ]
 
 
+ZONE_A = {"labels": {"zone": "a"}}
+HOST = "kubernetes.io/hostname"
+FULL = {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "1"}}
+
+
+def pods(kind: str, key: str, **labels: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": key}
+    return {"affinity": {kind: {REQUIRED: [term]}}}
+
+
+def spread(key: str, **more: Any) -> dict[str, Any]:
+    one = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **more}
+    return {
+        "labels": {"app": "w"},
+        "topologySpreadConstraints": [{**one, "labelSelector": {"matchLabels": {"app": "w"}}}],
+    }
+
+
+RELAX = "relax the required {} of pod default/p"
+WEB = {"name": "web", "node": "a", "labels": {"app": "web"}}
+PODS = [
+    Case(
+        "no pod of the kind at all",
+        {"a": ZONE_A},
+        pods("podAffinity", "zone", app="db"),
+        "pod-affinity-unmet",
+        "no pod with app=db in namespace default runs, beside which the podAffinity of pod default/p wants it "
+        "(by zone)",
+        RELAX.format("podAffinity"),
+    ),
+    Case(
+        "pods of the kind in another zone, where there is no room",
+        {"a": ZONE_A, "b": {"labels": {"zone": "b"}, **FULL}},
+        pods("podAffinity", "zone", app="web"),
+        "pod-affinity-unmet",
+        "zone=a has no pod with app=web in namespace default, which the podAffinity of pod default/p asks for; "
+        "1 run elsewhere",
+        RELAX.format("podAffinity"),
+        ({**WEB, "node": "b"},),
+    ),
+    Case(
+        "a node without the label of the rule",
+        {"a": {}, "b": {**ZONE_A, **FULL}},
+        pods("podAffinity", "zone", app="web"),
+        "pod-affinity-unmet",
+        "node a has no label zone, by which the podAffinity of pod default/p looks for pods",
+        RELAX.format("podAffinity"),
+        ({**WEB, "node": "b"},),
+    ),
+    Case(
+        "its own anti-affinity by host",
+        {"a": {}},
+        pods("podAntiAffinity", HOST, app="web"),
+        "pod-affinity-unmet",
+        f"{HOST}=a has 1 pod with app=web in namespace default, which the podAntiAffinity of pod default/p rules out",
+        RELAX.format("podAntiAffinity"),
+        (WEB,),
+    ),
+    Case(
+        "its own anti-affinity by zone",
+        {"a": ZONE_A, "b": ZONE_A},
+        pods("podAntiAffinity", "zone", app="web"),
+        "pod-affinity-unmet",
+        "zone=a has 1 pod with app=web in namespace default, which the podAntiAffinity of pod default/p rules out",
+        RELAX.format("podAntiAffinity"),
+        (WEB,),
+    ),
+    Case(
+        "a pod that wants to be alone",
+        {"a": {}},
+        {"labels": {"app": "p"}},
+        "pod-affinity-unmet",
+        "pod default/web (priority 0) on node a keeps pod default/p away by required podAntiAffinity",
+        "end pod default/web (priority 0) on node a",
+        ({**WEB, **pods("podAntiAffinity", HOST, app="p")},),
+    ),
+    Case(
+        "too many of its kind in a zone",
+        {"a": ZONE_A, "b": {"labels": {"zone": "b"}, **FULL}},
+        spread("zone"),
+        "spread-unmet",
+        "zone=a has 1 pod that pod default/p is spread with, and another zone has 0; maxSkew is 1",
+        "relax the topologySpreadConstraints of pod default/p",
+        ({"name": "w", "node": "a", "labels": {"app": "w"}}, {"name": "x", "node": "b"}),
+    ),
+    Case(
+        "fewer zones than it wants",
+        {"a": ZONE_A},
+        spread("zone", minDomains=3),
+        "spread-unmet",
+        "zone=a has 1 pod that pod default/p is spread with; minDomains is 3, and zone has 1 values",
+        "relax the topologySpreadConstraints of pod default/p",
+        ({"name": "w", "node": "a", "labels": {"app": "w"}},),
+    ),
+    Case(
+        "a node without the label by which it is spread",
+        {"a": {}},
+        spread("zone"),
+        "spread-unmet",
+        "node a has no label zone, by which pod default/p is to be spread",
+        "relax the topologySpreadConstraints of pod default/p",
+    ),
+]
+
+
 def told(case: Case) -> str:
     rig = Rig(*default_plugins(), reports_causes=True)
     for name, fields in case.nodes.items():
@@ -213,7 +326,7 @@ def told(case: Case) -> str:
     return cause_of(condition[1])
 
 
-@pytest.mark.parametrize("case", [*LABELS, *OTHERS], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*LABELS, *OTHERS, *PODS], ids=lambda case: case.name)
 def test_the_cause_and_the_change(case: Case) -> None:
     assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
     assert len(case.cause) <= 160

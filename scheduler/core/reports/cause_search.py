@@ -174,7 +174,10 @@ class CauseSearch(Part):
             refused = self._refused(runner, cycle, plan, filtered, is_decided=is_decided)
         else:  # nothing is remembered of that
             first = [one.node for one in case.beside.by_pod.values()]
-            refused = self._refused_now(runner, cycle, plan, filtered, first, is_decided=is_decided)
+            names = dict.fromkeys([*first, *self._store.node_order])
+            refused = self._refused_now(runner, cycle, plan, filtered, names, is_decided=is_decided)
+        if not refused:  # the only nodes that may be are not there
+            refused = {plugin: [] for plugin in filtered.narrowing}
         for plugin, nodes in refused.items():
             case.blames += self._blame(case, cycle, plugin, nodes)
             yield
@@ -197,17 +200,19 @@ class CauseSearch(Part):
         if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
             return self._refusing[2]
         nodes: dict[str, list[NodeInfo]] = {}
-        count = 0
+        known: set[NodeName] = set()
         for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
-            count += 1
+            known.add(name)
             if name in infos:
                 of_plugin = nodes.get(status.plugin)
                 if of_plugin is None:
                     of_plugin = nodes[status.plugin] = []
                 of_plugin.append(infos[name])
-        self._charge(count // _NAMES_A_STEP)
-        if not count:
-            return self._refused_now(runner, cycle, plan, filtered, (), is_decided=is_decided)
+        self._charge(len(known) // _NAMES_A_STEP)
+        # What pods elsewhere decide is remembered of no single node.
+        others = (name for name in self._store.node_order if name not in known)
+        for plugin, more in self._refused_now(runner, cycle, plan, filtered, others, is_decided=is_decided).items():
+            nodes.setdefault(plugin, []).extend(more)
         found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
         self._refusing = plan.shape, position, found
         return found
@@ -218,15 +223,14 @@ class CauseSearch(Part):
         cycle: Cycle,
         plan: Plan,
         filtered: PreFiltered,
-        first: Iterable[NodeName],
+        names: Iterable[NodeName],
         *,
         is_decided: bool,
     ) -> dict[str, list[NodeInfo]]:
-        """The same of few nodes, asked anew."""
+        """The same of the first of these nodes, asked anew."""
         nodes: dict[str, list[NodeInfo]] = {}
         infos = self._store.node_infos
-        names = dict.fromkeys([*first, *self._store.node_order])
-        for name in [one for one in names if filtered.allows(one) and one in infos][:_NODES_ASKED]:
+        for name in itertools.islice((one for one in names if filtered.allows(one) and one in infos), _NODES_ASKED):
             status = runner.verdict(plan, cycle, infos[name], self._view)
             self._charge(_DRY_RUN_STEPS)
             if status.is_rejection if is_decided else status.code is Code.ERROR:
