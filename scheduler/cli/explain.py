@@ -65,6 +65,10 @@ def explain(ctx: click.Context, subject: str, *, question: ClusterQuestion, outp
         raise WrongInputError(str(error)) from error
     if output in ("table", "wide"):
         _print(told, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
+        if output == "wide" and kind == "pod":
+            from scheduler.cli.every_node import print_every_node
+
+            print_every_node(asked, key)
     else:
         print_document(told.model_dump(mode="json"), output)
     ctx.exit(0 if told.fits else 1)

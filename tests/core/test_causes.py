@@ -350,9 +350,7 @@ def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
     (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
     runner = rig.machine.runners[builders.SCHEDULER]
     (held,) = rig.machine.overlay.counted[claim.uid]
-    change = Change(
-        6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),)
-    )
+    change = Change(6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),))
     assert rig.machine.causes._helps(runner, pods["second"], change)
     rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
     rig.watch()
