@@ -19,6 +19,7 @@ from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
 from scheduler.cli.plot import check_plot, plot
+from scheduler.cli.subjects import pods_meant
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
@@ -44,7 +45,12 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE]…")
 @cluster_question
-@click.option("--pod", "pods", multiple=True, help="Only this pod, NAME or NAMESPACE/NAME (repeatable).")
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    help="Only this pod, or a workload's: NAME, NAMESPACE/NAME, deploy/NAME, … (repeatable).",
+)
 @click.option("--claim", "claims", multiple=True, help="A pod that has only this claim or template (repeatable).")
 @click.option("--node", "nodes", multiple=True, help="As if only this node were there (repeatable).")
 @click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
@@ -201,7 +207,8 @@ def _only(asked: Asked, pods: Sequence[str], probes: Collection[Key], cluster: O
     known = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in cluster.pods()}
     refused = {problem.pod for problem in cluster.loaded.problems if problem.pod is not None}
     if pods or probes:
-        return {*probes, *(asked.find("pod", one, {*known, *refused}) for one in pods)}
+        named = [pods_meant(asked, one, {*known, *refused}, cluster.now_ms) for one in pods]
+        return {*probes, *(key for keys in named for key in keys)}
     in_scope = {key for key in {*known, *refused} if not asked.is_strict or key[0] == asked.namespace}
     listed = keys_of((one for one in asked.listed if one.obj.get("kind") == "Pod" and is_waiting(one.obj)), "Pod")
     written = {key for key in in_scope - listed if key in refused or is_waiting(known[key])}

@@ -98,6 +98,24 @@ class SimulateAnswer(_Part):
     over_time: tuple[Moment, ...] = Field((), alias="overTime", description="With --plot: what is drawn.")
 
 
+class WaitingPod(_Part):
+    """A pod that waits, and what keeps it out."""
+
+    namespace: str
+    name: str
+    outcome: Outcome
+    node: str | None = Field(description="Where it would run.")
+    kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where none is known.")
+    cause: str = Field(description="Empty where it fits.")
+
+
+class ExplainAllAnswer(_Part):
+    """What `explain -A` and `explain -n NAMESPACE` print, without a name."""
+
+    waiting: int = Field(description="Pods that wait; at most 1,000 of them are asked about.")
+    pods: tuple[WaitingPod, ...]
+
+
 class PluginStatus(_Part):
     """What a plugin says; Success has no plugin and no reasons."""
 
@@ -340,6 +358,7 @@ MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "cel-check": CelCheckAnswer,
     "cel-eval": CelEvalAnswer,
     "demo": DemoAnswer,
+    "explain-all": ExplainAllAnswer,
     "lint": LintAnswer,
     "make-room": RoomAnswer,
     "simulate": SimulateAnswer,

@@ -288,7 +288,7 @@ async def test_pods_of_all_namespaces_are_played_and_with_a_namespace_its_own(
     for more in ([], ["-A"]):
         assert len((await run(env, "simulate", "-o", "json", *more)).stdout.split('"outcome"')) == 4
     nobody = await run(env, "simulate", "-n", "default")
-    assert (nobody.exit_code, nobody.stdout) == (0, "0 placed, 0 not\n")
+    assert (nobody.exit_code, nobody.stdout.partition(";")[0]) == (0, "0 placed, 0 not")
     assert "no pod waits in the namespace default; without -n all are asked about" in nobody.stderr
 
 
