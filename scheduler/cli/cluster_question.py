@@ -173,7 +173,8 @@ class ClusterQuestion:
 
     def config(self) -> Config:
         """That of --config, with the gates and the release of the options."""
-        from scheduler.config import Config, ConfigError, read_config
+        from scheduler.config import Config
+        from scheduler.config.file import ConfigError, read_config
 
         config = Config()
         if self.config_path is not None:

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
-from scheduler.config import ConfigError, load_config
+from scheduler.config.file import ConfigError, load_config
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
 from scheduler.lint.engine import Source, convert, lint
