@@ -443,16 +443,16 @@ def a_rule_taints_the_devices(d: Dress) -> Planted:
         "metadata": {"name": "recall"},
         "spec": {
             "deviceSelector": {"driver": d.driver},
-            "taint": {"key": "recall.example.net/batch", "value": "7", "effect": "NoSchedule"},
+            "taint": {"key": "maker.example.net/batch", "value": "7", "effect": "NoSchedule"},
         },
     }
     return Planted(
         [*d.fleet(), rule, d.ask(), d.waiting()],
         d.asked,
         r"device-tainted",
-        r"recall",
+        r"[Rr]ule recall",
         [gone(("DeviceTaintRule", "recall"))],
-        says=[r"recall\.example\.net/batch"],
+        says=[r"maker\.example\.net/batch"],
         change=[r"toleration|taint|rule"],
         never=RELAX,
     )
