@@ -161,6 +161,11 @@ def named_pods(text: str) -> list[str]:
     return re.findall(r"\bpod (?:\w+/)?([a-z]+(?:-\d+)*)\b(?! of)", text)
 
 
+def first_of(text: str) -> str:
+    """Without the facts about other nodes that are told beside it."""
+    return text.partition("; ")[0]
+
+
 def _each(pattern: str, text: str) -> list[str]:
     return re.findall(pattern, text)
 
@@ -197,7 +202,7 @@ def false_names(facts: Facts, text: str) -> Iterator[str]:
 
 
 def _nodes_are(text: str, facts: Facts, is_so: Callable[[Obj], bool], what: str) -> Iterator[str]:
-    names = named_nodes(text)
+    names = named_nodes(first_of(text))
     if not names:
         yield f"names no node that is {what}"
     for name in names:

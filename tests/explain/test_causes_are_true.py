@@ -17,7 +17,7 @@ import pytest
 from allocator import Features
 from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
 from scheduler.offline import Given, OfflineCluster, decide
-from tests.explain.cause_checks import CHECKERS, Facts, amount, named_devices, named_nodes, untrue
+from tests.explain.cause_checks import CHECKERS, Facts, amount, first_of, named_devices, named_nodes, untrue
 from tests.explain.planted.judging import NOW_MS, as_stored
 from tests.explain.planted.shapes import PLAIN, Obj, holder, node, pod, slice_of
 
@@ -125,7 +125,7 @@ def told(objects: list[Obj]) -> tuple[str, str]:
 def without(objects: list[Obj], kind: str, cause: str) -> list[Obj] | None:
     """The objects if the cause were not so; None where nobody could say which they would be."""
     left = copy.deepcopy(objects)
-    nodes, devices = named_nodes(cause), named_devices(cause)
+    nodes, devices = named_nodes(first_of(cause)), named_devices(cause)
     by_name = {(obj["kind"], obj["metadata"]["name"]): obj for obj in left}
     match kind:
         case "node-cordoned":
