@@ -151,7 +151,7 @@ def the_class_selects_a_model_that_nobody_has(d: Dress) -> Planted:
         d.asked,
         UNMET,
         rf"DeviceClass {d.cls}",
-        [edit("DeviceClass", d.cls, "spec.selectors.0.cel.expression", d.is_(have))],
+        [edit("DeviceClass", d.cls, "spec.selectors.0.cel.expression", f"device.driver == '{d.driver}'")],
         says=[key, have, other],
     )
 
