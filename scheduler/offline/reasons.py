@@ -3,7 +3,7 @@
 A node's reason is the verdict of the first plugin that refuses it. Where devices are missing, it also says how many of
 them each rule took away.
 
-Not here: the verdict (`verdicts`), the counting (`allocator.answers.explain`).
+Not here: the verdict (`verdicts`), the counting (`allocator.answers.funnel`).
 
 Cost: the plugins are asked once for each node and shape of pods. The counting looks at every device, so it is made for
 the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
@@ -129,7 +129,10 @@ def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) ->
     except AllocationError as error:
         yield str(error)
         return
-    short = [request for request in explanation.requests if request.left < max(request.wanted, 1)]
+    if explanation.failure:
+        yield explanation.failure
+        return
+    short = [request for request in explanation.requests if request.lacks]
     yield from map(str, short or explanation.requests)
     if explanation.pools_left_out:
         yield f"left out: {', '.join(explanation.pools_left_out)}"

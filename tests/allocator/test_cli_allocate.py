@@ -390,7 +390,7 @@ async def test_a_clusters_objects_and_ones_own(tmp_path: Path) -> None:
 
     assert {name: row["outcome"] for name, row in rows_of(theirs).items()} == {"waits": "unschedulable"}
     assert rows_of(theirs)["waits"]["refusals"][0]["devices"] == [
-        "claim default/gpu, request gpu wants 1 of 2 devices: 1 in use, 1 tainted and not tolerated; 0 left"
+        "claim default/gpu, request gpu wants 1 of 2 devices: 1 tainted and not tolerated, 1 in use; 0 left"
     ]
     assert list(rows_of(ours)) == ["mine"]
     assert left == ["node-1", None]  # nothing was written
