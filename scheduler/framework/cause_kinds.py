@@ -197,6 +197,48 @@ _ALL: Final = (
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
     ),
+    # What no plugin sees
+    CauseKind(
+        "scheduler-unknown",
+        "No pod that has a node names the scheduler that this pod names.",
+        "Write the name of a scheduler that runs, or start that one.",
+    ),
+    CauseKind(
+        "priority-class-missing",
+        "The PriorityClass that the pod names does not exist.",
+        "Write the name of one that is there.",
+    ),
+    CauseKind("pod-refused", "The API server would not take the pod.", "Correct what its message names."),
+    CauseKind(
+        "admin-access-unlabelled",
+        "A claim asks for admin access, and its namespace may not have it.",
+        "Label the namespace, if its users may see all devices.",
+    ),
+    CauseKind(
+        "pool-incomplete",
+        "A pool's driver has not published all ResourceSlices that it announces.",
+        "Look at the driver's log.",
+    ),
+    CauseKind(
+        "slice-superseded",
+        "A ResourceSlice is of an older generation of its pool, so its devices do not count.",
+        "The driver must publish them again, or delete the slice.",
+    ),
+    CauseKind(
+        "binding-condition-unset",
+        "Devices wait for a condition that their driver has not set.",
+        "Look at the driver's log.",
+    ),
+    CauseKind(
+        "class-unmatched",
+        "No device satisfies the selectors of the DeviceClass.",
+        "Name another class, or have the class corrected.",
+    ),
+    CauseKind(
+        "unexplained",
+        "The scheduler's message is all that is known.",
+        "Read the reasons of the nodes below it.",
+    ),
     CauseKind(
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
