@@ -160,7 +160,7 @@ def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
                 served[value] += 1
                 lacking.setdefault(value, []).extend(more[:lacks])
     ways = [positions for value, positions in lacking.items() if served[value] == len(unmet.counted) and positions]
-    return ids_of(map(pools.device, min(ways, key=len, default=[])))
+    return ids_of(map(pools.device, min(ways, key=len) if ways else ()))
 
 
 def _taken_text(found: NearNode, unmet: Unmet, taken: Sequence[DeviceId]) -> str:
@@ -216,7 +216,7 @@ def _in_use_with(found: NearNode, counted: Counted, unmet: Unmet) -> tuple[bool,
 
 
 def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Change]:
-    """Another attribute's name, fewer devices, no constraint (of size `drops`: more than ending who has its devices)."""
+    """Another attribute's name, fewer devices, no constraint (a change of size `drops`)."""
     slot = unmet.counted[0].slot
     claim = found.claim(slot)
     if claim is None:
