@@ -21,6 +21,7 @@ from allocator.answers.funnel import Funnel, Step
 from allocator.answers.inventory import Inventory
 from allocator.answers.prefilter import candidate_nodes
 from allocator.answers.question import NO_SHARE_IDS, Question
+from allocator.pools.faults import INCOMPLETE_FAULTS, INVALID_FAULTS, Fault, FaultKind, pool_faults
 from allocator.pools.in_use import InUse, Ledger
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.pools.node_pools import NodePools
@@ -62,6 +63,8 @@ from allocator.values.model import (
 
 __all__ = [
     "ALL_SHORTCUTS",
+    "INCOMPLETE_FAULTS",
+    "INVALID_FAULTS",
     "INVALID_POOLS",
     "NO_SHARE_IDS",
     "RESULTS_MAX",
@@ -81,6 +84,8 @@ __all__ = [
     "DeviceId",
     "DeviceResult",
     "Explanation",
+    "Fault",
+    "FaultKind",
     "Features",
     "FreeDevices",
     "Funnel",
@@ -129,6 +134,7 @@ __all__ = [
     "only_devices",
     "overdrawn_capacities",
     "overdrawn_counters",
+    "pool_faults",
     "prevent_allocation",
     "vanished_devices",
 ]

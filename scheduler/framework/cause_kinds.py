@@ -51,7 +51,68 @@ _ALL: Final = (
         "A request names a DeviceClass that does not exist.",
         "Name one that exists, or ask the cluster's operator for it.",
     ),
+    CauseKind(
+        "class-unmatched",
+        "A DeviceClass selects none of the devices that drivers publish.",
+        "Look at the class's selectors, and at whether its driver runs.",
+    ),
+    CauseKind(
+        "claim-deleting",
+        "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
+        "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
+    ),
+    CauseKind(
+        "admin-access-unlabelled",
+        "A claim asks for admin access in a namespace that is not marked for it.",
+        "Label the namespace, or drop adminAccess.",
+    ),
+    CauseKind(
+        "extended-resource-unknown",
+        "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
+        "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
+    ),
     # Devices
+    CauseKind("no-devices", "No driver publishes any device.", "Install the driver, or look at its log."),
+    CauseKind(
+        "selector-unmet",
+        "A selector of the request leaves none of the devices of its class.",
+        "Correct or relax the term that is named.",
+    ),
+    CauseKind(
+        "slice-superseded",
+        "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
+        "The driver must publish them in the newest generation; look at its log.",
+    ),
+    CauseKind(
+        "pool-incomplete",
+        "Devices that would do are in a pool of which ResourceSlices are missing.",
+        "The driver must publish the rest; look at its log.",
+    ),
+    CauseKind(
+        "pool-contradictory",
+        "Devices that would do are in a pool whose ResourceSlices contradict each other.",
+        "The driver must publish the pool anew; look at its log.",
+    ),
+    CauseKind(
+        "slice-node-missing",
+        "Devices that would do are published for a node that does not exist.",
+        "Look at why the node has not registered, or at the driver.",
+    ),
+    CauseKind(
+        "holder-gone",
+        "A ResourceClaim holds the devices for pods that have ended or never existed, or for nobody.",
+        "kube-controller-manager must release the claim; where it does not, delete the claim.",
+    ),
+    CauseKind(
+        "holder-terminating",
+        "The devices are held for a pod that is being deleted and has not ended.",
+        "Wait, or look at the kubelet of its node and at the pod's finalizers.",
+    ),
+    CauseKind(
+        "binding-condition-unset",
+        "The driver has not set a condition for which devices wait before a pod is bound.",
+        "Look at the driver's log.",
+    ),
     CauseKind(
         "devices-short",
         "No node has as many devices that would do as the pod asks for.",

@@ -27,7 +27,6 @@ from tests.offline.causes import (
     node,
     pod,
     request,
-    running,
     slice_,
 )
 
@@ -66,7 +65,8 @@ def with_numa(name: str, value: Any, key: str = "resource.kubernetes.io/numaNode
 
 def uses(*claims: str, name: str = "runs") -> Obj:
     """A pod that runs with these claims."""
-    return {**pod(*claims, name=name, nodeName="node-1"), "status": {"phase": "Running"}}
+    made = {**pod(*claims, name=name, nodeName="node-1"), "status": {"phase": "Running"}}
+    return {**made, "metadata": {**made["metadata"], "uid": f"uid-{name}", "resourceVersion": "1"}}
 
 
 def matching(attribute: str, *requests: str, kind: str = "matchAttribute") -> Obj:
@@ -425,9 +425,9 @@ def test_the_cause_is_the_fact_that_ends_the_funnel(objects, kind, cause, change
 
 
 def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
-    secret = {**running("secret"), "metadata": {"name": "secret", "namespace": "hidden"}}
+    secret = uses("secret", name="secret")
+    secret["metadata"]["namespace"] = "hidden"
     theirs = allocated(claim(name="secret", namespace="hidden"), "part-0", users=["secret"])
-    secret["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "secret"}]
     for objects in ([*PARTITIONED, secret, theirs, claim(), pod("gpu")],):
         (event, *_), (command, *_) = blamed(objects, EVENT)[0], blamed(objects)[0]
         texts = " ".join([event.cause, *(change.text + change.cause for change in event.changes)])

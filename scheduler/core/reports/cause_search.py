@@ -211,6 +211,7 @@ class CauseSearch(Part):
         found: list[Blame] = []
         with (
             ground.suppositions.claims(view, change.claims),
+            ground.suppositions.inventory(view, info, change.slices, change.classes),
             ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
         ):
             if change.node is not None:
@@ -257,6 +258,8 @@ def _both(first: Change, second: Change) -> Change:
         pod=second.pod or first.pod,
         node=second.node or first.node,
         claims=tuple(claims.values()),
+        slices=tuple({one.name: one for one in (*first.slices, *second.slices)}.values()),
+        classes=tuple({one.name: one for one in (*first.classes, *second.classes)}.values()),
         removed=(*first.removed, *second.removed),
         released=(*first.released, *second.released),
     )

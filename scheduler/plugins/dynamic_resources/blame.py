@@ -4,7 +4,8 @@ Rules of this module
   1. Nodes with slices of their own are looked at before others, `Limits.nodes` and `Limits.devices` in all; the node
      whose devices would do for most is the nearest, and of such nodes the one where most are free. Changes are tried on
      the nearest three.
-  2. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
+  2. Where no device that is published would do, whatever is in use, `pool_blame` speaks.
+  3. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
      are short of together.
 
 Not here: asking as if a change were made (`core.causes`).
@@ -28,11 +29,13 @@ from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
 from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
+from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
 from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
 from scheduler.plugins.dynamic_resources.near_node import NearNode, as_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
-from scheduler.plugins.dynamic_resources.selector_blame import mistaken_selectors
+from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 
@@ -54,10 +57,12 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return ()
     if not search.claims.wanted and search.claims.special is None:
         return blame_pinned(search, nodes, view, limits)
+    if unpublished := blame_unpublished(search, cycle, nodes, view, limits):
+        return unpublished
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [one.node for one in explained if _is_undecided(one.explanation)]
     if not explained or failing:
-        return _blame_failing(search, cycle, [*failing, *likeliest(nodes, view)][0], view)
+        return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
     others = [
@@ -169,6 +174,9 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
             return blame_several(found, funnel)
         case _:
             return _too_few(found, funnel)
+    if stale := blame_stale(found, funnel):
+        others = [structs.replace(one, cause=one.cause or blame.cause, kind=blame.kind) for one in blame.changes]
+        blame = structs.replace(stale, changes=(*stale.changes, *others))
     # What earlier stages took would do as well, once they let it.
     more = list(blame.changes)
     for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
@@ -179,23 +187,20 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
 
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Blame:
-    """No device of the class, or none that the request's selectors match."""
-    claims = [claim] if (claim := found.claim(funnel.slot)) is not None else []
-    causes, changes = mistaken_selectors(claims, found.cycle, found.node, found.view)
-    left = funnel.step(Stage.REQUEST_SELECTOR).left.bit_count()
-    if left:
+    """Some devices match, and too few; or those that do are of other nodes."""
+    claim, slot, changes = found.claim(funnel.slot), funnel.slot, list[Change]()
+    for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
+        if claim is None:
+            break
+        rest = tuple([one for one in slot.details.selectors if one is not selector])
+        text = f"drop or relax the selector `{selector.expression}` of {found.label(slot)}"
+        changes.append(
+            Change(7, text, (found.node.name,), claims=(with_request(claim, funnel.request, selectors=rest),))
+        )
+    if funnel.step(Stage.REQUEST_SELECTOR).left:
         return _too_few(found, funnel, tuple(changes))
-    about = ("selectors", funnel.claim, funnel.request, *causes)
-    mistaken = f" ({causes[0]})" if causes else ""
-    cause = f"node {found.node.name}: {funnel}{mistaken}"
-    selectors = funnel.slot.details.selectors
-    for selector in selectors if claims and Stage.REQUEST_SELECTOR in funnel.removed else ():
-        rest = tuple([one for one in selectors if one is not selector])
-        text = f"drop or relax the selector `{selector.expression}` of {found.label(funnel.slot)}"
-        dropped = (with_request(claims[0], funnel.request, selectors=rest),)
-        why = f"{found.label(funnel.slot)}: the selector `{selector.expression}` leaves no device that would do"
-        changes.append(Change(7, text, (found.node.name,), cause=why, claims=dropped))
-    return Blame("devices-short", cause, about, tuple(changes))
+    about = ("selectors", funnel.claim, funnel.request)
+    return Blame("devices-short", f"node {found.node.name}: {funnel}", about, tuple(changes))
 
 
 def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Change, ...] = ()) -> Blame:
@@ -215,13 +220,6 @@ def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Change, ...] = ()) 
 
 def _count(funnel: Funnel) -> str:
     return "all that there are" if funnel.slot.is_all else str(funnel.slot.count)
-
-
-def _blame_failing(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Sequence[Blame]:
-    """A selector cannot be answered for a device, so no node was decided about."""
-    causes, changes = mistaken_selectors(search.claims.unallocated, cycle, node, view)
-    causes = [*(change.cause for change in changes), *causes]
-    return (Blame("selector-error", causes[0], ("selector", causes[0]), tuple(changes)),) if causes else ()
 
 
 def _fewer_of_resources(found: NearNode) -> Iterator[Change]:
