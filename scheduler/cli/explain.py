@@ -15,7 +15,7 @@ from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, emphasis, verdict, working
+from scheduler.cli.terminal import caution, emphasis, verdict, working, wrapped
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
@@ -95,12 +95,14 @@ def _key_of(asked: Asked, kind: str, written: str, now_ms: int) -> Key:
 
 
 def _print(told: Explanation, named_max: int) -> None:
-    click.echo(verdict(told.verdict, is_good=told.fits))
-    click.echo(emphasis(told.advice))
+    click.echo(verdict(wrapped(told.verdict), is_good=told.fits))
+    click.echo(emphasis(wrapped(told.advice)))
     for step in told.also:
-        click.echo(f"or: {step.change}")
+        click.echo(wrapped(f"or: {step.change}"))
+    if named_max > _NAMED_MAX and told.cause not in told.verdict:
+        click.echo(wrapped(f"the whole cause: {told.cause}"))
     if told.message:
-        click.echo(f"the scheduler says: {told.message}")
+        click.echo(wrapped(f"the scheduler says: {told.message}"))
     for failure in told.failures:
         click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
     if told.nodes:

@@ -193,7 +193,7 @@ def _play(
     }
     served = {*_OWN, *(scheduler_name_of(pod) for pod in cluster.pods() if pod["spec"].get("nodeName"))}
     machine = new_machine(names, profile, features)
-    run = Run(cluster, Answers(machine, cluster), {pod.uid for pod in waiting})
+    run = Run(cluster, Answers(machine, cluster, {pod.uid for pod in waiting}))
     simulation = Simulation(cluster, run, is_offered_once=is_offered_once)
     with _progress(len(arrivals)) as on_arrival:
         played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)

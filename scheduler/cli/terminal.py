@@ -11,7 +11,9 @@ Not here: bars, where it is known how much there is to do (`simulate`).
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _PATIENCE_S: Final = 2.0
+_NARROWEST: Final = 40
 
 
 def colour_option() -> click.Option:
@@ -58,6 +61,18 @@ def emphasis(text: str) -> str:
 def caution(text: str) -> str:
     """A warning."""
     return click.style(text, fg="yellow")
+
+
+def wrapped(text: str) -> str:
+    """Lines that break between words where a terminal shows them; as it is, for programs, anywhere else."""
+    if not sys.stdout.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    lines = [
+        textwrap.wrap(one, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for one in text.splitlines()
+    ]
+    return "\n".join("\n".join(one) for one in lines)
 
 
 @contextmanager

@@ -197,6 +197,115 @@ _ALL: Final = (
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
     ),
+    # What no plugin sees
+    CauseKind(
+        "scheduler-unknown",
+        "No pod that has a node names the scheduler that this pod names.",
+        "Write the name of a scheduler that runs, or start that one.",
+    ),
+    CauseKind(
+        "priority-class-missing",
+        "The PriorityClass that the pod names does not exist.",
+        "Write the name of one that is there.",
+    ),
+    CauseKind("pod-refused", "The API server would not take the pod.", "Correct what its message names."),
+    CauseKind(
+        "admin-access-unlabelled",
+        "A claim asks for admin access, and its namespace may not have it.",
+        "Label the namespace, if its users may see all devices.",
+    ),
+    CauseKind(
+        "pool-incomplete",
+        "A pool's driver has not published all ResourceSlices that it announces.",
+        "Look at the driver's log.",
+    ),
+    CauseKind(
+        "slice-superseded",
+        "A ResourceSlice is of an older generation of its pool, so its devices do not count.",
+        "The driver must publish them again, or delete the slice.",
+    ),
+    CauseKind(
+        "binding-condition-unset",
+        "Devices wait for a condition that their driver has not set.",
+        "Look at the driver's log.",
+    ),
+    CauseKind(
+        "class-unmatched",
+        "No device satisfies the selectors of the DeviceClass.",
+        "Name another class, or have the class corrected.",
+    ),
+    CauseKind(
+        "unexplained",
+        "The scheduler's message is all that is known.",
+        "Read the reasons of the nodes below it.",
+    ),
+    CauseKind(
+        "group-unmet",
+        "Pods of a group are placed together, and one of them has no place beside the others.",
+        "Help that pod, whose own cause follows; or let the group need fewer pods.",
+    ),
+    CauseKind(
+        "group-incomplete",
+        "Pods of a group are placed together, and fewer exist than are needed.",
+        "Make the other pods, or let the group need fewer.",
+    ),
+    CauseKind("group-missing", "The PodGroup that the pod names does not exist.", "Make it, or name one that exists."),
+    CauseKind(
+        "node-name-unmet",
+        "The pod names the only node that it may run on, which does not exist or is another one.",
+        "Make the pod without spec.nodeName.",
+    ),
+    CauseKind(
+        "node-feature-missing",
+        "No node that would do declares a feature of the kubelet that the pod needs.",
+        "Upgrade a node, or do without what needs the feature.",
+    ),
+    CauseKind(
+        "scheduling-gate",
+        "The pod has scheduling gates, and is not tried while it has one.",
+        "Whoever set the gate must remove it.",
+    ),
+    # Volumes
+    CauseKind(
+        "volume-claim-missing",
+        "The pod names a PersistentVolumeClaim that does not exist.",
+        "Name one that exists, or make it.",
+    ),
+    CauseKind(
+        "volume-claim-not-made",
+        "No PersistentVolumeClaim has been made yet for an ephemeral volume of the pod.",
+        "Look at the pod's events: kube-controller-manager says there why it makes none.",
+    ),
+    CauseKind(
+        "volume-claim-foreign",
+        "A PersistentVolumeClaim has the name of the one for an ephemeral volume of the pod, and is not the pod's.",
+        "Rename the pod or its volume, or delete that claim.",
+    ),
+    CauseKind(
+        "volume-claim-deleting",
+        "A PersistentVolumeClaim of the pod is being deleted.",
+        "Wait until it is gone, then make it anew.",
+    ),
+    CauseKind(
+        "storage-class-missing",
+        "A PersistentVolumeClaim of the pod names a StorageClass that does not exist.",
+        "Make the claim anew with a class that exists, or make the class.",
+    ),
+    CauseKind(
+        "volume-not-bound",
+        "A PersistentVolumeClaim of the pod has no volume yet, and does not wait for the pod to get one.",
+        "Look at the claim's events: its provisioner says there why it makes none.",
+    ),
+    CauseKind(
+        "volume-in-use",
+        "Another pod has a volume of the pod, and only one may.",
+        "Wait for that pod to end, or use another volume.",
+    ),
+    CauseKind(
+        "volume-limit",
+        "The node has as many volumes of a CSI driver as it may.",
+        "Let pods with such volumes end, or use another node.",
+    ),
     CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
     CauseKind(
         "volume-unreachable",

@@ -5,6 +5,8 @@ Rules of this module
   2. The smallest that helps is said; one that harms others never before one that does not. Where none helps alone, two
      are tried: the plugin that refuses a node once the first is made says what the second may be.
   3. Pods that would end give back the claims that only they use.
+  4. A pod of a group is asked about beside the others, which have their places meanwhile; so that is not done in parts.
+     None of them runs, so that they end is no change; and where several have no place, what helps one helps nobody.
 
 Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod is told (`causes`).
 
@@ -14,7 +16,8 @@ Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes`
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -22,20 +25,36 @@ from msgspec import Struct, field, structs
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
+from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.blame import Blame, Change, Limits, Why
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
+_OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
 _NAMES_A_STEP: Final = 10
+
+
+class Group(Struct, frozen=True):
+    """A group of which one pod has no place beside the others.
+
+    Args:
+        count: How many fit, as the beginning of a sentence.
+        beside: The places that the others had.
+        lacking: How many pods have no place.
+    """
+
+    count: str
+    beside: Beside | None
+    lacking: int
 
 
 class _Case(Struct):
@@ -44,6 +63,7 @@ class _Case(Struct):
     runner: Runner
     pod: Pod
     limits: Limits
+    beside: Beside | None = None
     blames: list[Blame] = field(default_factory=list)
     left: int = 0
     asked: int = 0
@@ -74,18 +94,32 @@ class CauseSearch(Part):
         """What was found last, for pods of one shape while nothing changes."""
         self.steps = 0
 
-    def find(self, runner: Runner, pod: Pod, reason: str, limits: Limits) -> Iterator[Why | None]:
+    def find(
+        self, runner: Runner, pod: Pod, reason: str, limits: Limits, group: Group | None = None
+    ) -> Iterator[Why | None]:
         """Why, last; before it None wherever this may pause. Nothing where no plugin can say.
 
         Args:
             reason: That of its condition; when it is not "Unschedulable", a plugin failed.
         """
-        case = _Case(runner, pod, limits)
+        if group is None:
+            yield from self._find(_Case(runner, pod, limits), reason, may_change=True)
+            return
+        with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
+            finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=group.lacking == 1)
+            why = next(filter(None, finding), None) if are_there else None
+        if why is not None:
+            yield _of_group(why, f"{group.count}; pod {pod.key.name} does not: ")
+
+    def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Why | None]:
+        pod, limits = case.pod, case.limits
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
         if not case.blames:
             return
-        offered = [_said(change, blame) for blame in case.blames for change in blame.changes]
+        others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
+        offered = [_said(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
+        offered = [one for one in offered if others.isdisjoint(one.removed)]
         changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
         singles: list[Change] = []
         case.left = limits.changes
@@ -113,8 +147,8 @@ class CauseSearch(Part):
             if not case.may_ask():
                 break
             yield None
-            if self._helped(case, _both(first, second)):
-                yield case.why((first, second))
+            if found := self._helped(case, _both(first, second)):
+                yield case.why((first, structs.replace(second, released=found.released)))
                 return
         yield case.why()
 
@@ -136,7 +170,15 @@ class CauseSearch(Part):
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return
-        for plugin, nodes in self._refused(runner, cycle, plan, filtered, is_decided=is_decided).items():
+        if case.beside is None:
+            refused = self._refused(runner, cycle, plan, filtered, is_decided=is_decided)
+        else:  # nothing is remembered of that
+            first = [one.node for one in case.beside.by_pod.values()]
+            names = dict.fromkeys([*first, *self._store.node_order])
+            refused = self._refused_now(runner, cycle, plan, filtered, names, is_decided=is_decided)
+        if not refused:  # the only nodes that may be are not there
+            refused = {plugin: [] for plugin in filtered.narrowing}
+        for plugin, nodes in refused.items():
             case.blames += self._blame(case, cycle, plugin, nodes)
             yield
 
@@ -158,24 +200,42 @@ class CauseSearch(Part):
         if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
             return self._refusing[2]
         nodes: dict[str, list[NodeInfo]] = {}
-        count = 0
+        known: set[NodeName] = set()
         for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
-            count += 1
+            known.add(name)
             if name in infos:
                 of_plugin = nodes.get(status.plugin)
                 if of_plugin is None:
                     of_plugin = nodes[status.plugin] = []
                 of_plugin.append(infos[name])
-        self._charge(count // _NAMES_A_STEP)
-        if not count:
-            for name in [one for one in self._store.node_order if filtered.allows(one)][:_NODES_ASKED]:
-                status = runner.verdict(plan, cycle, infos[name], self._view)
-                self._charge(_DRY_RUN_STEPS)
-                if status.is_rejection if is_decided else status.code is Code.ERROR:
-                    nodes.setdefault(status.plugin, []).append(infos[name])
+        self._charge(len(known) // _NAMES_A_STEP)
+        # What pods elsewhere decide is remembered of no single node.
+        others = (name for name in self._store.node_order if name not in known)
+        for plugin, more in self._refused_now(runner, cycle, plan, filtered, others, is_decided=is_decided).items():
+            nodes.setdefault(plugin, []).extend(more)
         found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
         self._refusing = plan.shape, position, found
         return found
+
+    def _refused_now(
+        self,
+        runner: Runner,
+        cycle: Cycle,
+        plan: Plan,
+        filtered: PreFiltered,
+        names: Iterable[NodeName],
+        *,
+        is_decided: bool,
+    ) -> dict[str, list[NodeInfo]]:
+        """The same of the first of these nodes, asked anew."""
+        nodes: dict[str, list[NodeInfo]] = {}
+        infos = self._store.node_infos
+        for name in itertools.islice((one for one in names if filtered.allows(one) and one in infos), _NODES_ASKED):
+            status = runner.verdict(plan, cycle, infos[name], self._view)
+            self._charge(_DRY_RUN_STEPS)
+            if status.is_rejection if is_decided else status.code is Code.ERROR:
+                nodes.setdefault(status.plugin, []).append(infos[name])
+        return {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
 
     # Changes
 
@@ -217,7 +277,7 @@ class CauseSearch(Part):
             if change.node is not None:
                 supposed.node = change.node
             filtered, status = runner.ask(attempt, supposed, view)
-            if blames and status.is_rejection:
+            if blames and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
                 found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
         self._charge(_DRY_RUN_STEPS + case.limits.steps - attempt.steps_left)
@@ -225,6 +285,16 @@ class CauseSearch(Part):
 
     def _charge(self, steps: int) -> None:
         self.steps += max(0, steps)
+
+
+def _of_group(why: Why, begins: str) -> Why:
+    """That of the pod, as the group's."""
+
+    blames = [structs.replace(why.blames[0], kind=_OF_GROUP, cause=begins + why.blames[0].cause), *why.blames[1:]]
+    changes = [structs.replace(one, kind=_OF_GROUP) for one in why.changes]
+    if changes:
+        changes[0] = structs.replace(changes[0], cause=begins + changes[0].cause)
+    return structs.replace(why, blames=tuple(blames), changes=tuple(changes))
 
 
 def _said(change: Change, blame: Blame) -> Change:

@@ -20,7 +20,7 @@ Cost: O(1) for a refusal.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct, structs
@@ -28,7 +28,7 @@ from msgspec import Struct, structs
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.reports.cause_search import CauseSearch
+from scheduler.core.reports.cause_search import CauseSearch, Group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.feasibility import Feasibility
@@ -39,6 +39,8 @@ _PAUSE_MS: Final = 10
 _WAITING_MAX: Final = 20_000
 _TOLD_MAX: Final = 20_000
 _AGAIN_MS: Final = 300_000
+_GROUPS_MAX: Final = 16
+"""Groups refused last, of which somebody may ask."""
 _REPEATS_AT_ONCE: Final = 100
 _REPEAT_EVERY_MS: Final = 500
 
@@ -49,13 +51,16 @@ class _Asked(Struct, eq=False):
     Args:
         refusal: What is reported of it without a cause.
         said: What was reported, "" while nothing was.
+        group, mates: Of a group it is the pod that has no place; the others are told with it.
     """
 
     queued: QueuedPod
     ticket: int
     refusal: Reason
-    nominated_node: NodeName | None
+    nominated_node: NodeName | None = None
     said: str = ""
+    group: Group | None = None
+    mates: tuple[_Asked, ...] = ()
 
 
 class _Told(Struct, frozen=True):
@@ -84,6 +89,7 @@ class Causes(Part):
         self._told: Final[OrderedDict[PodUid, _Told]] = OrderedDict()
         self._waiting: Final[OrderedDict[str, OrderedDict[PodUid, _Asked]]] = OrderedDict()
         self._may_repeat: Final = Allowances(_REPEATS_AT_ONCE, _REPEAT_EVERY_MS)
+        self._groups: Final[OrderedDict[PodUid, _Asked]] = OrderedDict()
         self._count = 0
         self._fresh: list[_Asked] = []
         self._current: tuple[_Asked, Iterator[Why | None]] | None = None
@@ -98,12 +104,37 @@ class Causes(Part):
         if not self._is_on:
             self._conditions.report(queued.pod, refusal, nominated_node)
             return
-        asked = _Asked(queued, queued.ticket, refusal, nominated_node)
+        self._ask_about(_Asked(queued, queued.ticket, refusal, nominated_node))
+
+    def report_group(
+        self, queued: QueuedPod, refusal: Reason, group: Group, mates: Iterable[tuple[QueuedPod, Reason]]
+    ) -> None:
+        """A group has no room, as this pod has no place beside the others: all of them are told of its cause."""
+        others = tuple([_Asked(one, one.ticket, why) for one, why in mates])
+        asked = _Asked(queued, queued.ticket, refusal, group=group, mates=others)
+        self._groups[queued.uid] = asked
+        if len(self._groups) > _GROUPS_MAX:
+            self._groups.popitem(last=False)
+        if self._is_on:
+            for one in others:
+                self._begin(one)
+            self._ask_about(asked)
+        else:
+            for one in (asked, *others):
+                self._conditions.report(one.queued.pod, one.refusal)
+
+    def _begin(self, asked: _Asked) -> None:
+        """It is reported when this tick ends."""
+        queued = asked.queued
         self._fresh.append(asked)
         if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
             # Another process, or this one before it was restarted, has told the pod.
             reasons, text = without_numbers(without_cause(found.message)), cause_of(found.message)
             self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms, text))
+
+    def _ask_about(self, asked: _Asked) -> None:
+        queued = asked.queued
+        self._begin(asked)
         if self._known(asked) and not self._may_repeat.take(queued.namespace, self._timers.now_ms):
             return
         of_namespace = self._waiting.setdefault(queued.namespace, OrderedDict())
@@ -119,6 +150,7 @@ class Causes(Part):
     def forget(self, uid: PodUid) -> None:
         """The pod is bound or gone."""
         self._told.pop(uid, None)
+        self._groups.pop(uid, None)
 
     @property
     def remembered(self) -> int:
@@ -178,13 +210,16 @@ class Causes(Part):
             told = structs.replace(told, now=why.text)
         self._tell(uid, told)
         self._say(asked, told)
+        for mate in asked.mates:
+            self._conclude(mate, why)
 
     # Who is next
 
     def _still_waits(self, asked: _Asked) -> bool:
         queued = asked.queued
         is_same = self._queue.find(queued.uid) is queued and queued.ticket == asked.ticket
-        return is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF, Place.GATED)
+        waits = is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF, Place.GATED)
+        return waits and all(map(self._still_waits, asked.mates))
 
     def _look(self, now_ms: int) -> None:
         self._search.steps = 0
@@ -236,12 +271,16 @@ class Causes(Part):
             return None
         refusal = condition_of(queued.pod)
         reason = UNSCHEDULABLE if refusal is None else refusal.reason
+        for asked in self._groups.values():
+            if uid in (asked.queued.uid, *[one.queued.uid for one in asked.mates]) and self._still_waits(asked):
+                of = asked.queued
+                return next(filter(None, self._search.find(of.runner, of.pod, reason, limits, asked.group)), None)
         return next(filter(None, self._search.find(queued.runner, queued.pod, reason, limits)), None)
 
     def _found(self, asked: _Asked) -> Iterator[Why | None]:
         """As `CauseSearch.find`, until the pod is tried again."""
         queued = asked.queued
-        for why in self._search.find(queued.runner, queued.pod, asked.refusal.reason, self._limits):
+        for why in self._search.find(queued.runner, queued.pod, asked.refusal.reason, self._limits, asked.group):
             if not self._still_waits(asked):
                 return
             yield why
