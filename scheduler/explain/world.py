@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
-from allocator import Features
+from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
 from scheduler.framework.blame import COMMAND, Change, Why
@@ -104,7 +104,9 @@ class Ruling:
         return run.places(self.verdict.uid)
 
 
-def _changed(change: Change, answers: Answers) -> Iterator[tuple[str, Node | Pod | ResourceClaim]]:
+def _changed(
+    change: Change, answers: Answers
+) -> Iterator[tuple[str, Node | Pod | ResourceClaim | ResourceSlice | DeviceClass]]:
     """The objects that a change leaves otherwise; the pod last, so that it is not tried before all is as it will be."""
     store, view = answers.machine.store, answers.machine.ground.view
     claims: dict[Any, ResourceClaim] = {one.key: one for one in change.claims}
@@ -115,6 +117,8 @@ def _changed(change: Change, answers: Answers) -> Iterator[tuple[str, Node | Pod
     for uid in change.removed:
         pod = store.pods[uid]
         yield "Pod", structs.replace(pod, status=structs.replace(pod.status, phase="Succeeded"))
+    yield from (("ResourceSlice", one) for one in change.slices)
+    yield from (("DeviceClass", one) for one in change.classes)
     if change.node is not None:
         yield "Node", change.node
     yield from (("ResourceClaim", one) for one in claims.values())

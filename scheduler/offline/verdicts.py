@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from allocator import Features
+from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.inputs import (
@@ -281,6 +281,8 @@ class Run:
         if isinstance(obj, ResourceClaim):
             name, uid = ObjectKey(obj.key.namespace, obj.key.name), str(obj.uid)
             shown: Any = replace(obj, revision=store.revision)
+        elif isinstance(obj, ResourceSlice | DeviceClass):
+            name, uid, shown = ObjectKey("", obj.name), "", obj
         else:
             metadata = structs.replace(obj.metadata, resource_version=str(store.revision))
             name, uid = ObjectKey(metadata.namespace, metadata.name), metadata.uid
