@@ -53,9 +53,9 @@ def complete_subject(context: click.Context, _: click.Parameter, incomplete: str
     """Completes what `explain` takes: NAME, or KIND/NAME, or KIND NAME."""
     from scheduler.cli.subjects import KINDS
 
-    given = context.params.get("subject") or ()
-    word = incomplete.split("/")[0]
-    if len(given) == 1 and (kind := KINDS.get(str(given[0]))):
+    given = tuple[str, ...](context.params.get("subject") or ())
+    word = incomplete.split("/", maxsplit=1)[0]
+    if len(given) == 1 and (kind := KINDS.get(given[0])):
         return _beginning(incomplete, (name for _, name in _ask(context, [kind])))
     if given:
         return []
