@@ -1,7 +1,7 @@
 """docs/reasons.md, made from the table of causes and from what plugins say.
 
 Written by `python -m tests.reasons_page > docs/reasons.md`. What plugins say is read from their source: the constants
-`REASON…`, and the texts given to `Status`, in which `…` stands for what differs.
+`REASON…`, and the texts given to `Status` or added to `reasons`, in which `…` stands for what differs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from scheduler.framework.cause_kinds import CAUSE_KINDS
 
 ROOT: Final = Path(__file__).parents[1]
 PLUGINS: Final = ROOT / "scheduler" / "plugins"
-_SAYING: Final = ("unschedulable", "unresolvable", "error")
-_FIXED_MIN: Final = 15
+_SAYING: Final = (
+    *(("Status", one) for one in ("unschedulable", "unresolvable", "error")),
+    ("reasons", "append"),
+)
+_FIXED_MIN: Final = 12
 """Characters of a text that is worth looking for, without what differs."""
 _HEAD: Final = """# Reasons, A to Z
 
@@ -56,7 +59,7 @@ def page() -> str:
     for plugin in sorted(said):
         links = ", ".join(f"[{one}](#{one})" for one in sorted(kinds.get(plugin, ())))
         texts = "\n".join(f"- `{text.replace('`', chr(39))}`" for text in sorted(said[plugin], key=str.lower))
-        causes = f"\n\nThe cause after it is {links}.\n" if links else "\n"
+        causes = f"\n\nCauses that may follow: {links}.\n" if links else "\n"
         parts.append(f"### {plugin}{causes}\n{texts}\n")
     return "\n".join(parts)
 
@@ -89,8 +92,10 @@ def _said(path: Path) -> Iterator[tuple[str, str]]:
         if name.startswith("REASON") and isinstance(value, str) and _defines(path, name):
             yield value, plugin
     for call in ast.walk(tree_of(path)):
-        is_status = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _SAYING
-        if is_status and isinstance(call.func.value, ast.Name) and call.func.value.id == "Status":
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            continue
+        of, method = call.func.value, call.func.attr
+        if isinstance(of, ast.Name) and (of.id, method) in _SAYING:
             texts = [_text(arg, module) for arg in call.args]
             yield from ((text, plugin) for text in texts if len(text.replace("…", "")) >= _FIXED_MIN)
 

@@ -63,6 +63,8 @@ def test_plugins_are_found_with_their_sentences_and_kinds() -> None:
         ("NodeUnschedulable", "node(s) were unschedulable"),
         ("DynamicResources", "cannot allocate all claims"),
         ("DynamicResources", "request …: device class … does not exist"),
+        ("NodeResourcesFit", "Insufficient …"),
+        ("NodeResourcesFit", "Too many pods"),
         ("SchedulingGates", "waiting for scheduling gates: […]"),
     ):
         of_plugin = text.partition(f"\n### {plugin}\n")[2].partition("\n### ")[0]

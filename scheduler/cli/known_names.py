@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from scheduler.kube.credentials import Connection
 
 _WAIT_S: Final = 2.0
@@ -63,6 +65,14 @@ def complete_subject(context: click.Context, _: click.Parameter, incomplete: str
         return _beginning(incomplete, (f"{word}/{name}" for _, name in _ask(context, [kind])))
     found = _ask(context, ["pod", "claim"])
     return _beginning(incomplete, (name if kind == "pod" else f"claim/{name}" for kind, name in found))
+
+
+def complete_pod_or_file(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes what `simulate --make-room-for` takes; the shell adds its files."""
+    from click.shell_completion import CompletionItem
+
+    names = _beginning(incomplete, (f"pod/{name}" for _, name in _ask(context, ["pod"])))
+    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
 
 
 def complete_removed(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -20,7 +20,7 @@ from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.known_names import complete_removed, names_of
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
 from scheduler.cli.plot import check_plot, plot
-from scheduler.cli.subjects import pods_meant
+from scheduler.cli.subjects import pod_named, pods_meant
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
@@ -158,7 +158,8 @@ def simulate(
     profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
     play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
-        ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
+        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=_BEGIN_MS)
+        ctx.exit(answer_wanted(wanted, given, Question(play, named, profile, features, _BEGIN_MS), output))
     probes = _probes(asked, claims)
     played = play([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
     _find_refusals(played, budget_steps or BUDGET_STEPS)
