@@ -19,6 +19,7 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document, print_table
 
@@ -35,8 +36,10 @@ _WITHIN: Final = {"node": "on one node"}
 
 @click.command()
 @cluster_question
-@click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
-@click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")
+@click.option("--node", "nodes", multiple=True, shell_complete=names_of("node"), help="Only this node (repeatable).")
+@click.option(
+    "--class", "classes", multiple=True, shell_complete=names_of("class"), help="Only this class (repeatable)."
+)
 @click.option("--free", "free_only", is_flag=True, help="Only nodes and devices that have something free.")
 @click.option("--watch", is_flag=True, help="Go on watching, and print the devices again when they have changed.")
 @output_option("table", "wide", "json", "yaml", "name")

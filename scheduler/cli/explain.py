@@ -13,6 +13,7 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
 from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
@@ -25,7 +26,7 @@ _NAMED_MAX: Final = 3
 
 
 @click.command()
-@click.argument("subject", nargs=-1, metavar="[KIND/]NAME")
+@click.argument("subject", nargs=-1, metavar="[KIND/]NAME", shell_complete=complete_subject)
 @cluster_question
 @output_option("table", "wide", "json", "yaml")
 @click.pass_context
