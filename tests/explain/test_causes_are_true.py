@@ -164,7 +164,8 @@ def judged(seed: int) -> str:
     kind, cause = told(objects)
     if not cause:
         return ""
-    assert untrue(objects, ASKED, kind, cause) == [], f"world {seed}: [{kind}] {cause}"
+    wrong = untrue(objects, ASKED, kind, cause)
+    assert wrong == [], f"world {seed}: [{kind}] {cause}: {wrong}"
     changed = without(objects, kind, cause)
     if changed is not None:
         assert told(changed) != (kind, cause), f"world {seed}: still told after it is not so: [{kind}] {cause}"
