@@ -213,7 +213,7 @@ def false_names(facts: Facts, text: str) -> Iterator[str]:
                 yield f"there is no {kind} {name}"
     pods = {name.rpartition("/")[2] for name in facts.by_kind["Pod"]}
     for name in named_pods(text):
-        if name not in pods:
+        if name not in pods and "exist" not in text:
             yield f"there is no pod {name}"
     for name in re.findall(r"\bcounter set ([\w-]+)", text):
         if name not in {set_ for _, set_, _ in facts.sets}:
@@ -397,6 +397,20 @@ def _superseded(facts: Facts, text: str) -> Iterator[str]:
             yield f"the newest generation is {facts.newest[pool['name']]}"
 
 
+def _holder_gone(facts: Facts, text: str) -> Iterator[str]:
+    names = re.findall(r"\bResourceClaims? (\S+?)[,:;]?(?= |$)", text)
+    claims = [facts.by_kind["ResourceClaim"].get(name) for name in names]
+    pods = {name.rpartition("/")[2] for name in facts.by_kind["Pod"]}
+    for claim in filter(None, claims):
+        users = {user["name"] for user in claim.get("status", {}).get("reservedFor", ())}
+        if users & pods:
+            yield f"the pods {users & pods} are there"
+        if "allocation" not in claim.get("status", {}):
+            yield f"{claim['metadata']['name']} has no devices"
+    if not any(claims):
+        yield "names no claim"
+
+
 def _group(facts: Facts, text: str) -> Iterator[str]:
     needed = int(facts.pod["metadata"]["labels"]["dra-scheduler/group-min-count"])
     if needed not in numbers(text):
@@ -418,6 +432,7 @@ CHECKERS: Final[dict[str, Callable[[Facts, str], Iterator[str]]]] = {
     "capacity-short": _capacity,
     "partition-blocked": _blocked,
     "slice-superseded": _superseded,
+    "holder-gone": _holder_gone,
     "group-unmet": _group,
 }
 
