@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _NAMED_MAX: Final = 10
 _DEFAULT: Final = "default"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OF_THE_CLUSTER: Final = frozenset(
     {
         *("Namespace", "Node", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
@@ -85,6 +87,8 @@ class Asked:
         Raises:
             WrongInputError: None of the known ones is meant, or several are; says where they are.
         """
+        if not written.isprintable():
+            raise WrongInputError(f"{written!a} is no name of a {kind}")
         there = sorted(set(known))
         namespace, slash, name = written.removeprefix(f"{kind}/").rpartition("/")
         named = [key for key in there if key[1] == name]
@@ -139,6 +143,8 @@ class ClusterQuestion:
         from scheduler.garbage_collector import settle
         from scheduler.offline import Given
 
+        if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
+            raise click.UsageError(f"-n {self.namespace!a}: is no name of a namespace")
         config, connection = self.config(), self.connection()
         features = config.features()
         home = self.namespace or _DEFAULT
@@ -167,7 +173,8 @@ class ClusterQuestion:
 
     def config(self) -> Config:
         """That of --config, with the gates and the release of the options."""
-        from scheduler.config import Config, ConfigError, read_config
+        from scheduler.config import Config
+        from scheduler.config.file import ConfigError, read_config
 
         config = Config()
         if self.config_path is not None:

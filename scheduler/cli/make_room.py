@@ -206,17 +206,21 @@ def _pod_with(place: str, request: Mapping[str, Any]) -> list[tuple[str, Mapping
         "metadata": {"name": _NAME},
         "spec": {"devices": {"requests": [{"name": "free", "exactly": dict(request)}]}},
     }
-    pod = {
+    return [(place, claim), (place, pod_with(_NAME, "default", "resourceClaimName", _NAME))]
+
+
+def pod_with(name: str, namespace: str, field: str, claim: str) -> dict[str, Any]:
+    """A pod that has nothing but one claim, by the field `resourceClaimName` or `resourceClaimTemplateName`."""
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": _NAME},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "containers": [{"name": "main", "image": "none"}],
             "schedulerName": "dra-scheduler",
-            "resourceClaims": [{"name": "free", "resourceClaimName": _NAME}],
+            "resourceClaims": [{"name": "claim", field: claim}],
         },
     }
-    return [(place, claim), (place, pod)]
 
 
 # -- the answer -----------------------------------------------------------------------------------

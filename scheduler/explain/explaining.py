@@ -4,7 +4,7 @@ Rules of this module
   1. The cause that is said is that of a change which made the pod fit; where none did, what the live scheduler's event
      says, or its sentence.
   2. Who asks about a claim is told about a pod that waits for it; where none does, about a pod with that claim alone.
-  3. The pod is asked about alone: other pods that wait are counted in a note.
+  3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
 
 Not here: changes and their search, output.
 """
@@ -314,7 +314,8 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
-    waiting = sum(is_waiting(one) for one in ruling.answers.cluster.pods()) - (not ruling.fits)
+    tried = ruling.answers.tried
+    waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

@@ -27,7 +27,7 @@ Obj: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[Obj], None]
 
 BUDGET_STEPS: Final = 200_000
-"""For each node's search, as `allocate` has it."""
+"""For each node's search, as `simulate` has it."""
 
 
 @dataclass(frozen=True, slots=True)

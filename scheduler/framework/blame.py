@@ -18,6 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from allocator import DeviceClass, ResourceSlice
 from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -33,6 +34,7 @@ TO_MAKE_IT_FIT: Final = "; to make it fit: "
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3
+_BLAMES_SAID: Final = 3
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
@@ -48,6 +50,9 @@ class Limits(Struct, frozen=True):
         holders: Pods and claims that are tried without, the least important first.
         changes: Changes that are tried in all.
         names_others: Pods and claims of other namespaces are named.
+        firsts: Changes after which it is asked what else would have to be done, each on one node.
+        also: Changes that help and are said beside the first.
+        steps: A pod whose cause takes more is told of none.
     """
 
     nodes: int
@@ -56,11 +61,18 @@ class Limits(Struct, frozen=True):
     holders: int
     changes: int
     names_others: bool
+    firsts: int
+    also: int
+    steps: int
 
 
-EVENT: Final = Limits(nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False)
+EVENT: Final = Limits(
+    nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False, firsts=6, also=0, steps=5_000
+)
 """Found beside scheduling, and told to whoever may read the pod's events."""
-COMMAND: Final = Limits(nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True)
+COMMAND: Final = Limits(
+    nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True, firsts=256, also=3, steps=10**7
+)
 """`dra-scheduler explain`: a process of its own, told to somebody who has read all the objects."""
 
 
@@ -72,8 +84,10 @@ class Change(Struct, frozen=True):
         text: What to do.
         on: The nodes that the pod may fit on then.
         command: A line for a shell that does it, "" where there is none.
-        cause: What is in the way where that is another fact than its blame's, "" where it is the same.
-        pod, node, claims: Objects as they would be.
+        cause, kind: What is in the way where that is another fact than its blame's, "" where it is the same.
+        harms: Somebody else has to give way to it: it is never said first where another helps. That pods of a higher
+            priority end is seen without it.
+        pod, node, claims, slices, classes: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
@@ -85,8 +99,12 @@ class Change(Struct, frozen=True):
     pod: Pod | None = None
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
     removed: tuple[PodUid, ...] = ()
     released: tuple[Held, ...] = ()
+    kind: str = ""
+    harms: bool = False
 
 
 class Blame(Struct, frozen=True):
@@ -103,6 +121,52 @@ class Blame(Struct, frozen=True):
     cause: str
     about: Hashable
     changes: tuple[Change, ...] = ()
+
+
+class Why(Struct, frozen=True):
+    """Why a pod fits no node.
+
+    Args:
+        blames: What plugins say, the nearest miss first.
+        changes: What lets the pod in, together and in this order: one, or two where no single one does, or none.
+        also: Other single changes that do.
+        asked: How many changes were tried.
+        is_exhausted: The limits ended the search, so there may be a change that nobody tried.
+    """
+
+    blames: tuple[Blame, ...]
+    changes: tuple[Change, ...] = ()
+    also: tuple[Change, ...] = ()
+    asked: int = 0
+    is_exhausted: bool = False
+
+    @property
+    def kind(self) -> str:
+        """That of the fact that is to be mended, of the nearest miss where nothing helps."""
+        return self.changes[0].kind if self.changes else self.blames[0].kind
+
+    @property
+    def cause(self) -> str:
+        """The facts alone."""
+        if self.changes:
+            return "; and then ".join(one.cause for one in self.changes)
+        return "; ".join(one.cause for one in self.blames[:_BLAMES_SAID])
+
+    @property
+    def advice(self) -> str:
+        """What to do, "" where nothing helps."""
+        return "; then ".join(one.text for one in self.changes)
+
+    @property
+    def text(self) -> str:
+        """All of it, as events have it."""
+        return f"[{self.kind}] {self.cause}{TO_MAKE_IT_FIT if self.changes else ''}{self.advice}"
+
+    @property
+    def about(self) -> Hashable:
+        """Equal for the same things."""
+        size = sum(one.size for one in self.changes)
+        return ("change", size, self.blames[0].about) if size else tuple([one.about for one in self.blames])
 
 
 @runtime_checkable
@@ -125,6 +189,21 @@ def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
     is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
     who = f"pod {other.key}" if is_named else "a pod of another namespace"
     return f"{who} (priority {other.spec.priority or 0})"
+
+
+def edited_object(pod: Pod) -> str:
+    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`.
+
+    A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
+    """
+    owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    if owner is None:
+        return f"pod {pod.key}"
+    kind, name = owner.kind.lower(), owner.name
+    suffix = f"-{(pod.metadata.labels or {}).get('pod-template-hash', '')}"
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+        kind, name = "deployment", name.removesuffix(suffix)
+    return f"{kind} {pod.metadata.namespace}/{name}"
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

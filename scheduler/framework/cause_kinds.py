@@ -51,11 +51,117 @@ _ALL: Final = (
         "A request names a DeviceClass that does not exist.",
         "Name one that exists, or ask the cluster's operator for it.",
     ),
+    CauseKind(
+        "class-unmatched",
+        "A DeviceClass selects none of the devices that drivers publish.",
+        "Look at the class's selectors, and at whether its driver runs.",
+    ),
+    CauseKind(
+        "claim-deleting",
+        "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
+        "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
+    ),
+    CauseKind(
+        "admin-access-unlabelled",
+        "A claim asks for admin access in a namespace that is not marked for it.",
+        "Label the namespace, or drop adminAccess.",
+    ),
+    CauseKind(
+        "extended-resource-unknown",
+        "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
+        "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
+    ),
     # Devices
+    CauseKind("no-devices", "No driver publishes any device.", "Install the driver, or look at its log."),
+    CauseKind(
+        "selector-unmet",
+        "A selector of the request leaves none of the devices of its class.",
+        "Correct or relax the term that is named.",
+    ),
+    CauseKind(
+        "slice-superseded",
+        "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
+        "The driver must publish them in the newest generation; look at its log.",
+    ),
+    CauseKind(
+        "pool-incomplete",
+        "Devices that would do are in a pool of which ResourceSlices are missing.",
+        "The driver must publish the rest; look at its log.",
+    ),
+    CauseKind(
+        "pool-contradictory",
+        "Devices that would do are in a pool whose ResourceSlices contradict each other.",
+        "The driver must publish the pool anew; look at its log.",
+    ),
+    CauseKind(
+        "slice-node-missing",
+        "Devices that would do are published for a node that does not exist.",
+        "Look at why the node has not registered, or at the driver.",
+    ),
+    CauseKind(
+        "holder-gone",
+        "A ResourceClaim holds the devices for pods that have ended or never existed, or for nobody.",
+        "kube-controller-manager must release the claim; where it does not, delete the claim.",
+    ),
+    CauseKind(
+        "holder-terminating",
+        "The devices are held for a pod that is being deleted and has not ended.",
+        "Wait, or look at the kubelet of its node and at the pod's finalizers.",
+    ),
+    CauseKind(
+        "binding-condition-unset",
+        "The driver has not set a condition for which devices wait before a pod is bound.",
+        "Look at the driver's log.",
+    ),
     CauseKind(
         "devices-short",
-        "No node has as many devices as the pod asks for, by all that it asks of them together.",
-        "Ask for less, or free devices.",
+        "No node has as many devices that would do as the pod asks for.",
+        "Ask for fewer, or for other devices.",
+    ),
+    CauseKind(
+        "devices-in-use",
+        "Devices that would do are there, and pods have them.",
+        "Wait, ask for fewer, or end a pod that has them.",
+    ),
+    CauseKind(
+        "device-tainted",
+        "Devices that would do have a taint that the request does not tolerate.",
+        "Add a toleration to the request, or have the taint removed.",
+    ),
+    CauseKind(
+        "capacity-short",
+        "Devices have less of a capacity than the request asks for, or others consume too much of it.",
+        "Ask for less, or end a pod that consumes it.",
+    ),
+    CauseKind(
+        "partition-blocked",
+        "Partitions that would do are free, and partitions in use take what they need of a shared counter.",
+        "Take a smaller partition that is free, or end a pod that has one of the others.",
+    ),
+    CauseKind(
+        "counters-short",
+        "A counter set does not hold what the pod's own devices take of it together.",
+        "Ask for fewer or smaller partitions.",
+    ),
+    CauseKind(
+        "constraint-unmet",
+        "Not as many devices as are asked for have one value of an attribute in common, or differ in it.",
+        "Ask for fewer devices, or drop the constraint.",
+    ),
+    CauseKind(
+        "constraint-attribute-missing",
+        "No device of a request has the attribute that a constraint names.",
+        "Name the attribute that they have, or drop the constraint.",
+    ),
+    CauseKind(
+        "alternatives-unmet",
+        "Each alternative of a prioritized list fails, for reasons of its own.",
+        "Free devices for one of them, or add an alternative.",
+    ),
+    CauseKind(
+        "own-claims-compete",
+        "Requests of the pod, or claims that it uses, need the same device.",
+        "Let them ask for different devices, or share one claim.",
     ),
     CauseKind(
         "selector-error",
@@ -90,6 +196,73 @@ _ALL: Final = (
         "spread-unmet",
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
+    ),
+    CauseKind(
+        "group-unmet",
+        "Pods of a group are placed together, and one of them has no place beside the others.",
+        "Help that pod, whose own cause follows; or let the group need fewer pods.",
+    ),
+    CauseKind(
+        "group-incomplete",
+        "Pods of a group are placed together, and fewer exist than are needed.",
+        "Make the other pods, or let the group need fewer.",
+    ),
+    CauseKind("group-missing", "The PodGroup that the pod names does not exist.", "Make it, or name one that exists."),
+    CauseKind(
+        "node-name-unmet",
+        "The pod names the only node that it may run on, which does not exist or is another one.",
+        "Make the pod without spec.nodeName.",
+    ),
+    CauseKind(
+        "node-feature-missing",
+        "No node that would do declares a feature of the kubelet that the pod needs.",
+        "Upgrade a node, or do without what needs the feature.",
+    ),
+    CauseKind(
+        "scheduling-gate",
+        "The pod has scheduling gates, and is not tried while it has one.",
+        "Whoever set the gate must remove it.",
+    ),
+    # Volumes
+    CauseKind(
+        "volume-claim-missing",
+        "The pod names a PersistentVolumeClaim that does not exist.",
+        "Name one that exists, or make it.",
+    ),
+    CauseKind(
+        "volume-claim-not-made",
+        "No PersistentVolumeClaim has been made yet for an ephemeral volume of the pod.",
+        "Look at the pod's events: kube-controller-manager says there why it makes none.",
+    ),
+    CauseKind(
+        "volume-claim-foreign",
+        "A PersistentVolumeClaim has the name of the one for an ephemeral volume of the pod, and is not the pod's.",
+        "Rename the pod or its volume, or delete that claim.",
+    ),
+    CauseKind(
+        "volume-claim-deleting",
+        "A PersistentVolumeClaim of the pod is being deleted.",
+        "Wait until it is gone, then make it anew.",
+    ),
+    CauseKind(
+        "storage-class-missing",
+        "A PersistentVolumeClaim of the pod names a StorageClass that does not exist.",
+        "Make the claim anew with a class that exists, or make the class.",
+    ),
+    CauseKind(
+        "volume-not-bound",
+        "A PersistentVolumeClaim of the pod has no volume yet, and does not wait for the pod to get one.",
+        "Look at the claim's events: its provisioner says there why it makes none.",
+    ),
+    CauseKind(
+        "volume-in-use",
+        "Another pod has a volume of the pod, and only one may.",
+        "Wait for that pod to end, or use another volume.",
+    ),
+    CauseKind(
+        "volume-limit",
+        "The node has as many volumes of a CSI driver as it may.",
+        "Let pods with such volumes end, or use another node.",
     ),
     CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
     CauseKind(

@@ -32,7 +32,7 @@ class Mistake(NamedTuple):
         kind: For programs: driver-name, guard, attribute-name, attribute-domain, version or attribute-value.
         size: How much of the selector's meaning changes: 1 a name, 2 a value like it, 4 another meaning.
         cause: What devices have, as a fact.
-        instead: What to write.
+        instead: What to write, "" where nothing is like it.
         expression: The selector with it.
     """
 
@@ -85,6 +85,17 @@ class PublishedNames:
             yield from self._named(expression, found)
         for found in _COMPARED.finditer(expression):
             yield from self._compared(expression, found)
+
+    def unknown(self, expression: str) -> Iterator[Mistake]:
+        """Names that no device has and that are like no other: for them `instead` is empty."""
+        for found in _DRIVER.finditer(expression):
+            if found[2] not in self._drivers and not near(found[2], self._drivers):
+                yield Mistake("driver-name", 1, f"no device{self._where} has the driver {found[2]}", "", expression)
+        for found in _ATTRIBUTE.finditer(expression):
+            what, domain, name = found[1], found[3], found[4]
+            if (what, domain, name) not in self._counts and not [*self._named(expression, found)]:
+                text = f"no device{self._where} has {what} {domain}/{name}"
+                yield Mistake("attribute-name", 1, text, "", expression)
 
     def _named(self, expression: str, found: re.Match[str]) -> Iterator[Mistake]:
         what, domain, name = found[1], found[3], found[4]

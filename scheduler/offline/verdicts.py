@@ -49,6 +49,7 @@ from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.keys import ObjectKey
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.offline.group_mates import with_mates
 from scheduler.offline.observing import observe_all, unreadable, watched_kinds
 from scheduler.plugins import default_plugins
 
@@ -96,10 +97,12 @@ class Answers:
     Attributes:
         broken: Objects that the scheduler cannot read, with the reason.
         notes: Of each uid what events say: reason and note, oldest first.
+        tried: Uids of the only pods without a node that are there.
     """
 
     machine: Machine
     cluster: OfflineCluster
+    tried: Collection[str]
     verdicts: list[Verdict] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     notes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -119,7 +122,8 @@ def decide(
 
     Args:
         config: Its profiles, nodes and slices; None: the default plugins, with `budget_steps`.
-        asked: Namespace and name of the only pods to try, None for all. The others that wait are not there.
+        asked: Namespace and name of the only pods to answer about, None for all. Beside them those of their groups are
+            tried; the others that wait are not there.
         namespace: The only namespace whose pods to try, None for all.
         reports_causes: Whether the reasons say the cause too, as the live scheduler's events do.
 
@@ -128,12 +132,13 @@ def decide(
     """
     inside = [pod for pod in cluster.pods() if namespace in (None, pod["metadata"]["namespace"])]
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
-    names = map(scheduler_name_of, pods)
+    tried = with_mates(pods, inside) if asked is not None else pods
+    names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
     plugins = partial(default_plugins, budget_steps=budget_steps)
     profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config)
     machine = new_machine(names, profile, features, settings)
-    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}))
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
     run.answers.verdicts = [run.verdict(pod) for pod in pods]
@@ -194,10 +199,9 @@ def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Coll
 class Run:
     """One machine and its cluster: whatever the machine decides is done, and observed."""
 
-    def __init__(self, cluster: OfflineCluster, answers: Answers, asked: Collection[str]) -> None:
+    def __init__(self, cluster: OfflineCluster, answers: Answers) -> None:
         self._cluster = cluster
         self.answers = answers
-        self._asked = asked
         self._machine = answers.machine
         self._codec = Codec(reads=KINDS)
         self._kinds = watched_kinds(cluster, self._codec)
@@ -206,7 +210,7 @@ class Run:
     def start(self) -> None:
         """Let the machine observe everything there is; then its lists are complete, and decisions may follow."""
         waiting = [pod.uid for pod in self._cluster.stored_pods() if not pod.obj["spec"].get("nodeName")]
-        left_out = {uid for uid in waiting if uid not in self._asked}  # they would be tried, too
+        left_out = {uid for uid in waiting if uid not in self.answers.tried}  # they would be tried, too
         for kind, seen in observe_all(self._cluster, self._codec, left_out):
             self._take(kind, seen)
         self._cluster.changes.clear()

@@ -43,7 +43,7 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, are_prepared, pod_terms, prepare, terms_of
-from scheduler.plugins.affinity_blame import blame_for_pods
+from scheduler.plugins.affinity_blame import Rules, blame_for_pods
 from scheduler.plugins.affinity_hints import namespace_helps, node_helps, pod_helps
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge, too_many
@@ -257,7 +257,9 @@ class InterPodAffinity:
         slot = cycle.find(AffinitySlot)
         if slot is None:
             return ()
-        return blame_for_pods(self.name, cycle.pod, nodes, view, limits, means_pod=slot.existing.__contains__)
+        near, far = ([one.question for one in terms] for terms in (slot.affinity, slot.anti))
+        rules = Rules(near, far, slot.unique, slot.existing.__contains__)
+        return blame_for_pods(self.name, cycle, nodes, view, limits, rules=rules)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(Asked)

@@ -59,7 +59,6 @@ class NodeUnschedulable:
                 f"kubectl uncordon {one.name}",
                 (one.name,),
                 command=f"kubectl uncordon {one.name}",
-                cause=f"node {one.name} is cordoned",
                 node=_uncordoned(one.node),
             )
             for one in likeliest(nodes, view, limits)

@@ -36,7 +36,7 @@ def said(name: str, *, reports_causes: bool) -> dict[str, str]:
         settings=CoreSettings(reports_causes=reports_causes, is_strict=True),
     )
     pods = [pod for pod in cluster.pods() if not pod["spec"].get("nodeName")]
-    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in pods}))
     run.start()
     run.until(NOW_MS + HORIZON_MS)
     return {pod["metadata"]["name"]: run.verdict(pod).reason for pod in pods}

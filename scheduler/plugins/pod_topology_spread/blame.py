@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, likeliest
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
@@ -26,28 +26,30 @@ def blame_for_spread(  # noqa: PLR0917
     view: ClusterView,
     limits: Limits,
 ) -> Sequence[Blame]:
-    """What the likeliest node's domains lack or have too much of.
+    """The constraint that the likeliest node breaks which breaks fewest.
 
     Args:
         most: The hard constraints, each with its counts and the most pods that a domain may have before this one.
     """
     near = likeliest(nodes, view, limits)
-    if not near:
-        return ()
-    broken = next(filter(None, ([*_broken(node, most)] for node in near)), None)
+    broken = [facts for node in near if (facts := [*_broken(pod, node, most)])]
     if not broken:
         return ()
-    cause = f"{', and '.join(broken)}: the topologySpreadConstraints of pod {pod.key}"
+    cause = min(broken, key=len)[0]
     return (Blame("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
 
 
-def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
+def _broken(pod: Pod, node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
     for one, count, most in limits:
         value = node.node.labels.get(one.key)
         if value is None:
-            yield f"node {node.name} has no label {one.key}"
+            yield f"node {node.name} has no label {one.key}, by which pod {pod.key} is to be spread"
         elif (pods := count.of_value(value)) > most:
-            yield f"{one.key}={value} (node {node.name}) has {pods} such pods, more than maxSkew {one.max_skew} allows"
+            there = f"{one.key}={value} has {pods} {'pod' if pods == 1 else 'pods'} that pod {pod.key} is spread with"
+            if count.domains < one.min_domains:
+                yield f"{there}; minDomains is {one.min_domains}, and {one.key} has {count.domains} values"
+            else:
+                yield f"{there}, and another {one.key} has {count.minimum or 0}; maxSkew is {one.max_skew}"
 
 
 def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
@@ -55,5 +57,5 @@ def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
     if len(soft) < len(own):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
-        text = f"relax the topologySpreadConstraints of pod {pod.key}"
+        text = f"relax the topologySpreadConstraints of {edited_object(pod)}"
         yield Change(5, text, on, pod=structs.replace(pod, spec=spec))

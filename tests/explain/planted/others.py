@@ -107,7 +107,7 @@ def all_alternatives_are_taken(d: Dress) -> Planted:
 def member(d: Dress, index: int, needed: int, **more: object) -> Obj:
     labels = {"dra-scheduler/group": "crew", "dra-scheduler/group-min-count": str(needed)}
     name = d.pod if not index else f"member-{index}"
-    made = pod(name, d.namespace, (d.claim,), is_template=True, labels=labels, **more)  # type: ignore[arg-type]
+    made = pod(name, d.namespace, (d.claim,), is_template=True, labels=labels, **more)
     return made
 
 

@@ -178,7 +178,7 @@ def only_other_drivers(d: Dress) -> Planted:
 
 def everywhere(d: Dress, who: str = "user", **more: object) -> list[Obj]:
     """All devices of all nodes, one claim and one pod for each node."""
-    return [obj for name in d.nodes for obj in d.held(f"{who}-{name}", *d.names(), node=name, **more)]  # type: ignore[arg-type]
+    return [obj for name in d.nodes for obj in d.held(f"{who}-{name}", *d.names(), node=name, **more)]
 
 
 def left(d: Dress, users: list[tuple[str, str]], **metadata: object) -> list[Obj]:

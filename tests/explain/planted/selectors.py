@@ -30,7 +30,7 @@ def selecting(d: Dress, expression: str, right: str, **row: object) -> Planted:
         UNMET,
         rf"request {d.request}",
         [d.asks("requests.0.exactly.selectors.0.cel.expression", right)],
-        **row,  # type: ignore[arg-type]
+        **row,
     )
 
 
