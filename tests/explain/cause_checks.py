@@ -128,6 +128,28 @@ class Facts:
     def is_blocked(self, device: Device) -> bool:
         return any(self.counter_left(device, set_, name) < value for set_, name, value in device.takes)
 
+    def is_selected(self, device: Device) -> bool:
+        """By the selectors of all requests, each of which compares one attribute with a string."""
+        for one in self.requests.values():
+            for selector in one.get("selectors", ()):
+                found = re.fullmatch(r"device\.attributes\['(.+)'\]\.(\w+) == '(.+)'", selector["cel"]["expression"])
+                assert found, selector
+                if device.attributes.get(f"{found[1]}/{found[2]}") != ("string", found[3]):
+                    return False
+        return True
+
+    def together(self, devices: Sequence[Device]) -> int:
+        """How many of them their counter sets let somebody have; the smallest first."""
+        left: dict[tuple[str, str, str], Fraction] = {}
+        count = 0
+        for one in sorted(devices, key=lambda device: sum((value for *_, value in device.takes), Fraction(0))):
+            needs = {(one.key[0], set_, name): value for set_, name, value in one.takes}
+            rest = {key: left.get(key, self.counter_left(one, *key[1:])) - value for key, value in needs.items()}
+            if all(value >= 0 for value in rest.values()):
+                left |= rest
+                count += 1
+        return count
+
     def of_node(self, node: str) -> list[Device]:
         return [one for one in self.devices.values() if one.node == node]
 
@@ -191,7 +213,7 @@ def false_names(facts: Facts, text: str) -> Iterator[str]:
                 yield f"there is no {kind} {name}"
     pods = {name.rpartition("/")[2] for name in facts.by_kind["Pod"]}
     for name in named_pods(text):
-        if name not in pods:
+        if name not in pods and "exist" not in text:
             yield f"there is no pod {name}"
     for name in re.findall(r"\bcounter set ([\w-]+)", text):
         if name not in {set_ for _, set_, _ in facts.sets}:
@@ -315,30 +337,32 @@ def _short(facts: Facts, text: str) -> Iterator[str]:
     if not nodes:
         yield "names no node"
         return
-    own = facts.of_node(nodes[0])
+    own = [one for one in facts.of_node(nodes[0]) if facts.is_selected(one)]
     free = [one for one in own if one.is_free]
-    counts = {len(own), len(free), len([one for one in free if not one.taints])}
+    usable = [one for one in free if not one.taints]
+    counts = {len(own), len(free), len(usable), len([one for one in usable if not facts.is_blocked(one)])}
     needed = sum(one.get("count", 1) for one in facts.requests.values())
-    if min(counts) >= needed:
+    if facts.together(free) >= needed:
         yield f"node {nodes[0]} has {counts} devices, and {needed} are needed"
     if not counts & (numbers(text) | ({0} if "no devices" in text else set())):
         yield f"the number is one of {counts}"
 
 
 def _capacity(facts: Facts, text: str) -> Iterator[str]:
-    wants = [amount(one["capacity"]["requests"]["memory"]) for one in facts.requests.values() if "capacity" in one]
-    said = [amount(one) for one in re.findall(rf"\b{_AMOUNT}\b", text) if one[-1] == "i"]
-    if not set(wants) & set(said):
+    wants = max(amount(one["capacity"]["requests"]["memory"]) for one in facts.requests.values() if "capacity" in one)
+    said = {amount(one) for one in re.findall(rf"\b{_AMOUNT}\b", text) if one[-1] == "i"}
+    keys = named_devices(text)
+    if wants not in said:
         yield f"what is asked for is {wants}"
-    nodes = named_nodes(text) or list(facts.by_kind["Node"])
-    for name in nodes:
-        left = [one.left["memory"] for one in facts.of_node(name) if "memory" in one.left]
-        if len([one for one in left if one >= max(wants)]) >= sum(
-            one.get("count", 1) for one in facts.requests.values()
-        ):
-            yield f"node {name} has devices with {left} left"
-        elif left and not set(left) & set(said) and 0 not in left:
-            yield f"what is left is {left}"
+    if not keys:
+        yield "names no device"
+    for key in keys:
+        if key in facts.devices:
+            one = facts.devices[key]
+            if one.left["memory"] >= wants:
+                yield f"device {key} has {one.left['memory']} left"
+            if not {one.left["memory"], one.capacity["memory"]} & said:
+                yield f"device {key} has {one.left['memory']} of {one.capacity['memory']} left"
 
 
 def _blocked(facts: Facts, text: str) -> Iterator[str]:
@@ -373,6 +397,20 @@ def _superseded(facts: Facts, text: str) -> Iterator[str]:
             yield f"the newest generation is {facts.newest[pool['name']]}"
 
 
+def _holder_gone(facts: Facts, text: str) -> Iterator[str]:
+    names = re.findall(r"\bResourceClaims? (\S+?)[,:;]?(?= |$)", text)
+    claims = [facts.by_kind["ResourceClaim"].get(name) for name in names]
+    pods = {name.rpartition("/")[2] for name in facts.by_kind["Pod"]}
+    for claim in filter(None, claims):
+        users = {user["name"] for user in claim.get("status", {}).get("reservedFor", ())}
+        if users & pods:
+            yield f"the pods {users & pods} are there"
+        if "allocation" not in claim.get("status", {}):
+            yield f"{claim['metadata']['name']} has no devices"
+    if not any(claims):
+        yield "names no claim"
+
+
 def _group(facts: Facts, text: str) -> Iterator[str]:
     needed = int(facts.pod["metadata"]["labels"]["dra-scheduler/group-min-count"])
     if needed not in numbers(text):
@@ -394,6 +432,7 @@ CHECKERS: Final[dict[str, Callable[[Facts, str], Iterator[str]]]] = {
     "capacity-short": _capacity,
     "partition-blocked": _blocked,
     "slice-superseded": _superseded,
+    "holder-gone": _holder_gone,
     "group-unmet": _group,
 }
 
