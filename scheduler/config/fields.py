@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
 from pydantic.alias_generators import to_camel
@@ -34,13 +34,6 @@ _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 
 UPSTREAM: Final = "upstream"
 """In the context of a validation: the file is one that kube-scheduler reads too, so kinds are as strict as there."""
-
-
-def without_nulls(value: Any) -> Any:
-    """A document without the members that are null: they mean the same as members that are left out."""
-    if isinstance(value, dict):
-        return {key: without_nulls(one) for key, one in value.items() if one is not None}
-    return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 class FieldsError(ValueError):
