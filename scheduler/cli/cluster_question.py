@@ -28,6 +28,7 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
+from scheduler.cli.known_names import names_of
 from scheduler.cli.options import cluster_options, files_option
 from scheduler.cli.terminal import caution, working
 
@@ -202,7 +203,10 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
         files_option("Manifests or dumps, or a folder of them"),
         cluster_options("Ask this file's cluster. Without -f default: $KUBECONFIG, ~/.kube/config, the pod's own."),
         click.option(
-            "-n", "--namespace", help="Where names are looked for, and what -f files mean. Default: the context's."
+            "-n",
+            "--namespace",
+            shell_complete=names_of("namespace"),
+            help="Where names are looked for, and what -f files mean. Default: the context's.",
         ),
         click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Ask about all namespaces."),
         click.option(

@@ -13,10 +13,11 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
 from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, emphasis, verdict, working
+from scheduler.cli.terminal import caution, emphasis, verdict, working, wrapped
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
@@ -25,7 +26,7 @@ _NAMED_MAX: Final = 3
 
 
 @click.command()
-@click.argument("subject", nargs=-1, metavar="[KIND/]NAME")
+@click.argument("subject", nargs=-1, metavar="[KIND/]NAME", shell_complete=complete_subject)
 @cluster_question
 @output_option("table", "wide", "json", "yaml")
 @click.pass_context
@@ -89,12 +90,14 @@ def _tell_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
 
 
 def _print(told: Explanation, named_max: int) -> None:
-    click.echo(verdict(told.verdict, is_good=told.fits))
-    click.echo(emphasis(told.advice))
+    click.echo(verdict(wrapped(told.verdict), is_good=told.fits))
+    click.echo(emphasis(wrapped(told.advice)))
     for step in told.also:
-        click.echo(f"or: {step.change}")
+        click.echo(wrapped(f"or: {step.change}"))
+    if named_max > _NAMED_MAX and told.cause not in told.verdict:
+        click.echo(wrapped(f"the whole cause: {told.cause}"))
     if told.message:
-        click.echo(f"the scheduler says: {told.message}")
+        click.echo(wrapped(f"the scheduler says: {told.message}"))
     for failure in told.failures:
         click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
     if told.nodes:

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
+from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.simulate import BUDGET_STEPS, simulate
 from scheduler.cli.terminal import caution
@@ -70,7 +71,7 @@ allocate = click.Command(
 
 
 @click.command(hidden=True)
-@click.option("--pod", help="The pod to ask about, NAME or NAMESPACE/NAME.")
+@click.option("--pod", shell_complete=names_of("pod"), help="The pod to ask about, NAME or NAMESPACE/NAME.")
 @cluster_question
 @output_option("table", "json", "yaml", "name")
 def verdicts(*, pod: str | None, question: ClusterQuestion, output: str, jsonl: bool) -> None:

@@ -17,9 +17,10 @@ import click
 
 from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of, placed
 from scheduler.cli.input_errors import WrongInputError, exit_code
+from scheduler.cli.known_names import complete_removed, names_of
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
 from scheduler.cli.plot import check_plot, plot
-from scheduler.cli.subjects import pods_meant
+from scheduler.cli.subjects import pod_named, pods_meant
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
@@ -49,17 +50,35 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
     "--pod",
     "pods",
     multiple=True,
-    help="Only this pod, or a workload's: NAME, NAMESPACE/NAME, deploy/NAME, … (repeatable).",
+    shell_complete=names_of("pod"),
+    help="Only this pod, or a workload's: NAME, NAMESPACE/NAME, deploy/NAME (repeatable).",
 )
-@click.option("--claim", "claims", multiple=True, help="A pod that has only this claim or template (repeatable).")
-@click.option("--node", "nodes", multiple=True, help="As if only this node were there (repeatable).")
+@click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    shell_complete=names_of("claim", "template"),
+    help="A pod that has only this claim or template (repeatable).",
+)
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    shell_complete=names_of("node"),
+    help="As if only this node were there (repeatable).",
+)
 @click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
 @click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")
 @click.option(
     "--add", "added", multiple=True, metavar="[Nx]FILE", help="Objects more, N copies of its pods and claims."
 )
 @click.option(
-    "--remove", "removed", multiple=True, metavar="KIND/NAME", help="Leave an object out: node/NAME, pod/NAME."
+    "--remove",
+    "removed",
+    multiple=True,
+    metavar="KIND/NAME",
+    shell_complete=complete_removed,
+    help="Leave an object out: node/NAME, pod/NAME.",
 )
 @click.option(
     "--placement",
@@ -139,7 +158,8 @@ def simulate(
     profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
     play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
-        ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
+        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=_BEGIN_MS)
+        ctx.exit(answer_wanted(wanted, given, Question(play, named, profile, features, _BEGIN_MS), output))
     probes = _probes(asked, claims)
     played = play([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
     _find_refusals(played, budget_steps or BUDGET_STEPS)

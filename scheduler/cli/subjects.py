@@ -11,12 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from scheduler.cli.cluster_question import Asked, Key, keys_of
 from scheduler.cli.input_errors import WrongInputError
+
+if TYPE_CHECKING:
+    from scheduler.offline import Given
 
 _WORKLOADS: Final = {
     "deployment": ("Deployment", "deploy", "deployments"),
@@ -101,6 +105,30 @@ def meant(asked: Asked, subject: Subject, now_ms: int) -> Meant:
             known |= {_key(pod) for pod in _pods(asked, now_ms)}
         return Meant("pod", asked.find("pod", subject.name, known))
     return _of_workload(asked, subject, now_ms)
+
+
+def is_a_name(written: str) -> bool:
+    """Whether what may be a file or a name is a name: no such file is there, and it does not look like one."""
+    return written != "-" and not written.endswith((".yaml", ".yml", ".json")) and not Path(written).exists()
+
+
+def pod_named(asked: Asked, written: str, now_ms: int) -> Given:
+    """The pod that NAME, or the first that waits of a workload's, is among the objects.
+
+    Raises:
+        WrongInputError: There is none.
+    """
+    subject = read_subject([written])
+    if subject.kind == "claim":
+        raise click.UsageError(f"{_shown(written)}: is no pod")
+    key = meant(asked, subject, now_ms).key
+    for one in asked.given:
+        if one.obj.get("kind") == "Pod" and _key(one.obj) == key:
+            return one
+    from scheduler.offline import Given
+
+    (made,) = [pod for pod in _pods(asked, now_ms) if _key(pod) == key]
+    return Given(f"pod {'/'.join(key)}", made)
 
 
 def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) -> set[Key]:

@@ -94,7 +94,14 @@ NAMES = st.one_of(
     st.text(st.characters(codec=None, categories=["Cs", "Cc", "Zs", "So"]), min_size=1, max_size=4),
 )
 ASKING = st.sampled_from(
-    [["explain"], ["simulate", "--pod"], ["simulate", "--claim"], ["verdicts", "--pod"], ["explain", "-n"]]
+    [
+        ["explain"],
+        ["simulate", "--pod"],
+        ["simulate", "--claim"],
+        ["verdicts", "--pod"],
+        ["explain", "-n"],
+        ["simulate", "--make-room-for"],
+    ]
 )
 
 
@@ -279,3 +286,23 @@ def test_a_long_cause_is_cut_in_a_table_alone(tmp_path: Path, monkeypatch: pytes
 
     assert (len(cut), cut[-1]) == (160, "…")
     assert "x" * 500 in explain(tmp_path, MANY[2:3], "-A", "-o", "wide").stdout
+
+
+# -- room -----------------------------------------------------------------------------------------------------------
+
+
+def test_room_is_made_for_a_pod_that_waits_by_its_name(tmp_path: Path) -> None:
+    file = file_of(tmp_path, pod("template:gpu", name="web"), owned("w-abc-1", "ReplicaSet", "w-abc"))
+
+    def room(*args: str) -> Result:
+        return CliRunner().invoke(cli, ["simulate", "-f", file, "--make-room-for", *args])
+
+    assert room("web").stdout.startswith("default/web fits on node-1 as it is"), room("web").output
+    assert room("deploy/w").stdout.startswith("default/w-abc-1 fits on node-1 as it is")
+    for written, words in (
+        ("wep", "no pod is named wep; did you mean web?"),
+        ("claim/gpu", "'claim/gpu': is no pod"),
+        ("gone.yaml", "gone.yaml"),
+        ("pod/", "say NAME or pod/NAME"),
+    ):
+        assert (room(written).exit_code, words in room(written).stderr) == (2, True), room(written).output

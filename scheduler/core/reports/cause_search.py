@@ -147,8 +147,8 @@ class CauseSearch(Part):
             if not case.may_ask():
                 break
             yield None
-            if self._helped(case, _both(first, second)):
-                yield case.why((first, second))
+            if found := self._helped(case, _both(first, second)):
+                yield case.why((first, structs.replace(second, released=found.released)))
                 return
         yield case.why()
 
@@ -277,7 +277,7 @@ class CauseSearch(Part):
             if change.node is not None:
                 supposed.node = change.node
             filtered, status = runner.ask(attempt, supposed, view)
-            if blames and status.is_rejection:
+            if blames and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
                 found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
         self._charge(_DRY_RUN_STEPS + case.limits.steps - attempt.steps_left)

@@ -6,15 +6,15 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
-from scheduler.framework.blame import Change, Limits, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -25,8 +25,8 @@ from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_re
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
 USERS_NAMED: Final = 4
-_TEXT_MAX: Final = 90
-"""Characters of a list of pods, beyond which fewer are named."""
+CAUSE_MAX: Final = 160
+"""Characters of a cause, beyond which fewer pods are named."""
 _DEVICES_NAMED: Final = 3
 
 
@@ -91,21 +91,30 @@ class NearNode:
         unallocated = self.search.claims.unallocated
         return unallocated[slot.claim] if slot.claim < len(unallocated) else None
 
-    def pods(self, holders: Iterable[Holder]) -> str:
+    def pods(self, holders: Iterable[Holder], most: int = USERS_NAMED) -> str:
         """The pods that hold something, the least important first."""
         users = {one: None for holder in sorted(holders, key=_importance) for one in holder.users}
-        texts = dict.fromkeys(
-            pod_text(pod, to=self.pod, limits=self.limits)
-            for one in users
-            if (pod := self.node.pods.get(one)) is not None
+        pods = [pod for one in users if (pod := self.node.pods.get(one)) is not None]
+        if len(pods) <= 1:
+            return "".join(pod_text(pod, to=self.pod, limits=self.limits) for pod in pods)
+        names = [
+            str(pod.key) for pod in pods if self.limits.names_others or pod.key.namespace == self.pod.metadata.namespace
+        ]
+        named = names[:most]
+        others = len(pods) - len(named)
+        more = (
+            f"{others} more" if len(names) == len(pods) else f"{others} {'more ' if named else ''}of other namespaces"
         )
-        named: list[str] = []
-        for text in texts:
-            if len(named) >= USERS_NAMED or (named and len(", ".join([*named, text])) > _TEXT_MAX):
-                break
-            named.append(text)
-        more = f" and {len(texts) - len(named)} more" if len(texts) > len(named) else ""
-        return ", ".join(named) + more
+        priorities = sorted({pod.spec.priority or 0 for pod in pods})
+        what = f"priority {priorities[0]}" + (f" to {priorities[-1]}" if len(priorities) > 1 else "")
+        return f"pods {', '.join(named)}{' and ' * bool(named) + more if others else ''} ({what})"
+
+    def briefly(self, cause: Callable[[str], str], holders: Sequence[Holder]) -> str:
+        """A cause with as many of the pods as it has room for."""
+        for most in range(USERS_NAMED, 1, -1):
+            if len(text := cause(self.pods(holders, most))) <= CAUSE_MAX:
+                return text
+        return cause(self.pods(holders, 1))
 
     def may_name(self, key: ClaimKey) -> bool:
         return self.limits.names_others or key.namespace == self.pod.metadata.namespace
@@ -117,6 +126,7 @@ class NearNode:
         """Of the node's devices, the pod's own claims too; those of the least important pods first."""
         found: dict[ClaimKey, Holder] = {}
         claims = [(claim.key, claim, tuple[PodUid, ...]()) for claim in self.search.claims.claims]
+        self.cycle.charge(len(self.node.pods))
         for uid in self.node.pods:
             for key in self.view.claims_of(uid):
                 users = tuple(self.view.users_of(key))
@@ -143,10 +153,11 @@ class NearNode:
     # Changes that several facts share
 
     def ends(self, devices: Sequence[DeviceId], lacks: int) -> Iterator[Change]:
-        """Ending pods that hold one of the devices; and as many as give back what is lacking, where one does not."""
+        """Ending pods that give back so many of the devices: of one claim, or the least important ones together."""
         holders = [one for one in self.holding(devices) if not self.is_own(one)][: self.limits.holders]
         for holder in holders:
-            yield self._end([holder])
+            if len(holder.devices.intersection(devices)) >= lacks:
+                yield self._end([holder])
         some: list[Holder] = []
         freed: set[DeviceId] = set()
         for holder in holders:
@@ -187,6 +198,11 @@ def _importance(holder: Holder) -> tuple[int, ClaimKey]:
     return holder.priority, holder.claim.key
 
 
+def as_of(blame: Blame, change: Change) -> Change:
+    """A change told with the fact that it removes, where another one is told first."""
+    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
+
+
 def some_devices(names: Iterable[DeviceId]) -> str:
     """`device a/0`, `devices a/0, a/1, a/2 and 4 more`."""
     texts = [f"{one.pool}/{one.device}" for one in names]
@@ -204,4 +220,5 @@ def free_of(funnel: Funnel, name: str) -> str:
         return f"; {name} asks for all {funnel.needed}" if funnel.needed > 1 else ""
     if funnel.needed == 1:
         return ""
-    return f"; {name} asks for {funnel.needed}, and {funnel.left} {'is' if funnel.left == 1 else 'are'} left"
+    left = {0: "none is", 1: "1 is"}.get(funnel.left, f"{funnel.left} are")
+    return f"; {name} asks for {funnel.needed}, and {left} left"
