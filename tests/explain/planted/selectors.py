@@ -244,7 +244,7 @@ def the_only_match_is_on_a_node_that_is_gone(d: Dress) -> Planted:
         r"slice-node-missing|node-missing",
         r"lost-node|slice-lost",
         [edit("ResourceSlice", "slice-lost", "spec.nodeName", d.at)],
-        says=[r"no Node|does not exist|not there|is missing|not exist|no node"],
+        says=[r"no (such )?Node|does not exist|not there|is missing|not exist|no node"],
         never=RELAX,
     )
 
