@@ -1,12 +1,10 @@
 """Edits of objects that no plugin can propose, because the scheduler does not see what they are about.
 
 It sees no other namespace's claim as the pod's, no templates, no priority classes, and no object that the API server
-refuses; what a driver has not published it cannot suppose. Each is tried only where no smaller change of the plugins
-helps (`search`).
+refuses. Each is tried only where no smaller change of the plugins helps (`search`).
 
 Rules of this module
   1. A cause states what the objects say; whether it is what keeps the pod from fitting is found out by asking.
-  2. What a driver must do is asked as if it had done it: a pool counts as complete with the slices that are there.
 
 Not here: what plugins know (`framework.blame`).
 """
@@ -14,15 +12,15 @@ Not here: what plugins know (`framework.blame`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import Edits, Obj
 from scheduler.lint.nearest import listed
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.model.selector_mistakes import PublishedNames, near
+from scheduler.model.selector_mistakes import near
 
 _NAMED_MAX: Final = 3
 
@@ -138,51 +136,6 @@ def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:
     yield ObjectEdit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
 
 
-def _pools(objects: Objects) -> Iterator[ObjectEdit]:
-    """Slices that are missing, or of an older generation."""
-    pools: dict[str, list[tuple[int, str, Mapping[str, Any]]]] = defaultdict(list)
-    for index, obj in objects.of("ResourceSlice"):
-        pool = obj["spec"].get("pool") or {}
-        name = str(obj["metadata"].get("name"))
-        pools[f"{obj['spec'].get('driver')}/{pool.get('name')}"].append((index, name, pool))
-    for pool, slices in sorted(pools.items()):
-        newest = max(int(one.get("generation", 0)) for _, _, one in slices)
-        current = [one for one in slices if int(one[2].get("generation", 0)) == newest]
-        wanted = max(int(one.get("resourceSliceCount", 1)) for _, _, one in current)
-        if (missing := wanted - len(current)) > 0:
-            yield _of_pool(
-                "pool-incomplete",
-                f"pool {pool} is incomplete: of generation {newest} there are {len(current)} of {wanted} "
-                f"ResourceSlices ({_some(current)})",
-                f"the driver must publish the {missing} missing ResourceSlice{'s' if missing > 1 else ''} of "
-                f"generation {newest} of pool {pool}; look at its log",
-                current,
-                {"resourceSliceCount": len(current)},
-            )
-        if old := [one for one in slices if one not in current]:
-            yield _of_pool(
-                "slice-superseded",
-                f"ResourceSlice {_some(old)} of pool {pool} is of an older generation: {newest} counts",
-                f"the driver must publish the devices of {_some(old)} again in generation {newest} of pool {pool}",
-                slices,
-                {"generation": newest, "resourceSliceCount": len(slices)},
-            )
-
-
-def _some(slices: list[tuple[int, str, Mapping[str, Any]]]) -> str:
-    return ", ".join(sorted(name for _, name, _ in slices)[:_NAMED_MAX])
-
-
-def _of_pool(
-    kind: str, cause: str, text: str, slices: list[tuple[int, str, Mapping[str, Any]]], fields: Mapping[str, int]
-) -> ObjectEdit:
-    def edit(obj: Obj) -> None:
-        obj["spec"]["pool"] |= fields
-
-    about = tuple(f"resourceslice/{name}" for _, name, _ in slices[:_NAMED_MAX])
-    return ObjectEdit(kind, 5, cause, text, tuple((index, edit) for index, _, _ in slices), about)
-
-
 def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
     conditions: dict[tuple[str, str], set[int]] = defaultdict(set)
     for index, _, spec, device in objects.devices():
@@ -215,45 +168,4 @@ def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
         )
 
 
-def _classes(objects: Objects) -> Iterator[ObjectEdit]:
-    """Selectors of the classes: a name that was meant, or none."""
-    names = sorted({str(request.body.get("deviceClassName")) for request in objects.requests})
-    found = [(name, one) for name in names if (one := objects.find("DeviceClass", name))]
-    selectors = [
-        (name, index, place, str((selector.get("cel") or {}).get("expression", "")))
-        for name, (index, obj) in found
-        for place, selector in enumerate((obj.get("spec") or {}).get("selectors") or ())
-    ]
-    published = _published(objects) if selectors else PublishedNames()
-    for name, index, place, expression in selectors:
-        mended = [
-            (one.size, f"DeviceClass {name}: {one.cause}", f"write {one.instead} in", one.expression)
-            for one in published.mistakes(expression)
-        ]
-        left = f"DeviceClass {name}: the selector `{expression}` leaves no device that would do"
-        mended.append((7, left, f"drop or relax the selector `{expression}` of", "true"))
-        for size, cause, what, instead in mended:
-
-            def edit(obj: Obj, place: int = place, instead: str = instead) -> None:
-                obj["spec"]["selectors"][place] = {"cel": {"expression": instead}}
-
-            text = (
-                f"{what} DeviceClass {name}" if size == 7 else f"{what} the selector of DeviceClass {name}: {instead}"
-            )
-            about = (f"deviceclass/{name}",)
-            yield ObjectEdit("class-unmatched", size, cause, text, ((index, edit),), about, harms=True)
-
-
-def _published(objects: Objects) -> PublishedNames:
-    names = PublishedNames()
-    for _, _, spec, device in objects.devices():
-        attributes = [
-            (name, kind, str(one))
-            for name, value in (device.get("attributes") or {}).items()
-            for kind, one in (value.items() if isinstance(value, Mapping) else ())
-        ]
-        names.add(str(spec.get("driver")), attributes, device.get("capacity") or ())
-    return names
-
-
-_RULES: Final = (_names, _of_the_pod, _admin_access, _pools, _binding_conditions, _classes)
+_RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)
