@@ -1,8 +1,7 @@
 """Edits of objects that no plugin can propose, because the scheduler does not see what they are about.
 
 It sees no other namespace's claim as the pod's, no templates, no priority classes, and no object that the API server
-refuses; a class it can only read, and a condition that a driver sets it cannot suppose. Each is tried only where no
-smaller change of the plugins helps (`search`).
+refuses. Each is tried only where no smaller change of the plugins helps (`search`).
 
 Rules of this module
   1. A cause states what the objects say; whether it is what keeps the pod from fitting is found out by asking.
@@ -13,7 +12,7 @@ Not here: what plugins know (`framework.blame`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +20,7 @@ from scheduler.explain.objects import Objects
 from scheduler.explain.world import Edits, Obj
 from scheduler.lint.nearest import listed
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.model.selector_mistakes import PublishedNames, near
+from scheduler.model.selector_mistakes import near
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,45 +165,4 @@ def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
         )
 
 
-def _classes(objects: Objects) -> Iterator[ObjectEdit]:
-    """Selectors of the classes: a name that was meant, or none."""
-    names = sorted({str(request.body.get("deviceClassName")) for request in objects.requests})
-    found = [(name, one) for name in names if (one := objects.find("DeviceClass", name))]
-    selectors = [
-        (name, index, place, str((selector.get("cel") or {}).get("expression", "")))
-        for name, (index, obj) in found
-        for place, selector in enumerate((obj.get("spec") or {}).get("selectors") or ())
-    ]
-    published = _published(objects) if selectors else PublishedNames()
-    for name, index, place, expression in selectors:
-        mended = [
-            (one.size, f"DeviceClass {name}: {one.cause}", f"write {one.instead} in", one.expression)
-            for one in published.mistakes(expression)
-        ]
-        left = f"DeviceClass {name}: the selector `{expression}` leaves no device that would do"
-        mended.append((7, left, f"drop or relax the selector `{expression}` of", "true"))
-        for size, cause, what, instead in mended:
-
-            def edit(obj: Obj, place: int = place, instead: str = instead) -> None:
-                obj["spec"]["selectors"][place] = {"cel": {"expression": instead}}
-
-            text = (
-                f"{what} DeviceClass {name}" if size == 7 else f"{what} the selector of DeviceClass {name}: {instead}"
-            )
-            about = (f"deviceclass/{name}",)
-            yield ObjectEdit("class-unmatched", size, cause, text, ((index, edit),), about, harms=True)
-
-
-def _published(objects: Objects) -> PublishedNames:
-    names = PublishedNames()
-    for _, _, spec, device in objects.devices():
-        attributes = [
-            (name, kind, str(one))
-            for name, value in (device.get("attributes") or {}).items()
-            for kind, one in (value.items() if isinstance(value, Mapping) else ())
-        ]
-        names.add(str(spec.get("driver")), attributes, device.get("capacity") or ())
-    return names
-
-
-_RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions, _classes)
+_RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

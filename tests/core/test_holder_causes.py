@@ -36,6 +36,13 @@ def holder(worn: dict[str, str], *users: tuple[str, str], deleting: bool, namesp
     return replace(held, reserved_for=tuple([Consumer("pods", name, uid) for name, uid in users]))
 
 
+def fact(cause: str, worn: dict[str, str]) -> str:
+    """What is said of the claim that holds the device."""
+    claim, _, rest = cause.partition(" is ")
+    assert claim == f"ResourceClaim {worn['namespace']}/held"
+    return f"is {rest}".removesuffix(f"; it has device {worn['node']}/gpu-0")
+
+
 def add_user(rig: Rig, worn: dict[str, str], name: str, **fields: Any) -> None:
     rig.add_pod(name, namespace=worn["namespace"], claims=("held",), node=worn["node"], **fields)
 
@@ -45,7 +52,7 @@ def test_a_claim_that_nobody_uses(worn) -> None:
     rig = rig_with_holder(worn)
     cause, change = told(rig, worn, "holder-gone")
     key = f"{worn['namespace']}/held"
-    assert cause == f"ResourceClaim {key}, which has device {worn['node']}/gpu-0, is reserved for nobody"
+    assert cause == f"ResourceClaim {key} is reserved for nobody; it has device {worn['node']}/gpu-0"
     assert change == (
         f"{CONTROLLER} must release ResourceClaim {key}; where it does not: "
         f"kubectl delete resourceclaim held -n {worn['namespace']}"
@@ -60,7 +67,10 @@ def test_a_claim_that_nobody_uses(worn) -> None:
 def test_a_claim_of_a_pod_that_does_not_exist(worn) -> None:
     rig = rig_with_holder(worn, ("gone", "u-gone"))
     cause, change = told(rig, worn, "holder-gone")
-    assert cause.endswith("is reserved for pod gone, which does not exist")
+    assert (
+        "ResourceClaim NS/held is reserved for pod gone, which does not exist;".replace("NS", worn["namespace"])
+        in cause
+    )
     assert "end pod" not in change
 
 
@@ -69,7 +79,10 @@ def test_a_claim_of_an_earlier_pod_of_that_name(worn) -> None:
     rig = rig_with_holder(worn, ("again", "u-before"))
     rig.add_pod("again", namespace=worn["namespace"], claims=("held",), gates=("example.com/wait",))
     cause, change = told(rig, worn, "holder-gone")
-    assert cause.endswith("is reserved for pod again, an earlier pod of that name")
+    assert (
+        "ResourceClaim NS/held is reserved for pod again, an earlier pod of that name;".replace("NS", worn["namespace"])
+        in cause
+    )
     assert "kubectl delete" not in change, "the pod that is there names it"
 
 
@@ -78,7 +91,7 @@ def test_a_claim_of_a_pod_that_has_ended(worn) -> None:
     rig = rig_with_holder(worn, ("done", f"uid-{worn['namespace']}-done"))
     add_user(rig, worn, "done", phase="Succeeded")
     cause, _ = told(rig, worn, "holder-gone")
-    assert cause.endswith("is reserved for pod done, which has ended")
+    assert fact(cause, worn) == "is reserved for pod done, which has ended"
 
 
 @DRESSINGS
@@ -86,7 +99,12 @@ def test_a_claim_of_a_pod_that_is_being_deleted(worn) -> None:
     rig = rig_with_holder(worn, ("going", f"uid-{worn['namespace']}-going"))
     add_user(rig, worn, "going", phase="Running", deleting=True)
     cause, change = told(rig, worn, "holder-terminating")
-    assert cause.endswith("is reserved for pod going, which is being deleted and has not ended")
+    assert (
+        "ResourceClaim NS/held is reserved for pod going, which is being deleted and has not ended;".replace(
+            "NS", worn["namespace"]
+        )
+        in cause
+    )
     assert change.startswith(f"the kubelet of node {worn['node']} must end the pod (a finalizer may keep it)")
 
 
@@ -94,7 +112,12 @@ def test_a_claim_of_a_pod_that_is_being_deleted(worn) -> None:
 def test_a_claim_that_is_being_deleted(worn) -> None:
     rig = rig_with_holder(worn, ("gone", "u-gone"), deleting=True)
     cause, change = told(rig, worn, "claim-deleting")
-    assert cause.endswith("is being deleted and still reserved for pod gone, which does not exist")
+    assert (
+        "ResourceClaim NS/held is being deleted and still reserved for pod gone, which does not exist;".replace(
+            "NS", worn["namespace"]
+        )
+        in cause
+    )
     assert change == (
         f"{CONTROLLER} must release ResourceClaim {worn['namespace']}/held and take its finalizer away; look at its log"
     )
@@ -105,8 +128,8 @@ def test_a_claim_of_another_namespace_is_not_named(worn) -> None:
     rig = rig_with_holder(worn, ("secret", "u-secret"), namespace="others")
     cause, change = told(rig, worn, "holder-gone")
     assert cause == (
-        f"a ResourceClaim of another namespace, which has device {worn['node']}/gpu-0, is reserved for a pod, which "
-        "does not exist"
+        "a ResourceClaim of another namespace is reserved for a pod, which does not exist; it has device "
+        f"{worn['node']}/gpu-0"
     )
     assert "secret" not in change
     assert "others" not in change

@@ -81,7 +81,7 @@ def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:
     slices = len(looked.view.inventory.slices)
     empty = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices"
     there = empty if slices else "there is no ResourceSlice"
-    cause = f"no driver publishes any device ({there}), and {looked.label(slot)} waits for one"
+    cause = f"no driver publishes any device ({there}), and {looked.named(slot)} waits for one"
     return (Blame("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from allocator import Allocation, DeviceId, Funnel, Stage
+from allocator.pools.faults import listed_names
 from scheduler.framework.blame import Blame, Change
 from scheduler.framework.held import Held
 from scheduler.model.claim import Consumer, ResourceClaim
@@ -79,8 +80,7 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Blame | None:
     for device in funnel.devices(funnel.step(Stage.IN_USE).removed):
         pool = device.id.pool_id
         faults = view.inventory.faults(view.features).get(pool, ())
-        fault = next((one for one in faults if one.kind == "two-nodes"), None)
-        if fault is None:
+        if all(one.kind != "two-nodes" for one in faults):
             continue
         own = f"{pool.pool}-{node}"
         slices = [
@@ -94,7 +94,8 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Blame | None:
         ]
         text = f"the driver must give each node's pool a name of its own, such as the node's, instead of {pool.pool}"
         change = Change(_SIZE, text, (node,), slices=tuple(slices))
-        cause = f"pool {pool} is there twice: {fault.text}; {some_devices([device.id])} is in use on one of them"
+        nodes = listed_names(sorted({one.node_name or "" for one in view.inventory.slices_of_pool(pool).values()}))
+        cause = f"pool {pool} is published by nodes {nodes}, and {some_devices([device.id])} is in use on one of them"
         return Blame("pool-contradictory", cause, ("two nodes", pool), (change,))
     return None
 
@@ -164,7 +165,7 @@ def _users(fact: str, pods: list[str], *, names: bool) -> str:
 
 def _cause(found: NearNode, one: _Stale) -> str:
     who = f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "a ResourceClaim of another namespace"
-    return f"{who}, which has {some_devices(one.devices)}, {one.fact}"
+    return f"{who} {one.fact}; it has {some_devices(one.devices)}"
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Change:

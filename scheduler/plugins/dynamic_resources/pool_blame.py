@@ -31,10 +31,6 @@ from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
 from scheduler.plugins.dynamic_resources.survey import HIDING, Survey, survey
 
 _SIZE: Final = 5
-TWICE: Final = {
-    "device-twice": "has a device twice",
-    "counter-set-twice": "has a counter set twice",
-}
 _NODES_TRIED: Final = 3
 _NAMES_A_STEP: Final = 40
 
@@ -130,15 +126,22 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
             )
             text = f"the driver must publish the {missing} of generation {generation} of pool {pool}"
         case _:
-            kind, cause = (
-                "pool-contradictory",
-                f"pool {pool} {TWICE.get(fault.kind, 'contradicts itself')}: {fault.text}",
-            )
+            kind, cause = "pool-contradictory", f"pool {pool} {_contradiction(fault)}"
             text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
     older = [one for one in slices if one.name in fault.slices and one.generation < generation]
     mended = tuple(_mended([*older, *newest], generation))
     change = Change(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
     return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
+
+
+def _contradiction(fault: Fault) -> str:
+    match fault.kind:
+        case "counts-disagree":
+            return f"has slices that disagree on their count: {fault.text.partition(': ')[2]}"
+        case "device-twice" | "counter-set-twice":
+            return f"has a {'device' if fault.kind == 'device-twice' else 'counter set'} twice: {fault.text}"
+        case _:
+            return f"contradicts itself: {fault.text}"
 
 
 def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
@@ -185,9 +188,9 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
         return
     name = best.node_name or ""
     slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == name]
-    many = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    many = f"; {len(gone) - 1} more such nodes" if len(gone) > 1 else ""
     which = listed_names([one.name for one in slices])
-    cause = f"ResourceSlice {which} of pool {best.pool_id} is for node {name}{many}, and no Node has that name"
+    cause = f"ResourceSlice {which} is for node {name}, and no Node has that name (pool {best.pool_id}{many})"
     stand_in = looked.nodes[0]
     yield Blame(
         "slice-node-missing",

@@ -43,7 +43,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
     devices, selectors = of_class(looked, slot), slot.details.selectors
     if not devices or not selectors:
         return ()
-    label, expressions = looked.label(slot), [one.expression or "" for one in selectors]
+    expressions = [one.expression or "" for one in selectors]
     try:
         found = last_subterm(expressions, devices, slot.features, slot.matcher.meter)
     except PausedError:  # too long a selector to be taken apart
@@ -52,7 +52,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
         found = Subterm(0, (expressions[0],), 0, tuple(devices), ())
     if found is None:
         return ()
-    where = f" of DeviceClass {slot.device_class.name}{looked.place()}"
+    where = f" of its class{looked.place()}"
     if len(found.before) < len(devices):
         where = f" of the {len(found.before)} that its other terms leave"
     mistakes = mistakes_of(found.text, found.before, where)
@@ -60,8 +60,8 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
     return (
         Blame(
             "selector-unmet",
-            f"{label}: {cause}",
-            ("selector", label, cause),
+            f"{looked.named(slot)}: {cause}",
+            ("selector", looked.label(slot), cause),
             tuple(_changes(looked, slot, found, mistakes)),
         ),
     )
@@ -94,9 +94,9 @@ def _errors(looked: Survey) -> Iterator[Blame]:
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Blame:
     is_class, place = failure.is_class, looked.place()
     devices = looked.devices if is_class else of_class(looked, slot)
-    owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.label(slot)
+    owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
     expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
-    where = place if is_class else f" of DeviceClass {slot.device_class.name}{place}"
+    where = place if is_class else f" of its class{place}"
     mistakes = mistakes_of(expression, devices, where)
     fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
     cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
@@ -120,7 +120,7 @@ def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mist
             mistake.size,
             f"write {mistake.instead} in the selector of {label}: {whole}",
             on,
-            cause=f"{label}: {mistake.cause}",
+            cause=f"{looked.named(slot)}: {mistake.cause}",
             claims=(with_request(claim, slot.label, selectors=mended),),
         )
     rest = found.expression()
@@ -162,8 +162,8 @@ def unmet_term(found: Subterm, where: str) -> str:
         there = dict.fromkeys(one for device in found.before if (one := _value(device, domain, name)))
         if there:
             values.append(f"{domain}/{name} is {', '.join(list(there)[:_SAID])}")
-    said = f"; {'; '.join(values)} there" if values else ""
-    return f"no device{where} satisfies `{shortened(found.text)}`{said}"
+    said = f"{', '.join(values)}, and " if values else ""
+    return f"{said}no device{where} satisfies `{shortened(found.text)}`"
 
 
 def shortened(text: str) -> str:

@@ -66,6 +66,14 @@ class Survey(Struct, frozen=True):
             return f"{self.resources.get(slot.label, 'the extended resource')} of pod {self.pod.key}"
         return f"request {slot.label} of {label_of(claim, self.pod)}"
 
+    def named(self, slot: Slot) -> str:
+        """The request in few words: with its claim where another claim has one of that name."""
+        if self.claim_of(slot) is None or any(
+            one.base == slot.base and one.claim != slot.claim for one in self.plan.slots
+        ):
+            return self.label(slot)
+        return f"request {slot.label}"
+
     def place(self) -> str:
         """Where devices were looked for, after "no device"."""
         return "" if self.is_whole else f" of node {self.nodes[0].name}"
