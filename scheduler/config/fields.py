@@ -55,7 +55,13 @@ class Section(BaseModel):
     """A mapping of the file: its fields are known, their kinds are exact."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_enum_values=True,
+        defer_build=True,  # a section's validator is built with its first value: most plugins' arguments are in no file
     )
 
 

@@ -18,6 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from allocator import DeviceClass, ResourceSlice
 from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -86,7 +87,7 @@ class Change(Struct, frozen=True):
         cause, kind: What is in the way where that is another fact than its blame's, "" where it is the same.
         harms: Somebody else has to give way to it: it is never said first where another helps. That pods of a higher
             priority end is seen without it.
-        pod, node, claims: Objects as they would be.
+        pod, node, claims, slices, classes: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
@@ -98,6 +99,8 @@ class Change(Struct, frozen=True):
     pod: Pod | None = None
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
     removed: tuple[PodUid, ...] = ()
     released: tuple[Held, ...] = ()
     kind: str = ""

@@ -17,11 +17,13 @@ class CauseKind(Struct, frozen=True):
     Args:
         means: What is so, in one sentence.
         do: What helps, the usual thing first.
+        seen: A cause of this kind as a person reads it, for who looks for the kind by its text.
     """
 
     name: str
     means: str
     do: str
+    seen: str = ""
 
 
 _ALL: Final = (
@@ -30,66 +32,224 @@ _ALL: Final = (
         "claim-missing",
         "The pod names a ResourceClaim that does not exist.",
         "Name one that exists, or make it.",
+        "ResourceClaim team/gpu, which pod team/train names, does not exist; there are: gpus, shared",
     ),
     CauseKind(
         "claim-not-made",
         "No ResourceClaim has been made from the template that the pod names.",
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
+        "no ResourceClaim has been made from ResourceClaimTemplate team/gpu yet; where it cannot "
+        "be made, an event of the pod says why",
     ),
     CauseKind(
         "claim-full",
         "As many pods use the ResourceClaim as can use one.",
         "Give the pod a claim of its own.",
+        "ResourceClaim team/shared is full: 256 pods use it, and no claim can have more than 256",
     ),
     CauseKind(
         "claim-pinned",
         "The pod's ResourceClaim has devices already, on nodes where the pod cannot run.",
         "Give the pod a claim of its own, or let the claim go.",
+        "ResourceClaim team/gpu is allocated on node gpu-1, so the pod can run nowhere else",
     ),
     CauseKind(
         "class-missing",
         "A request names a DeviceClass that does not exist.",
         "Name one that exists, or ask the cluster's operator for it.",
+        "request gpu of ResourceClaim team/train names DeviceClass gpu.example.con, which does not "
+        "exist; there are: gpu.example.com",
+    ),
+    CauseKind(
+        "class-unmatched",
+        "A DeviceClass selects none of the devices that drivers publish.",
+        "Look at the class's selectors, and at whether its driver runs.",
+    ),
+    CauseKind(
+        "claim-deleting",
+        "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
+        "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
+    ),
+    CauseKind(
+        "admin-access-unlabelled",
+        "A claim asks for admin access in a namespace that is not marked for it.",
+        "Label the namespace, or drop adminAccess.",
+    ),
+    CauseKind(
+        "extended-resource-unknown",
+        "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
+        "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
     ),
     # Devices
+    CauseKind("no-devices", "No driver publishes any device.", "Install the driver, or look at its log."),
+    CauseKind(
+        "selector-unmet",
+        "A selector of the request leaves none of the devices of its class.",
+        "Correct or relax the term that is named.",
+    ),
+    CauseKind(
+        "slice-superseded",
+        "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
+        "The driver must publish them in the newest generation; look at its log.",
+    ),
+    CauseKind(
+        "pool-incomplete",
+        "Devices that would do are in a pool of which ResourceSlices are missing.",
+        "The driver must publish the rest; look at its log.",
+    ),
+    CauseKind(
+        "pool-contradictory",
+        "Devices that would do are in a pool whose ResourceSlices contradict each other.",
+        "The driver must publish the pool anew; look at its log.",
+    ),
+    CauseKind(
+        "slice-node-missing",
+        "Devices that would do are published for a node that does not exist.",
+        "Look at why the node has not registered, or at the driver.",
+    ),
+    CauseKind(
+        "holder-gone",
+        "A ResourceClaim holds the devices for pods that have ended or never existed, or for nobody.",
+        "kube-controller-manager must release the claim; where it does not, delete the claim.",
+    ),
+    CauseKind(
+        "holder-terminating",
+        "The devices are held for a pod that is being deleted and has not ended.",
+        "Wait, or look at the kubelet of its node and at the pod's finalizers.",
+    ),
+    CauseKind(
+        "binding-condition-unset",
+        "The driver has not set a condition for which devices wait before a pod is bound.",
+        "Look at the driver's log.",
+    ),
     CauseKind(
         "devices-short",
-        "No node has as many devices as the pod asks for, by all that it asks of them together.",
-        "Ask for less, or free devices.",
+        "No node has as many devices that would do as the pod asks for.",
+        "Ask for fewer, or for other devices.",
+    ),
+    CauseKind(
+        "devices-in-use",
+        "Devices that would do are there, and pods have them.",
+        "Wait, ask for fewer, or end a pod that has them.",
+    ),
+    CauseKind(
+        "device-tainted",
+        "Devices that would do have a taint that the request does not tolerate.",
+        "Add a toleration to the request, or have the taint removed.",
+    ),
+    CauseKind(
+        "capacity-short",
+        "Devices have less of a capacity than the request asks for, or others consume too much of it.",
+        "Ask for less, or end a pod that consumes it.",
+    ),
+    CauseKind(
+        "partition-blocked",
+        "Partitions that would do are free, and partitions in use take what they need of a shared counter.",
+        "Take a smaller partition that is free, or end a pod that has one of the others.",
+    ),
+    CauseKind(
+        "counters-short",
+        "A counter set does not hold what the pod's own devices take of it together.",
+        "Ask for fewer or smaller partitions.",
+    ),
+    CauseKind(
+        "constraint-unmet",
+        "Not as many devices as are asked for have one value of an attribute in common, or differ in it.",
+        "Ask for fewer devices, or drop the constraint.",
+    ),
+    CauseKind(
+        "constraint-attribute-missing",
+        "No device of a request has the attribute that a constraint names.",
+        "Name the attribute that they have, or drop the constraint.",
+    ),
+    CauseKind(
+        "alternatives-unmet",
+        "Each alternative of a prioritized list fails, for reasons of its own.",
+        "Free devices for one of them, or add an alternative.",
+    ),
+    CauseKind(
+        "own-claims-compete",
+        "Requests of the pod, or claims that it uses, need the same device.",
+        "Let them ask for different devices, or share one claim.",
     ),
     CauseKind(
         "selector-error",
         "A CEL selector fails for a device instead of answering.",
         "Correct the expression.",
+        "request gpu of ResourceClaim team/train: device gpu.example.com/gpu-1/gpu-0 has no attribute model",
     ),
     # Nodes
     CauseKind(
         "node-affinity-unmet",
         "No node that would do has the labels that the pod asks for.",
         "Relax nodeSelector or nodeAffinity, or label a node.",
+        "nodes gpu-1, gpu-2 do not have the label zone=b, which the nodeSelector of pod team/train asks for",
     ),
-    CauseKind("node-cordoned", "The nodes that would do are cordoned.", "Uncordon one."),
+    CauseKind(
+        "node-cordoned",
+        "The nodes that would do are cordoned.",
+        "Uncordon one.",
+        "nodes gpu-1, gpu-2 are cordoned",
+    ),
     CauseKind(
         "node-tainted",
         "The nodes that would do have taints that the pod does not tolerate.",
         "Add a toleration, or remove the taint.",
+        "node gpu-1 has the taint gpu=only:NoSchedule, which pod team/train does not tolerate",
     ),
-    CauseKind("port-taken", "Other pods have the host port that the pod asks for.", "Use another port."),
+    CauseKind(
+        "port-taken",
+        "Other pods have the host port that the pod asks for.",
+        "Use another port.",
+        "pod team/web-0 (priority 0) has the host port 8080/TCP of node gpu-1",
+    ),
     CauseKind(
         "resources-short",
         "No node that would do has as much cpu, memory or another resource free as the pod asks for.",
         "Ask for less, or make room.",
+        "node gpu-1 has 2 cpu free, and pod team/train asks for 4",
     ),
-    CauseKind("pods-full", "The nodes that would do run as many pods as they may.", "Make room, or add a node."),
+    CauseKind(
+        "pods-full",
+        "The nodes that would do run as many pods as they may.",
+        "Make room, or add a node.",
+        "node gpu-1 has room for 110 pods, and has 110",
+    ),
     CauseKind(
         "pod-affinity-unmet",
         "Rules about other pods, of this pod or of others, leave no node.",
         "Relax podAffinity or podAntiAffinity.",
+        "no node that would do satisfies the required podAffinity of pod team/web (by kubernetes.io/hostname)",
     ),
     CauseKind(
         "spread-unmet",
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
+        "zone=a (node gpu-1) has 3 such pods, more than maxSkew 1 allows: the "
+        "topologySpreadConstraints of pod team/web",
+    ),
+    CauseKind(
+        "volume-missing",
+        "A PersistentVolume that a claim names does not exist.",
+        "Restore the volume.",
+        "PersistentVolume pv-7 of PersistentVolumeClaim team/data does not exist",
+    ),
+    # What no plugin sees
+    CauseKind(
+        "scheduler-unknown",
+        "No pod that has a node names the scheduler that this pod names.",
+        "Write the name of a scheduler that runs, or start that one.",
+    ),
+    CauseKind(
+        "priority-class-missing",
+        "The PriorityClass that the pod names does not exist.",
+        "Write the name of one that is there.",
+    ),
+    CauseKind("pod-refused", "The API server would not take the pod.", "Correct what its message names."),
+    CauseKind(
+        "unexplained",
+        "The scheduler's message is all that is known.",
+        "Read the reasons of the nodes below it.",
     ),
     CauseKind(
         "group-unmet",
@@ -158,16 +318,17 @@ _ALL: Final = (
         "The node has as many volumes of a CSI driver as it may.",
         "Let pods with such volumes end, or use another node.",
     ),
-    CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
     CauseKind(
         "volume-unreachable",
         "No node that would do reaches a volume of the pod.",
         "Let the pod run where the volume is.",
+        "PersistentVolume pv-7 of PersistentVolumeClaim team/data cannot be reached from node gpu-1",
     ),
     CauseKind(
         "volume-not-provided",
         "No free volume fits a PersistentVolumeClaim of the pod, and none is made.",
         "Look at the claim's events and its StorageClass.",
+        "no free PersistentVolume fits PersistentVolumeClaim team/data on node gpu-1, and its provisioner makes none",
     ),
 )
 CAUSE_KINDS: Final = {one.name: one for one in _ALL}

@@ -75,9 +75,8 @@ def test_an_event_and_the_condition_say_the_sentence_and_then_the_cause() -> Non
 
     assert sentence == said(plain, "p")[0]
     assert said(plain, "p")[1] == ""
-    nearest = "node a: claim default/p-gpu, request gpu wants 1 of 1 devices: 1 not of the device class; 0 left"
-    mistaken = "DeviceClass other: no device of node a has the driver other.example.com; gpu.example.com publishes 1"
-    assert cause == f"[devices-short] {nearest} ({mistaken}); node b is cordoned"
+    mistaken = "DeviceClass other: no device has the driver other.example.com; gpu.example.com publishes 1"
+    assert cause == f"[class-unmatched] {mistaken}; node b is cordoned"
     assert failures(rig) == [f"FailedScheduling: {sentence}{SEPARATOR}{cause}"]
     assert len([one for one in rig.decided if isinstance(one, PatchPodStatus)]) == 1
 

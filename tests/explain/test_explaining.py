@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from allocator import Features
 from scheduler.cli.explain import explain
+from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
-from scheduler.explain.search import smallest
-from scheduler.explain.world import Change, World
+from scheduler.framework.blame import Why
+from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.offline import Given
 from tests.offline.causes import (
     CAUSES,
@@ -97,7 +101,7 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
     (
         "attribute-typo",
         [*WORLD, claim(request(f"device.attributes['{DRIVER}'].modle == 'A100'")), pod("gpu")],
-        [f"no device has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
+        [f"no device of node node-1 has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
         ["write model"],
     ),
     (
@@ -115,7 +119,7 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
     (
         "driver-typo",
         [*WORLD, claim(request("device.driver == 'gpu.exmaple.com'")), pod("gpu")],
-        ["no device has the driver gpu.exmaple.com", f"{DRIVER} publishes 1"],
+        ["has the driver gpu.exmaple.com", f"{DRIVER} publishes 1"],
         [DRIVER],
     ),
     (
@@ -138,13 +142,18 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
     ),
     ("cordon", [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")], ["node node-1 is cordoned"], ["uncordon"]),
     ("taint", [node(taints=[TAINT]), *WORLD[1:], claim(), pod("gpu")], ["node-1", TAINT["key"]], ["toleration"]),
-    ("cpu", [*WORLD, claim(), pod("gpu", requests={"cpu": "9"})], ["cpu 9", "more than 8"], ["cpu 8 instead of 9"]),
+    (
+        "cpu",
+        [*WORLD, claim(), pod("gpu", requests={"cpu": "9"})],
+        ["node node-1 has 8 cpu free", "asks for 9"],
+        ["cpu 8 instead of 9"],
+    ),
     ("count", [*TWO, claim(request(count=5)), pod("gpu")], ["5 devices", "at most 2"], ["2 devices instead of 5"]),
     (
         "held",
         [*WORLD, *holder(), claim(), pod("gpu")],
-        [f"device {DRIVER}/node-1/gpu-0", "in use by ResourceClaim default/theirs", "pod runs", "priority 0"],
-        ["end pod runs"],
+        [f"device {DRIVER}/node-1/gpu-0", "in use by ResourceClaim default/theirs", "pod default/runs", "priority 0"],
+        ["end pod default/runs"],
     ),
     (
         "admin-label",
@@ -161,19 +170,19 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
         "taint-and-count",
         [node(taints=[TAINT]), *TWO[1:], claim(request(count=3)), pod("gpu")],
         [TAINT["key"], "at most 2", "and then"],
-        ["no single change", "toleration", "2 devices instead of 3"],
+        ["toleration", "2 devices instead of 3"],
     ),
     (
         "class-and-cordon",
         [node(unschedulable=True), *TYPOS[0][1][1:]],
         ["gpu.exmaple.com", "and then", "cordoned"],
-        ["no single change", "then kubectl uncordon node-1"],
+        ["then kubectl uncordon node-1"],
     ),
     (
         "gate-and-selector",
         [*WORLD, claim(request(f"{MODEL} == 'A10O'")), pod("gpu", schedulingGates=[{"name": "example.com/wait"}])],
         ["scheduling gate example.com/wait", "and then", "'A10O'"],
-        ["no single change", "'A100'"],
+        ["'A100'"],
     ),
 ]
 
@@ -221,7 +230,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
                 ],
             ),
         ],
-        ["memory 10Gi", "more than 6Gi free"],
+        ["node node-1 has 16Gi memory free", "asks for 20Gi"],
         ["memory 6Gi instead of 10Gi in container a"],
     ),
     (
@@ -234,7 +243,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
         "held-by-somebody-more-important",
         [HIGH, *WORLD, *holder(priority=1000, priorityClassName="high"), claim(), pod("gpu")],
         ["in use by ResourceClaim default/theirs", "priority 1000"],
-        ["end pod runs (priority 1000"],
+        ["end pod default/runs (priority 1000"],
     ),
     (
         "two-gates",
@@ -315,7 +324,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             claim(),
             pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-1"}),
         ],
-        ["no node with the label kubernetes.io/hostname=node-1 would do"],
+        ["no node that would do has the label kubernetes.io/hostname=node-1"],
         ["drop kubernetes.io/hostname: node-1"],
     ),
     (
@@ -326,7 +335,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             claim(),
             pod("gpu", containers=PORT),
         ],
-        ["pod default/runs", "in its way on node node-1"],
+        ["pod default/runs (priority 0) has the host port 80/TCP of node node-1"],
         ["end pod default/runs"],
     ),
     (
@@ -409,19 +418,35 @@ def test_two_lines_name_the_cause_and_the_change(objects, first, second) -> None
     answer = told(*objects)
 
     assert not answer.fits
-    assert [word for word in first if word not in answer.verdict] == [], answer.verdict
+    assert [word for word in first if word not in f"{answer.cause} {answer.verdict}"] == [], answer.verdict
     assert [word for word in second if word not in answer.advice] == [], answer.advice
+    assert_form(answer)
+
+
+def assert_form(answer: Explanation) -> None:
+    """As issue 38 has it: who, the kind of the cause, the cause; in at most 160 characters, whole words."""
+    begin = rf"pod \S+ (does not fit|does not start yet|waits though it fits on node \S+) \[{answer.kind}\]: "
+    found = re.match(begin, answer.verdict)
+    assert found, answer.verdict
+    assert answer.kind in CAUSE_KINDS
+    assert len(answer.verdict) <= 160
+    shown = answer.verdict[found.end() :].removesuffix("…")
+    assert answer.cause.startswith(shown)
+    assert not answer.cause[len(shown) :][:1].isalnum()
+    assert answer.advice.startswith(("to make it fit: ", "to make it start: ")) == bool(answer.changes)
+    assert {step.kind for step in (*answer.changes, *answer.also)} <= CAUSE_KINDS.keys()
+    assert answer.cause.count(answer.message or "…") == 0, "the scheduler's sentence stands there once"
 
 
 EXPECTED = {
     "cordon": "cordoned",
     "node-selector": "zone=a",
     "node-affinity": "nodeAffinity",
-    "memory": "memory 17Gi",
-    "cpu-of-running-pods": "more than 50m free",
-    "limits-count-as-requests": "cpu 9",
-    "too-many-pods": "pod default/runs (priority 0) is in its way on node node-1",
-    "each-node-for-another-reason": "cpu 9",
+    "memory": "node node-1 has 16Gi memory free",
+    "cpu-of-running-pods": "node node-1 has 50m cpu free",
+    "limits-count-as-requests": "node node-1 has 8 cpu free",
+    "too-many-pods": "node node-1 has room for 1 pods, and has 1: pod default/runs (priority 0) is in its way",
+    "each-node-for-another-reason": "node node-1 has 8 cpu free",
     "claim-missing": "ResourceClaim default/gpu, which pod default/asked names, does not exist",
     "claim-full": "ResourceClaim default/gpu is full: 256 pods",
     "claim-pinned-to-a-cordoned-node": "node node-1 is cordoned",
@@ -429,16 +454,16 @@ EXPECTED = {
     "class-missing": "DeviceClass gpu.example.com, which does not exist; there are: none",
     "class-selector-false": "DeviceClass gpu.example.com: the selector",
     "cel-error": "no such key: nothing",
-    "all-mode-with-one-in-use": "in use by ResourceClaim default/theirs",
+    "all-mode-with-one-in-use": "in use",
     "shared-capacity-too-small": "memory 81Gi",
     "shared-capacity-consumed": "memory 40Gi",
-    "counters": "part-0 is in use by ResourceClaim default/theirs",
+    "counters": "in use",
     "incomplete-pool": "of generation 1 there are 1 of 2 ResourceSlices",
     "older-generation": "of an older generation: 2 counts",
     "device-taint": "device node-1/gpu-0 has the taint example.com/hot:NoSchedule",
     "device-taint-rule": "DeviceTaintRule rule",
     "binding-conditions": "has not set the binding condition example.com/ready",
-    "extended-resource-in-use": "in use by ResourceClaim default/theirs",
+    "extended-resource-in-use": "in use",
     "scheduling-gate": "scheduling gate example.com/wait",
     "pod-anti-affinity": "podAntiAffinity",
     "priority-class-missing": "PriorityClass nowhere",
@@ -449,7 +474,9 @@ EXPECTED = {
 def test_first_line_of_known_causes(name: str) -> None:
     cause = next(cause for cause in CAUSES if cause.name == name)
 
-    assert EXPECTED[name] in told(*cause.objects).verdict
+    answer = told(*cause.objects)
+    assert EXPECTED[name] in answer.cause
+    assert_form(answer)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -473,20 +500,28 @@ def test_changes_found_are_as_few_as_can_be(taint: bool, cordon: bool, gate: boo
 
 
 def test_when_the_budget_is_used_up_that_is_said() -> None:
-    answer = told(*PLANTED[-1][1], budget=800)
+    answer = told(*PLANTED[-1][1], budget=300)
 
     assert answer.exhausted
     assert answer.changes == ()
-    assert "the budget is used up after 2 questions" in answer.advice
+    assert "the budget is used up after 0 changes" in answer.advice
 
 
-def test_a_change_that_does_not_help_is_never_found() -> None:
+def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the plugins think of it."""
     objects = [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")]
-    world = World([Given("", obj) for obj in objects], ("default", "asked"), NOW_MS, Features())
-    useless = Change("useless", 0, "", "", ((0, lambda obj: None),))
+    real = CauseSearch.find
 
-    assert smallest(world, [useless]).changes == ()
-    assert world.objects[0].obj["spec"] == {"unschedulable": True}
+    def find(self: CauseSearch, *args: object) -> Iterator[Why | None]:
+        for why in real(self, *args):
+            useless = () if why is None else (structs.replace(why.changes[0], node=None, text="useless"),)
+            yield None if why is None else structs.replace(why, changes=useless, also=why.changes)
+
+    monkeypatch.setattr(CauseSearch, "find", find)
+    answer = told(*objects)
+    assert "kubectl uncordon node-1" in answer.advice
+    assert "useless" not in answer.model_dump_json()
+    assert objects[0]["spec"] == {"unschedulable": True}
 
 
 def test_where_a_smaller_amount_helps_no_still_smaller_one_is_said() -> None:
@@ -500,8 +535,9 @@ def test_where_a_smaller_amount_helps_no_still_smaller_one_is_said() -> None:
         pod("mine"),
     )
 
-    assert [step.kind for step in (*answer.changes, *answer.also)] == ["count", "freed-device"]
-    assert answer.changes[0].change.startswith("ask for 3 devices instead of 4")
+    told_ = [step.change for step in (*answer.changes, *answer.also)]
+    assert [text.partition(" ")[0] for text in told_] == ["ask", "free"]
+    assert told_[0].startswith("ask for 3 devices instead of 4")
 
 
 def test_a_claim_is_told_by_the_pod_that_waits_or_by_one_of_its_own() -> None:
@@ -548,7 +584,7 @@ def test_broken_files_are_wrong_input_and_json_has_the_schema(tmp_path: Path) ->
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [*TWO, claim(request(count=3)), pod("gpu")]})
     )
     result = CliRunner().invoke(explain, ["pod/asked", "-f", str(path), "-o", "json"])
-    assert Explanation.model_validate_json(result.stdout).changes[0].kind == "count"
+    assert Explanation.model_validate_json(result.stdout).changes[0].kind == "devices-short"
 
 
 def test_published_schema_is_that_of_the_model() -> None:
@@ -558,18 +594,44 @@ def test_published_schema_is_that_of_the_model() -> None:
     assert json.loads(path.read_text()) == Explanation.model_json_schema(mode="serialization")
 
 
-def test_what_cannot_be_edited_in_place_is_to_be_made_anew() -> None:
-    """As a dump has them: the API server refuses an edit of a claim's spec, and of most of a pod's."""
-    wanted = claim(request(count=3, allocationMode="ExactCount"))
-    wanted["metadata"] = {**wanted["metadata"], "uid": "uid-claim", "resourceVersion": "1"}
-    asked = pod("gpu", requests={"cpu": "9"})
-    asked["metadata"] = {**asked["metadata"], "uid": "uid-asked", "resourceVersion": "2"}
+def stored(obj: Obj, number: int = 1, **metadata: object) -> Obj:
+    """As a dump has it."""
+    obj["metadata"] = {**obj["metadata"], "uid": f"uid-{number}", "resourceVersion": str(number), **metadata}
+    return obj
 
-    assert "the spec of a ResourceClaim cannot be edited: make it anew" in told(*TWO, wanted, pod("gpu")).advice
-    assert "make the pod anew" in told(*WORLD, claim(), asked).advice
+
+def test_what_cannot_be_edited_in_place_is_to_be_made_anew() -> None:
+    """The API server refuses an edit of a claim's spec, and of most of a pod's."""
+    wanted = stored(claim(request(count=3, allocationMode="ExactCount")))
+    large = stored(pod("gpu", requests={"cpu": "9"}), 2)
+    assert "make the claim anew, as its spec cannot be edited" in told(*TWO, wanted, pod("gpu")).advice
+    assert "make the pod anew, as this field cannot be edited" in told(*WORLD, claim(), large).advice
     assert "anew" not in told(*TWO, claim(request(count=3)), pod("gpu")).advice
-    tainted = {**asked, "spec": pod("gpu")["spec"]}
-    assert "anew" not in told(node(taints=[TAINT]), *WORLD[1:], claim(), tainted).advice
+    assert "anew" not in told(node(taints=[TAINT]), *WORLD[1:], claim(), stored(pod("gpu"), 2)).advice
+
+
+def test_what_a_controller_made_is_edited_where_it_was_made() -> None:
+    def owned(kind: str, name: str, **labels: str) -> Obj:
+        owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "uid-9", "controller": True}
+        return stored(pod("gpu", requests={"cpu": "9"}), 2, labels=labels, ownerReferences=[owner])
+
+    web = told(*WORLD, claim(), owned("ReplicaSet", "web-5d4f8", **{"pod-template-hash": "5d4f8"}))
+    assert web.command == "kubectl edit deployment/web -n default"
+    assert web.objects == ("deployment/default/web",)
+    assert web.advice.endswith(web.command)
+    train = told(*WORLD, claim(), owned("Job", "train"))
+    assert train.advice.endswith("make the job anew, as its template cannot be edited")
+    made = stored(claim(request(count=3, allocationMode="ExactCount"), name="made"), 1)
+    made["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": "gpu"}
+    made["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "asked", "uid": "uid-2", "controller": True}
+    ]
+    asked = stored(pod("template:gpu"), 2)
+    asked["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]}
+    by_template = told(*TWO, template(request(count=3)), made, asked)
+    assert by_template.command == "kubectl edit resourceclaimtemplate/gpu -n default"
+    assert by_template.objects == ("resourceclaimtemplate/default/gpu",)
+    assert "request gpu of ResourceClaimTemplate default/gpu asks for 3 devices" in by_template.cause
 
 
 def bound(name: str, node_name: str, *devices: str) -> list[Obj]:
@@ -633,5 +695,5 @@ def test_a_selector_that_fails_is_shown_with_its_device_and_the_place() -> None:
     assert (failure.message, failure.offset) == ("no such key: nothing", broken.index(".nothing"))
     caret, line = (failure.shown.splitlines()[place].removeprefix(" | ") for place in (-1, -2))
     assert line[caret.index("^") :] == ".nothing == 'x'"
-    assert f"the selector fails for device {DRIVER}/node-1/gpu-0: no such key: nothing" in answer.verdict
+    assert f"the selector fails for device {DRIVER}/node-1/gpu-0: no such key: nothing" in answer.cause
     assert told(*TWO, claim(request(count=5)), pod("gpu")).failures == ()

@@ -147,8 +147,8 @@ class CauseSearch(Part):
             if not case.may_ask():
                 break
             yield None
-            if self._helped(case, _both(first, second)):
-                yield case.why((first, second))
+            if found := self._helped(case, _both(first, second)):
+                yield case.why((first, structs.replace(second, released=found.released)))
                 return
         yield case.why()
 
@@ -271,12 +271,13 @@ class CauseSearch(Part):
         found: list[Blame] = []
         with (
             ground.suppositions.claims(view, change.claims),
+            ground.suppositions.inventory(view, info, change.slices, change.classes),
             ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
         ):
             if change.node is not None:
                 supposed.node = change.node
             filtered, status = runner.ask(attempt, supposed, view)
-            if blames and status.is_rejection:
+            if blames and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
                 found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
         self._charge(_DRY_RUN_STEPS + case.limits.steps - attempt.steps_left)
@@ -327,6 +328,8 @@ def _both(first: Change, second: Change) -> Change:
         pod=second.pod or first.pod,
         node=second.node or first.node,
         claims=tuple(claims.values()),
+        slices=tuple({one.name: one for one in (*first.slices, *second.slices)}.values()),
+        classes=tuple({one.name: one for one in (*first.classes, *second.classes)}.values()),
         removed=(*first.removed, *second.removed),
         released=(*first.released, *second.released),
     )

@@ -150,7 +150,7 @@ class DynamicResources:
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
         cycle.put(_ASKED)
         claims = gather_claims(cycle.pod, view, now_ms=cycle.now_ms, binding_timeout_ms=self.binding_timeout_ms)
-        if self.memory is not None and not isinstance(claims, Status):
+        if self.memory is not None and not isinstance(claims, Status) and not view.inventory.is_supposed:
             cycle.put(begin_placing(self.memory, self.budget_steps, claims, cycle, view))
             if claims is None:
                 return PRE_FILTERED

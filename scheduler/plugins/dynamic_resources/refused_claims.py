@@ -45,7 +45,7 @@ def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
 
 def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
     entries, namespace = pod.spec.resource_claims or (), pod.metadata.namespace
-    made = {one.name for one in pod.status.resource_claim_statuses or ()}
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
     for place, entry in enumerate(entries):
         if entry.resource_claim_template_name and entry.name not in made:
             cause = (
@@ -54,7 +54,11 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
             )
             return Blame("claim-not-made", cause, "template")
         name = entry.resource_claim_name
-        if not name or view.claim(ClaimKey(namespace, name)) is not None:
+        name = name or made.get(entry.name) or ""
+        claim = view.claim(ClaimKey(namespace, name))
+        if claim is not None and claim.is_deleting:
+            return _deleting_claim(claim, pod, view)
+        if not name or claim is not None:
             continue
         known = sorted(view.claim_names(namespace))
         cause = f"ResourceClaim {namespace}/{name}, which pod {pod.key} names, does not exist; {_there(known)}"
@@ -66,6 +70,21 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
             changes.append(Change(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
         return Blame("claim-missing", cause, ("claim", name), tuple(changes))
     return None
+
+
+def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Blame:
+    """No pod is given a claim that goes; asked as if it had gone and were made anew."""
+    users = [consumer.name for consumer in claim.reserved_for]
+    kept = [f"finalizer {one}" for one in claim.finalizers]
+    kept += [f"pod {', '.join(users[:_USERS_NAMED])}" for _ in users[:1]]
+    keeps = f" (kept by {', '.join(kept)})" if kept else ""
+    cause = f"ResourceClaim {claim.key}, which pod {pod.key} names, is being deleted{keeps}"
+    is_generated = label_of(claim, pod) != f"ResourceClaim {claim.key}"
+    maker = "kube-controller-manager makes it anew" if is_generated else f"make ResourceClaim {claim.key} anew"
+    anew = replace(claim, deletion_timestamp=None, allocation=None, reserved_for=())
+    released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
+    change = Change(2, f"once it is gone, {maker}", _anywhere(view), claims=(anew,), released=released)
+    return Blame("claim-deleting", cause, ("deleting", claim.key), (change,))
 
 
 def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Blame | None:
