@@ -171,7 +171,7 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
             yield "leak"
         if len(told.all.encode()) > EVENT_BYTES_MAX:
             yield "length"
-    elif len(told.lines[0]) > CAUSE_LENGTH_MAX:
+    elif len(told.lines[0].partition("]: ")[2]) > CAUSE_LENGTH_MAX:
         yield "length"
 
 
