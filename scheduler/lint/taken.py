@@ -7,8 +7,8 @@ Rules of this module
   1. Where a request takes no device at all, or nobody knows which, nothing is said here.
   2. The allocator itself says which devices a request takes.
 
-Cost: O(devices) for each class with its selectors, once however many requests have the same; after `_ASKED_MAX` devices
-nobody is asked any more.
+Cost: O(devices) for each class with its selectors, once however many requests have the same; after `_ASKED_MAX`
+devices, or `_STEPS_MAX` steps of compiling and evaluating selectors, nothing is found out any more.
 """
 
 from __future__ import annotations
@@ -17,8 +17,17 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from allocator import AllocationError, DecodeError, Device, DeviceClass, Features, Inventory, decode_claim_spec
-from allocator import decode_class as decode
+from allocator import (
+    AllocationError,
+    DecodeError,
+    Device,
+    DeviceClass,
+    Features,
+    Inventory,
+    PausedError,
+    decode_claim_spec,
+    decode_class,
+)
 from allocator.requests.capacity import CapacityError, consume
 from cel.quantity import Quantity
 from scheduler.lint.context import Context
@@ -28,6 +37,7 @@ from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 
 _ASKED_MAX: Final = 1_000_000
+_STEPS_MAX: Final = 1_000_000  # about 4 s
 _SINGLES: Final = ("matchAttribute", "distinctAttribute")
 
 
@@ -65,7 +75,7 @@ def classes_of(context: Context, published: Published) -> dict[str, DeviceClass]
     classes = dict(published.classes)
     for name, view in context.classes.items():
         try:
-            classes[name] = decode(view.obj)
+            classes[name] = decode_class(view.obj)
         except DecodeError:
             continue
     return classes
@@ -79,6 +89,7 @@ class _Taken:
         self.features: Final = features_of(context)
         self._devices: Final = [device for one in newest for device in one.devices]
         self._inventory: Final = Inventory((), classes_of(context, published).values())
+        self._inventory.meter.allow(_STEPS_MAX)
         self._known: Final[dict[str, Sequence[Device]]] = {}
         self._asked = 0
 
@@ -99,9 +110,9 @@ class _Taken:
                 defaulted_claim_spec({"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
             )
             slots = self._inventory.plan([spec], self.features).slots
-        except (AllocationError, DecodeError, ValueError, TypeError):
+            return [device for device in self._devices if slots and slots[0].matcher.answer(device) is None]
+        except (AllocationError, DecodeError, PausedError, ValueError, TypeError):
             return ()
-        return [device for device in self._devices if slots and slots[0].matcher.answer(device) is None]
 
 
 def _covered(

@@ -137,6 +137,14 @@ def test_a_file_of_many_requests_asks_a_bounded_number_of_devices(monkeypatch: p
     assert len(found) == 2
 
 
+def test_selectors_that_take_long_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = constrained(BOTH, "requests: [gpu], matchAttribute: a.example/b")
+    assert CODE in codes(find(text, published=cluster({"n": 2})))
+
+    monkeypatch.setattr(taken, "_STEPS_MAX", 1)
+    assert CODE not in codes(find(text, published=cluster({"n": 2})))
+
+
 COUNTERS = (
     "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: counters}\nspec:\n  driver: d.example\n"
     "  nodeName: n\n  pool: {name: p, generation: 1, resourceSliceCount: 2}\n"
