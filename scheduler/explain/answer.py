@@ -76,7 +76,7 @@ class Explanation(_Part):
     kind: str = Field(default="", description="Which kind of cause: docs/reasons.md lists them; empty where it fits.")
     cause: str = Field(default="", description="What keeps the pod out, whole; empty where it fits.")
     objects: tuple[str, ...] = Field(default=(), description="What the changes are made to.")
-    verdict: str = Field(description="The first line: the verdict and its cause, cut after 160 characters.")
+    verdict: str = Field(description="The first line: the verdict, and the cause, which is cut after 160 characters.")
     advice: str = Field(description="The second line: what to do.")
     command: str = Field(default="", description="All of the changes as a line for a shell, where there is one.")
     changes: tuple[Step, ...] = Field(

@@ -171,7 +171,7 @@ def _unserved(told: Explanation, name: str, scheduler: str, known: str) -> Expla
         update={
             "fits": False,
             "outcome": "unserved",
-            "verdict": cut(f"{name} waits though it fits on node {told.node} [scheduler-unknown]: {cause}"),
+            "verdict": f"{name} waits though it fits on node {told.node} [scheduler-unknown]: {cut(cause)}",
             "advice": f"to make it start: {change}; make the pod anew, as this field cannot be edited",
             "changes": (Step(kind="scheduler-unknown", cause=cause, change=change),),
             "kind": "scheduler-unknown",

@@ -22,8 +22,6 @@ from scheduler.lint.nearest import listed
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.selector_mistakes import near
 
-_NAMED_MAX: Final = 3
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectEdit:
@@ -46,8 +44,7 @@ class ObjectEdit:
 
 def object_edits(objects: Objects) -> list[ObjectEdit]:
     """All that are worth asking about, the smallest first, those that harm others last."""
-    found = [edit for rule in _RULES for edit in rule(objects)]
-    return sorted(found, key=lambda one: (one.harms, one.size))
+    return sorted((edit for rule in _RULES for edit in rule(objects)), key=lambda one: (one.harms, one.size))
 
 
 def _names(objects: Objects) -> Iterator[ObjectEdit]:

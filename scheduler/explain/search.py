@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
-  2. The smallest that helps is said, one that harms others after all that do not; two together where none helps alone.
+  2. The smallest that helps is said; two together where none helps alone.
   3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
      is said.
 

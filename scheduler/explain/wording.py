@@ -1,8 +1,8 @@
 """What a person reads of a pod that does not fit: the cause in the first line, what to do in the second.
 
 Rules of this module
-  1. The first line has at most `LINE_MAX` characters: the pod, the kind of the cause in brackets, and the cause, which
-     begins with the object that makes it so.
+  1. The first line is the pod, the kind of the cause in brackets, and at most `CAUSE_MAX` characters of the cause,
+     which begins with the object that makes it so.
   2. The second line is a command where there is one; else what to do, and what cannot be edited in place.
   3. What a controller made is not edited: its owner is.
   4. The scheduler's own sentence is said once.
@@ -27,7 +27,7 @@ from scheduler.framework.blame import Change as PluginChange
 from scheduler.framework.blame import edited_object, without_cause
 from scheduler.offline import Outcome
 
-LINE_MAX: Final = 160
+CAUSE_MAX: Final = 160
 _CUT: Final = "…"
 _MADE: Final = re.compile(r"ResourceClaim ([^\s/]+)/\S+ \(made from template ([^\s)]+)\)")
 _POD_IN_PLACE: Final = ("node-tainted",)
@@ -60,7 +60,7 @@ def told_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[S
         kind=kind,
         cause=cause,
         objects=tuple(dict.fromkeys(one for step in steps for one in step.objects)),
-        verdict=cut(f"pod {'/'.join(objects.world.pod)} {waits} [{kind}]: {cause}"),
+        verdict=f"pod {'/'.join(objects.world.pod)} {waits} [{kind}]: {cut(cause)}",
         advice=f"to make it fit: {advice}{anew}" if steps else _nothing(found),
         command=" && ".join(commands) if commands and all(commands) else "",
         changes=steps,
@@ -71,11 +71,11 @@ def told_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[S
     )
 
 
-def cut(line: str) -> str:
-    """At most `LINE_MAX` characters, whole words."""
-    if len(line) <= LINE_MAX:
-        return line
-    return line[: LINE_MAX - len(_CUT) + 1].rpartition(" ")[0].rstrip(",;:") + _CUT
+def cut(cause: str) -> str:
+    """At most `CAUSE_MAX` characters of it, whole words."""
+    if len(cause) <= CAUSE_MAX:
+        return cause
+    return cause[: CAUSE_MAX - len(_CUT) + 1].rpartition(" ")[0].rstrip(",;:") + _CUT
 
 
 def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) -> tuple[str, str]:

@@ -31,6 +31,8 @@ Obj: TypeAlias = dict[str, Any]
 Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]
 """Indexes of objects, and what is done to each."""
 
+_Shown: TypeAlias = Node | Pod | ResourceClaim | ResourceSlice | DeviceClass
+
 BUDGET_STEPS: Final = 200_000
 """For each node's search, as `simulate` has it."""
 
@@ -104,9 +106,7 @@ class Ruling:
         return run.places(self.verdict.uid)
 
 
-def _changed(
-    change: Change, answers: Answers
-) -> Iterator[tuple[str, Node | Pod | ResourceClaim | ResourceSlice | DeviceClass]]:
+def _changed(change: Change, answers: Answers) -> Iterator[tuple[str, _Shown]]:
     """The objects that a change leaves otherwise; the pod last, so that it is not tried before all is as it will be."""
     store, view = answers.machine.store, answers.machine.ground.view
     claims: dict[Any, ResourceClaim] = {one.key: one for one in change.claims}
@@ -117,10 +117,10 @@ def _changed(
     for uid in change.removed:
         pod = store.pods[uid]
         yield "Pod", structs.replace(pod, status=structs.replace(pod.status, phase="Succeeded"))
-    yield from (("ResourceSlice", one) for one in change.slices)
-    yield from (("DeviceClass", one) for one in change.classes)
     if change.node is not None:
         yield "Node", change.node
+    yield from (("ResourceSlice", one) for one in change.slices)
+    yield from (("DeviceClass", one) for one in change.classes)
     yield from (("ResourceClaim", one) for one in claims.values())
     if change.pod is not None:
         yield "Pod", change.pod

@@ -17,11 +17,13 @@ class CauseKind(Struct, frozen=True):
     Args:
         means: What is so, in one sentence.
         do: What helps, the usual thing first.
+        seen: A cause of this kind as a person reads it, for who looks for the kind by its text.
     """
 
     name: str
     means: str
     do: str
+    seen: str = ""
 
 
 _ALL: Final = (
@@ -30,88 +32,131 @@ _ALL: Final = (
         "claim-missing",
         "The pod names a ResourceClaim that does not exist.",
         "Name one that exists, or make it.",
+        "ResourceClaim team/gpu, which pod team/train names, does not exist; there are: gpus, shared",
     ),
     CauseKind(
         "claim-not-made",
         "No ResourceClaim has been made from the template that the pod names.",
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
+        "no ResourceClaim has been made from ResourceClaimTemplate team/gpu yet; where it cannot "
+        "be made, an event of the pod says why",
     ),
     CauseKind(
         "claim-full",
         "As many pods use the ResourceClaim as can use one.",
         "Give the pod a claim of its own.",
+        "ResourceClaim team/shared is full: 256 pods use it, and no claim can have more than 256",
     ),
     CauseKind(
         "claim-pinned",
         "The pod's ResourceClaim has devices already, on nodes where the pod cannot run.",
         "Give the pod a claim of its own, or let the claim go.",
+        "ResourceClaim team/gpu is allocated on node gpu-1, so the pod can run nowhere else",
     ),
     CauseKind(
         "class-missing",
         "A request names a DeviceClass that does not exist.",
         "Name one that exists, or ask the cluster's operator for it.",
+        "request gpu of ResourceClaim team/train names DeviceClass gpu.example.con, which does not "
+        "exist; there are: gpu.example.com",
     ),
     CauseKind(
         "class-unmatched",
         "A DeviceClass selects none of the devices that drivers publish.",
         "Look at the class's selectors, and at whether its driver runs.",
+        seen="DeviceClass gpu: no device has the driver gpu.exmaple.com; gpu.example.com publishes 8",
     ),
     CauseKind(
         "claim-deleting",
         "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
         "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
+        seen=(
+            "ResourceClaim team/train is being deleted and still reserved for pod train, which does not "
+            "exist; it has device node-1/gpu-0"
+        ),
     ),
     CauseKind(
         "admin-access-unlabelled",
         "A claim asks for admin access in a namespace that is not marked for it.",
         "Label the namespace, or drop adminAccess.",
+        seen=(
+            "Namespace team has no label resource.kubernetes.io/admin-access, and a claim there asks for admin access"
+        ),
     ),
     CauseKind(
         "extended-resource-unknown",
         "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
         "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
+        seen=(
+            "resource example.com/gpu of pod team/train: no node has it, and no DeviceClass has it as "
+            "extendedResourceName; nearest: example.com/gpus"
+        ),
     ),
     # Devices
-    CauseKind("no-devices", "No driver publishes any device.", "Install the driver, or look at its log."),
+    CauseKind(
+        "no-devices",
+        "No driver publishes any device.",
+        "Install the driver, or look at its log.",
+        seen="no driver publishes any device (there is no ResourceSlice), and request gpu waits for one",
+    ),
     CauseKind(
         "selector-unmet",
         "A selector of the request leaves none of the devices of its class.",
         "Correct or relax the term that is named.",
+        seen=(
+            "request gpu: no device of its class has gpu.example.com/model equal to the string 'a100'; 8 have 'A100'"
+        ),
     ),
     CauseKind(
         "slice-superseded",
         "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
         "The driver must publish them in the newest generation; look at its log.",
+        seen="ResourceSlice node-1-x of pool gpu.example.com/node-1 is of an older generation (3): 4 counts",
     ),
     CauseKind(
         "pool-incomplete",
         "Devices that would do are in a pool of which ResourceSlices are missing.",
         "The driver must publish the rest; look at its log.",
+        seen=(
+            "pool gpu.example.com/node-1 is incomplete: of generation 1 there are 2 of 3 ResourceSlices "
+            "(node-1-a, node-1-b)"
+        ),
     ),
     CauseKind(
         "pool-contradictory",
         "Devices that would do are in a pool whose ResourceSlices contradict each other.",
         "The driver must publish the pool anew; look at its log.",
+        seen="pool gpu.example.com/node-1 has a device twice: device gpu-0 is in slices node-1-a and node-1-b",
     ),
     CauseKind(
         "slice-node-missing",
         "Devices that would do are published for a node that does not exist.",
         "Look at why the node has not registered, or at the driver.",
+        seen=("ResourceSlice node-9-a is for node node-9, and no Node has that name (pool gpu.example.com/node-9)"),
     ),
     CauseKind(
         "holder-gone",
         "A ResourceClaim holds the devices for pods that have ended or never existed, or for nobody.",
         "kube-controller-manager must release the claim; where it does not, delete the claim.",
+        seen=("ResourceClaim team/train is reserved for pod train, which does not exist; it has device node-1/gpu-0"),
     ),
     CauseKind(
         "holder-terminating",
         "The devices are held for a pod that is being deleted and has not ended.",
         "Wait, or look at the kubelet of its node and at the pod's finalizers.",
+        seen=(
+            "ResourceClaim team/train is reserved for pod train, which is being deleted and has not ended; "
+            "it has device node-1/gpu-0"
+        ),
     ),
     CauseKind(
         "binding-condition-unset",
         "The driver has not set a condition for which devices wait before a pod is bound.",
         "Look at the driver's log.",
+        seen=(
+            "ResourceClaim team/train waits for example.com/attached to be set: device gpu-0 of pool "
+            "fabric, driver gpu.example.com"
+        ),
     ),
     CauseKind(
         "devices-short",
@@ -167,35 +212,63 @@ _ALL: Final = (
         "selector-error",
         "A CEL selector fails for a device instead of answering.",
         "Correct the expression.",
+        "request gpu of ResourceClaim team/train: device gpu.example.com/gpu-1/gpu-0 has no attribute model",
     ),
     # Nodes
     CauseKind(
         "node-affinity-unmet",
         "No node that would do has the labels that the pod asks for.",
         "Relax nodeSelector or nodeAffinity, or label a node.",
+        "nodes gpu-1, gpu-2 do not have the label zone=b, which the nodeSelector of pod team/train asks for",
     ),
-    CauseKind("node-cordoned", "The nodes that would do are cordoned.", "Uncordon one."),
+    CauseKind(
+        "node-cordoned",
+        "The nodes that would do are cordoned.",
+        "Uncordon one.",
+        "nodes gpu-1, gpu-2 are cordoned",
+    ),
     CauseKind(
         "node-tainted",
         "The nodes that would do have taints that the pod does not tolerate.",
         "Add a toleration, or remove the taint.",
+        "node gpu-1 has the taint gpu=only:NoSchedule, which pod team/train does not tolerate",
     ),
-    CauseKind("port-taken", "Other pods have the host port that the pod asks for.", "Use another port."),
+    CauseKind(
+        "port-taken",
+        "Other pods have the host port that the pod asks for.",
+        "Use another port.",
+        "pod team/web-0 (priority 0) has the host port 8080/TCP of node gpu-1",
+    ),
     CauseKind(
         "resources-short",
         "No node that would do has as much cpu, memory or another resource free as the pod asks for.",
         "Ask for less, or make room.",
+        "node gpu-1 has 2 cpu free, and pod team/train asks for 4",
     ),
-    CauseKind("pods-full", "The nodes that would do run as many pods as they may.", "Make room, or add a node."),
+    CauseKind(
+        "pods-full",
+        "The nodes that would do run as many pods as they may.",
+        "Make room, or add a node.",
+        "node gpu-1 has room for 110 pods, and has 110",
+    ),
     CauseKind(
         "pod-affinity-unmet",
         "Rules about other pods, of this pod or of others, leave no node.",
         "Relax podAffinity or podAntiAffinity.",
+        "no node that would do satisfies the required podAffinity of pod team/web (by kubernetes.io/hostname)",
     ),
     CauseKind(
         "spread-unmet",
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
+        "zone=a (node gpu-1) has 3 such pods, more than maxSkew 1 allows: the "
+        "topologySpreadConstraints of pod team/web",
+    ),
+    CauseKind(
+        "volume-missing",
+        "A PersistentVolume that a claim names does not exist.",
+        "Restore the volume.",
+        "PersistentVolume pv-7 of PersistentVolumeClaim team/data does not exist",
     ),
     # What no plugin sees
     CauseKind(
@@ -209,31 +282,6 @@ _ALL: Final = (
         "Write the name of one that is there.",
     ),
     CauseKind("pod-refused", "The API server would not take the pod.", "Correct what its message names."),
-    CauseKind(
-        "admin-access-unlabelled",
-        "A claim asks for admin access, and its namespace may not have it.",
-        "Label the namespace, if its users may see all devices.",
-    ),
-    CauseKind(
-        "pool-incomplete",
-        "A pool's driver has not published all ResourceSlices that it announces.",
-        "Look at the driver's log.",
-    ),
-    CauseKind(
-        "slice-superseded",
-        "A ResourceSlice is of an older generation of its pool, so its devices do not count.",
-        "The driver must publish them again, or delete the slice.",
-    ),
-    CauseKind(
-        "binding-condition-unset",
-        "Devices wait for a condition that their driver has not set.",
-        "Look at the driver's log.",
-    ),
-    CauseKind(
-        "class-unmatched",
-        "No device satisfies the selectors of the DeviceClass.",
-        "Name another class, or have the class corrected.",
-    ),
     CauseKind(
         "unexplained",
         "The scheduler's message is all that is known.",
@@ -306,16 +354,17 @@ _ALL: Final = (
         "The node has as many volumes of a CSI driver as it may.",
         "Let pods with such volumes end, or use another node.",
     ),
-    CauseKind("volume-missing", "A PersistentVolume that a claim names does not exist.", "Restore the volume."),
     CauseKind(
         "volume-unreachable",
         "No node that would do reaches a volume of the pod.",
         "Let the pod run where the volume is.",
+        "PersistentVolume pv-7 of PersistentVolumeClaim team/data cannot be reached from node gpu-1",
     ),
     CauseKind(
         "volume-not-provided",
         "No free volume fits a PersistentVolumeClaim of the pod, and none is made.",
         "Look at the claim's events and its StorageClass.",
+        "no free PersistentVolume fits PersistentVolumeClaim team/data on node gpu-1, and its provisioner makes none",
     ),
 )
 CAUSE_KINDS: Final = {one.name: one for one in _ALL}

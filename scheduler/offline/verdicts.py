@@ -51,6 +51,7 @@ from scheduler.kube.outcomes import classify
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ObjectKey, PodUid
+from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.group_mates import with_mates
@@ -274,19 +275,19 @@ class Run:
             else:
                 self._take(kind, kind.decode_object(change.current.body))
 
-    def show(self, kind: str, obj: Any) -> None:
+    def show(self, kind: str, obj: Pod | Node | ResourceClaim | ResourceSlice | DeviceClass) -> None:
         """Let the machine observe an object, of the model, as the cluster does not have it."""
         store = self._cluster.api.store
         store.revision += 1
         if isinstance(obj, ResourceClaim):
             name, uid = ObjectKey(obj.key.namespace, obj.key.name), str(obj.uid)
             shown: Any = replace(obj, revision=store.revision)
-        elif isinstance(obj, ResourceSlice | DeviceClass):
-            name, uid, shown = ObjectKey("", obj.name), "", obj
-        else:
+        elif isinstance(obj, Pod | Node):
             metadata = structs.replace(obj.metadata, resource_version=str(store.revision))
             name, uid = ObjectKey(metadata.namespace, metadata.name), metadata.uid
             shown = structs.replace(obj, metadata=metadata)
+        else:
+            name, uid, shown = ObjectKey("", obj.name), "", obj
         observed = Observed(kind, name, uid, store.revision, shown)
         self._execute(self._machine.handle(observed, now_ms=self._cluster.now_ms))
 

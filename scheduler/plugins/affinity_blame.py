@@ -23,7 +23,8 @@ from scheduler.plugins.label_blame import requirement_text
 
 KIND: Final = "pod-affinity-unmet"
 _PODS_MAX: Final = 4
-_PODS_A_STEP: Final = 4
+_LOOKUPS_A_RULE: Final = 16
+_LOOKUPS_A_POD: Final = 32
 _REQUIREMENTS_SAID: Final = 3
 _TERMS_MAX: Final = 64
 
@@ -51,7 +52,8 @@ def blame_for_pods(
     looked_at = likeliest(nodes, view, limits)
     pod, changes = cycle.pod, _changes(cycle, looked_at, view, limits, rules)
     for node in looked_at:
-        cycle.charge(1 + (len(rules.near) + len(rules.far)) // _PODS_A_STEP + len(node.pods) // _PODS_A_STEP)
+        cycle.charge(_LOOKUPS_A_RULE * (min(_TERMS_MAX, len(rules.near)) + min(_TERMS_MAX, len(rules.far))))
+        cycle.charge(_LOOKUPS_A_POD * len(node.pods))
         found = _near(pod, node, view, rules) or _far(pod, node, view, rules) or _alone(pod, node, limits, rules)
         if found:
             return (Blame(KIND, found, (plugin, found), tuple(changes)),)
@@ -131,6 +133,7 @@ def _changes(
 ) -> Sequence[Change]:
     pod, on = cycle.pod, tuple([node.name for node in nodes])
     found = [*_relaxed(pod, on)]
+    cycle.charge(_LOOKUPS_A_POD * sum(len(node.pods) for node in nodes))
     for node in nodes:
         keeping = _neighbours(node, rules) or _kept_away(pod, node, view, rules)
         if 0 < len(keeping) <= _PODS_MAX:

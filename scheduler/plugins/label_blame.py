@@ -29,11 +29,14 @@ from scheduler.model.selector_mistakes import near
 
 KIND: Final = "node-affinity-unmet"
 _REQUIREMENTS_MAX: Final = 256
-_REQUIREMENTS_A_STEP: Final = 8
-_NODES_A_STEP: Final = 64
+_LOOKUPS_A_REQUIREMENT: Final = 4
+_LOOKUPS_A_NODE: Final = 2
+_LOOKUPS_A_NAME: Final = 100
+"""Comparing two names, to find the one that was meant."""
 _NODES_OF_KEYS: Final = 64
 """Nodes whose labels may be what was meant."""
-_LABELS_COUNTED: Final = 4
+_LABELS_COUNTED: Final = 2
+_LABELS_SET: Final = 3
 _VALUES_SAID: Final = 3
 _VALUES_COMPARED: Final = 200
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -58,11 +61,15 @@ class _Miss(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What the nodes that were looked at lack, what is said of it, and on how many nodes its label has each value."""
+    """What the nodes that were looked at lack, what is said of it, and on how many nodes its label has each value.
+
+    `meant` is the value that is there, or, where no node has the label, the label that is; "" where nothing is like it.
+    """
 
     misses: Sequence[_Miss]
     said: _Unmet
     counts: Counter[str]
+    meant: str
     nodes: Sequence[NodeInfo]
 
     def having(self, key: str, value: str | None = None) -> tuple[NodeName, ...]:
@@ -90,10 +97,12 @@ def blame_for_labels(
         return ()
     nearest = min(misses, key=lambda one: len(one.unmet))
     counts = {one: _counts(cycle, one.requirement.key, view) for one in nearest.unmet[:_LABELS_COUNTED]}
-    said = next((one for one in counts if not _is_met_somewhere(one.requirement, counts[one])), nearest.unmet[0])
-    cause = _fact(cycle, nearest.node.node, said, counts[said], view)
-    about = plugin, said.where, said.requirement.key
-    return (Blame(KIND, cause, about, tuple(_changes(cycle, _Found(misses, said, counts[said], nodes), view, limits))),)
+    nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
+    said = next(nowhere, nearest.unmet[0])
+    meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
+    found = _Found(misses, said, counts[said], meant, nodes)
+    cause = _fact(cycle, nearest.node.node, found, view)
+    return (Blame(KIND, cause, (plugin, said.where, said.requirement.key), tuple(_changes(cycle, found, limits))),)
 
 
 def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
@@ -113,34 +122,38 @@ def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
         if unmet and (best is None or len(unmet) < len(best)):
             best = unmet
     has_term = bool(lacking) and required.matches_term(node.node)
-    cycle.charge(1 + (looked_at + has_term * len(required.terms or ())) // _REQUIREMENTS_A_STEP)
+    cycle.charge(_LOOKUPS_A_REQUIREMENT * (1 + looked_at + has_term * len(required.terms or ())))
     return _Miss(node, tuple(lacking if has_term else [*lacking, *(best or ())]))
 
 
 def _counts(cycle: Cycle, key: str, view: ClusterView) -> Counter[str]:
     """On how many nodes a label has each value."""
-    cycle.charge(1 + len(view.node_infos) // _NODES_A_STEP)
+    cycle.charge(_LOOKUPS_A_NODE * len(view.node_infos))
     found = (info.node.labels.get(key) for info in view.node_infos.values())
     return Counter([value for value in found if value is not None])
 
 
-def _is_met_somewhere(one: Requirement, counts: Counter[str]) -> bool:
+def _is_met_somewhere(cycle: Cycle, one: Requirement, counts: Counter[str]) -> bool:
+    if one.operator == "In":
+        return any(value in counts for value in one.values)
+    cycle.charge(_LOOKUPS_A_REQUIREMENT * len(counts))
     return one.operator == "DoesNotExist" or any(one.matches({one.key: value}) for value in counts)
 
 
-def _fact(cycle: Cycle, node: Node, one: _Unmet, counts: Counter[str], view: ClusterView) -> str:
+def _fact(cycle: Cycle, node: Node, found: _Found, view: ClusterView) -> str:
+    one, counts = found.said, found.counts
     requirement, has = one.requirement, node.labels.get(one.requirement.key)
     key, asked = requirement.key, requirement_text(requirement)
     by = f"which the {one.where} of pod {cycle.pod.key} asks for"
     if not counts:
-        like, count = _key_like(cycle, key, view)
-        meant = f"; {_nodes(count)} {'has' if count == 1 else 'have'} {like}" if like else ""
+        count = sum(_counts(cycle, found.meant, view).values()) if found.meant else 0
+        meant = f"; {_nodes(count)} {'has' if count == 1 else 'have'} {found.meant}" if count else ""
         written = f" ({asked})" if asked != key else ""
         return f"no node has the label {key}, {by}{written}{meant}"
-    if not _is_met_somewhere(requirement, counts):
-        values = [f"{value} ({_nodes(count)})" for value, count in _nearest_first(requirement, counts)]
-        more = f" and {len(values) - _VALUES_SAID} more" if len(values) > _VALUES_SAID else ""
-        return f"no node has {asked}, {by}; there is {', '.join(values[:_VALUES_SAID])}{more}"
+    if not _is_met_somewhere(cycle, requirement, counts):
+        values = [f"{value} ({_nodes(count)})" for value, count in _nearest_first(cycle, found, _VALUES_SAID)]
+        more = f" and {len(counts) - _VALUES_SAID} more" if len(counts) > _VALUES_SAID else ""
+        return f"no node has {asked}, {by}; there is {', '.join(values)}{more}"
     if has is None:
         return f"node {node.name} has no label {key}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
     return f"node {node.name} has {key}={has}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
@@ -167,42 +180,47 @@ def _nodes(count: int) -> str:
     return f"{count} {'node' if count == 1 else 'nodes'}"
 
 
-def _key_like(cycle: Cycle, key: str, view: ClusterView) -> tuple[str, int]:
-    """A label that some node has and that is written nearly so, or under another prefix, and on how many nodes."""
+def _key_like(cycle: Cycle, one: _Unmet, view: ClusterView) -> str:
+    """A label that some node has and that is written nearly so, or under another prefix."""
+    key = one.requirement.key
     known: dict[str, None] = {}
     for _, info in zip(range(_NODES_OF_KEYS), view.node_infos.values(), strict=False):
         known.update(dict.fromkeys(info.node.labels))
     names = [*known][:_VALUES_COMPARED]
-    cycle.charge(len(names))
-    same = [one for one in names if one.rpartition("/")[2] == key.rpartition("/")[2]]
-    like = same[0] if same else near(key, names)
-    return like, sum(_counts(cycle, like, view).values()) if like else 0
+    same = [name for name in names if name.rpartition("/")[2] == key.rpartition("/")[2]]
+    cycle.charge(3 * len(names) + (0 if same else _LOOKUPS_A_NAME * len(names)))
+    return same[0] if same else near(key, names)
 
 
-def _nearest_first(one: Requirement, counts: Counter[str]) -> list[tuple[str, int]]:
-    """The value that was probably meant, then those of most nodes."""
-    meant = _value_like(one, counts)
-    return sorted(counts.items(), key=lambda each: (each[0] != meant, -each[1], each[0]))
+def _nearest_first(cycle: Cycle, found: _Found, count: int) -> list[tuple[str, int]]:
+    """So many values: the one that was probably meant, then those of most nodes."""
+    counts, meant = found.counts, found.meant
+    cycle.charge(_LOOKUPS_A_NODE * len(counts))
+    first = [(meant, counts[meant])] if meant in counts else []
+    return [*first, *(one for one in counts.most_common(count + 1) if one[0] != meant)][:count]
 
 
-def _value_like(one: Requirement, counts: Counter[str]) -> str:
+def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
     if one.operator != "In" or len(counts) > _VALUES_COMPARED:
         return ""
     wanted = min(one.values)
     same = [value for value in counts if value.lower() == wanted.lower()]
+    cycle.charge(0 if same else _LOOKUPS_A_NAME * len(counts))
     return same[0] if same else near(wanted, counts)
 
 
 # Changes
 
 
-def _changes(cycle: Cycle, found: _Found, view: ClusterView, limits: Limits) -> Iterator[Change]:
+def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
     """The value there is; the rule dropped; a node labelled. Each on all nodes that are looked at."""
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
-    yield from _written(cycle, found, view, limits)
+    yield from _written(cycle, found, limits)
     edited, selector = edited_object(pod), pod.spec.node_selector or {}
-    for key in dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None]):
+    keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
+    cycle.charge(len(selector) * min(len(keys), limits.changes))
+    for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
         without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
         yield Change(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
@@ -212,28 +230,30 @@ def _changes(cycle: Cycle, found: _Found, view: ClusterView, limits: Limits) -> 
         yield from _labelled(miss)
 
 
-def _written(cycle: Cycle, found: _Found, view: ClusterView, limits: Limits) -> Iterator[Change]:
+def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
     """Another value of the label, or another label, that the nodes have."""
     said, counts = found.said, found.counts
     key, values = said.requirement.key, said.requirement.values
     where = f"in the {said.where} of {edited_object(cycle.pod)}"
     if not counts:
-        like, _ = _key_like(cycle, key, view)
+        like = found.meant
         if like and (having := found.having(like)):
             yield Change(1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None))
     if said.requirement.operator != "In":
         return
-    meant, written = _value_like(said.requirement, counts), ", ".join(sorted(values)[:_VALUES_SAID])
-    for value in [value for value, _ in _nearest_first(said.requirement, counts)[: limits.counts]]:
-        cycle.charge(1 + len(found.nodes) // _NODES_A_STEP)
+    written = ", ".join(sorted(values)[:_VALUES_SAID])
+    for value in [value for value, _ in _nearest_first(cycle, found, limits.counts)]:
+        cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
             text = f"write {key}: {value} instead of {written} {where}"
-            yield Change(2 if value == meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
+            yield Change(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
 
 
 def _labelled(miss: _Miss) -> Iterator[Change]:
     """The node with the labels that it lacks."""
     labels: dict[str, str] = {}
+    if len(miss.unmet) > _LABELS_SET:
+        return
     for requirement, _ in miss.unmet:
         if requirement.operator not in ("In", "Exists") or requirement.key == _HOSTNAME:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -33,7 +34,9 @@ from scheduler.model.objects import ContainerPort, Node, Pod
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 _USERS_MAX: Final = 4
-_PODS_A_STEP: Final = 8
+_PORTS_MAX: Final = 16
+_LOOKUPS_A_PORT: Final = 2
+_LOOKUPS_A_POD: Final = 8
 _PORTS_TRIED: Final = 64
 _PORT_MAX: Final = 65_535
 
@@ -72,17 +75,18 @@ class NodePorts:
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         """Who has the ports, on the node with fewest such pods; another port, or that these pods end."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
-        near = [(_users_of(wanted, node), node) for node in likeliest(nodes, view, limits)]
-        cycle.charge(sum(1 + len(node.pods) // _PODS_A_STEP for _, node in near))
+        near = [(_users_of(cycle, _taken(cycle, wanted, node), node), node) for node in likeliest(nodes, view, limits)]
         if not near:
             return ()
         near.sort(key=lambda one: (len(one[0]), one[1].name))
         users, node = near[0]
-        taken = [one for one in wanted if is_any_used([one], node.used_ports)]
+        taken = _taken(cycle, wanted, node)
         ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken[:_USERS_MAX])
         who = _who(users, pod, limits)
         cause = f"{who} {'has' if len(users) == 1 else 'have'} the host port {ports} of node {node.name}"
-        changes = [one for users, node in near for one in _changes(pod, wanted, node, users, limits)]
+        changes = [
+            one for users, node in near for one in _changes(cycle, _taken(cycle, wanted, node), node, users, limits)
+        ]
         return (Blame("port-taken", f"{cause}, which pod {pod.key} asks for", self.name, tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
@@ -96,8 +100,15 @@ class NodePorts:
                 return Hint.SKIP
 
 
-def _users_of(wanted: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
-    found = [one for one in node.pods.values() if is_any_used(wanted, used_ports(one))]
+def _taken(cycle: Cycle, wanted: Sequence[HostPort], node: NodeInfo) -> list[HostPort]:
+    """The first of the wanted ports that are taken."""
+    cycle.charge(_LOOKUPS_A_PORT * len(wanted))
+    return list(islice((one for one in wanted if is_any_used([one], node.used_ports)), _PORTS_MAX))
+
+
+def _users_of(cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
+    cycle.charge(_LOOKUPS_A_POD * len(node.pods))
+    found = [one for one in node.pods.values() if is_any_used(taken, used_ports(one))]
     return sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))
 
 
@@ -107,9 +118,9 @@ def _who(users: Sequence[Pod], pod: Pod, limits: Limits) -> str:
 
 
 def _changes(
-    pod: Pod, wanted: Sequence[HostPort], node: NodeInfo, users: Sequence[Pod], limits: Limits
+    cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo, users: Sequence[Pod], limits: Limits
 ) -> Iterator[Change]:
-    taken = [one for one in wanted if is_any_used([one], node.used_ports)]
+    pod = cycle.pod
     if len(taken) == 1:
         (old,) = taken
         numbers = range(old.port + 1, min(old.port + _PORTS_TRIED, _PORT_MAX) + 1)

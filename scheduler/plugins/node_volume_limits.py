@@ -149,7 +149,7 @@ class NodeVolumeLimits:
             return blame_for_claims(self.name, cycle, view, limits)
         found: list[tuple[_Excess, NodeInfo]] = []
         for node in likeliest(nodes, view, limits):
-            cycle.charge(1 + len(node.pods))
+            cycle.charge(32 * len(node.pods))
             try:
                 excess = _excess(slot, view.storage.csi_node(node.name), node, view)
             except _RefusedError:

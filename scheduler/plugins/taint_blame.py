@@ -32,6 +32,7 @@ from scheduler.model.taints import REPELLING_EFFECTS
 _NODES_BLAMED: Final = 64
 _TAINTS_MAX: Final = 16
 """Of one node; and tolerations of the pod that are compared."""
+_LOOKUPS_A_TAINT: Final = 16
 _SAID_MAX: Final = 3
 _CONDITION: Final = "node.kubernetes.io/"
 
@@ -56,13 +57,13 @@ def blame_for_taints(
     for one in nodes[: max(_NODES_BLAMED, limits.nodes)]:
         taints = (one.node.spec.taints or ())[:_TAINTS_MAX]
         lacking = tuple([each for each in taints if each.effect in REPELLING_EFFECTS and not tolerates(each)])
-        cycle.charge(1)
+        cycle.charge(_LOOKUPS_A_TAINT * (1 + len(taints)))
         if lacking:
             by_taints.setdefault(lacking, []).append(one)
     ranked = sorted(by_taints.items(), key=lambda one: (_is_condition(one[0]), len(one[0]), -len(one[1])))
     return [
         Blame("node-tainted", _fact(cycle.pod, taints, having), (plugin, taints), tuple(changes))
-        for taints, having in ranked
+        for taints, having in ranked[: limits.nodes]
         for changes in (_changes(cycle.pod, taints, likeliest(having, view, limits)),)
     ]
 
@@ -101,9 +102,10 @@ def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[C
             text = f"write the toleration {toleration_text(taints[0])} instead of {_toleration(meant)} in {edited}"
             yield Change(1, text, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
         what = " and ".join(map(toleration_text, taints[:_SAID_MAX]))
+        what += f" and {len(taints) - _SAID_MAX} more" if len(taints) > _SAID_MAX else ""
         text = f"add the toleration{'s' if len(taints) > 1 else ''} {what} to {edited}"
         yield Change(2, text, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
-    for one in nodes:
+    for one in nodes if len(taints) <= _SAID_MAX else ():
         command = " && ".join(f"kubectl taint node {one.name} {taint_text(taint)}-" for taint in taints)
         text = command
         if _is_condition(taints):

@@ -73,6 +73,8 @@ class TaintToleration:
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         tolerance, own = _tolerance(cycle), cycle.pod.spec.tolerations or ()
 
+        cycle.charge(2 * len(own))
+
         def tolerates(taint: Taint) -> bool:
             return tolerance.covers(taint) if tolerance is not None else is_tolerated(taint, own)
 

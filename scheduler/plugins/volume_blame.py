@@ -27,6 +27,8 @@ from scheduler.model.storage import (
 
 _NAMES_COMPARED: Final = 200
 _VOLUMES_MAX: Final = 64
+_LOOKUPS_A_CLAIM: Final = 32
+_LOOKUPS_A_NAME: Final = 100
 
 
 def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Blame]:
@@ -35,7 +37,7 @@ def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limit
     for volume in (cycle.pod.spec.volumes or ())[:_VOLUMES_MAX]:
         name = claim_of_volume(cycle.pod, volume)
         if name and len(found) < limits.counts:
-            cycle.charge(1)
+            cycle.charge(_LOOKUPS_A_CLAIM)
             found += _of_claim(plugin, cycle, volume, name, view)
     return found
 
@@ -95,7 +97,7 @@ def _unbound(
 
 
 def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
-    cycle.charge(min(len(known), _NAMES_COMPARED))
+    cycle.charge(len(known) + _LOOKUPS_A_NAME * min(len(known), _NAMES_COMPARED))
     return near(name, known[:_NAMES_COMPARED])
 
 

@@ -133,7 +133,7 @@ class VolumeRestrictions:
     @staticmethod
     def _rivals(cycle: Cycle, slot: VolumeRestrictionsSlot, node: NodeInfo) -> list[Pod]:
         """Pods on a node with a disk of the pod."""
-        cycle.charge(1 + len(node.pods))
+        cycle.charge(8 * len(node.pods))
         return [one for one in node.pods.values() if _conflicts(slot.disks, one)]
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

@@ -27,7 +27,7 @@ NODE_TAINTS: Final = ("example.com/blue", "example.com/red")
 DEVICE_TAINT: Final = "example.com/hot"
 SIZES: Final = {
     **{"cordon": 2, "toleration": 2, "device-toleration": 2, "count": 3, "resources": 3},
-    **{"constraint": 5, "room": 6, "freed-device": 6},
+    **{"taint": 5, "constraint": 5, "room": 6, "freed-device": 6},
 }
 """How much each kind asks of people, as docs/adr/0030 has it."""
 
@@ -161,6 +161,7 @@ def _freed(world: Small, number: int) -> Small:
 
 PATTERNS: Final = {
     "cordon": r"kubectl uncordon node-(\d)",
+    "taint": r"kubectl taint node node-(\d) example.com/\w+:NoSchedule-",
     "toleration": r"add the toleration \{key: (\S+), operator: Exists, effect: NoSchedule\} "
     r"to pod default/asked\b.*",
     "device-toleration": rf"add the toleration \{{key: {DEVICE_TAINT}, operator: Exists, effect: NoSchedule\}} "
@@ -187,6 +188,8 @@ def done(world: Small, text: str) -> Small:
     match kind:
         case "cordon":
             return _host(world, int(groups[0]), is_cordoned=False)
+        case "taint":
+            return _host(world, int(groups[0]), taint="")
         case "toleration":
             return replace(world, tolerated=world.tolerated | {groups[0]})
         case "device-toleration":

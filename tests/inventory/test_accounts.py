@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import combinations
 from typing import NamedTuple
@@ -25,8 +26,9 @@ from allocator import (
     decode_class,
     decode_slice,
 )
-from scheduler.inventory import DeviceList, Filter
+from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.inventory.profiles import together
+from scheduler.offline import Given, OfflineCluster, observed_machine
 from tests.inventory.test_listing import (
     COUNTERS,
     DRIVER,
@@ -352,3 +354,48 @@ def test_without_nodes_one_note_says_so() -> None:
     found = listed(slice_of("n", gpu("a")))
 
     assert (found.faults, found.notes) == ((), ("there is no Node, so no device can be given out",))
+
+
+def calls_for(pools: int, holders: int) -> int:
+    """Calls of Python functions that a list of so many pools takes: of each one partition is taken."""
+    objects: list[Obj] = []
+    for number in range(pools):
+        name = f"n{number}"
+        sets = [{"name": "c", "counters": {"memory": {"value": "80Gi"}}}]
+        objects += [
+            node(name),
+            slice_of(name, count=3, name=f"{name}-counters", sharedCounters=sets),
+            slice_of(name, *(gpu(f"d{index}", **eats("80Gi")) for index in range(20)), count=3),
+            slice_of(name, *(gpu(f"e{index}", taints=[TAINT]) for index in range(20)), count=3, name=f"{name}-more"),
+            slice_of(f"twice{number}", gpu("a"), gpu("a"), nodeName=name),
+        ]
+    objects.append(held("c", *({"pool": f"n{number}", "device": "d0"} for number in range(holders))))
+    given_ = [Given("test", one) for one in (GPU_CLASS, *objects)]
+    machine, _ = observed_machine(_loaded(given_), Features())
+    devices_observed(machine, Filter())  # what is computed once for all who look
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        devices_observed(machine, Filter())
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _loaded(given_: list[Given]) -> OfflineCluster:
+    cluster = OfflineCluster(1_800_000_000_000)
+    cluster.load(given_)
+    return cluster
+
+
+def test_work_is_linear_in_pools_and_devices_and_little_for_each() -> None:
+    """So 40,000 devices in 1,000 pools take what a thousand times one pool takes."""
+    few, many = calls_for(10, 10), calls_for(40, 40)
+
+    assert many < 4.4 * few
+    assert many < 40 * 40 * 60

@@ -1,7 +1,7 @@
 """Causes for which a pod cannot be scheduled, and some that only look like one: objects, one pod named `asked`.
 
 Each is what a user would write or a cluster would hold; what comes of it is asked twice, of a cluster's scheduler and
-of `allocate`.
+of `simulate`.
 """
 
 from __future__ import annotations

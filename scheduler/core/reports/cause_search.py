@@ -16,6 +16,7 @@ Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes`
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Final
@@ -40,6 +41,7 @@ _OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
+_ALIKE_MAX: Final = 16
 _NAMES_A_STEP: Final = 10
 
 
@@ -71,10 +73,12 @@ class _Case(Struct):
 
     def may_ask(self) -> bool:
         """Whether another change may be tried; then it is counted."""
-        self.is_exhausted |= self.left <= 0
+        if self.left <= 0:
+            self.is_exhausted = True
+            return False
         self.left -= 1
-        self.asked += not self.is_exhausted
-        return not self.is_exhausted
+        self.asked += 1
+        return True
 
     def why(self, changes: Sequence[Change] = (), also: Sequence[Change] = ()) -> Why:
         return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, self.is_exhausted)
@@ -137,10 +141,11 @@ class CauseSearch(Part):
             yield case.why(singles[:1], singles[1:])
             return
         pairs: list[tuple[Change, Change]] = []
-        for first, name in _by_turns(changes, limits.firsts):
+        firsts = _few_of_a_kind(changes)
+        for first, name in _by_turns(firsts, limits.firsts):
             yield None
             pairs += self._seconds(case, first, name)
-        case.is_exhausted |= sum(len(one.on) for one in changes) > limits.firsts
+        case.is_exhausted |= len(firsts) < len(changes) or sum(len(one.on) for one in firsts) > limits.firsts
         pairs.sort(key=lambda pair: (any(self._harms(pod, one) for one in pair), pair[0].size + pair[1].size))
         case.left = limits.changes
         for first, second in pairs:
@@ -309,6 +314,17 @@ def _is_said(change: Change, helpful: Sequence[Change]) -> bool:
 
 def _subject(change: Change) -> str:
     return change.text.partition(" instead of ")[2] or change.text
+
+
+def _few_of_a_kind(changes: Sequence[Change]) -> list[Change]:
+    """Of each kind the first: of a thousand cordoned nodes one is as good as another, and each is asked about again."""
+    seen: Counter[tuple[str, int]] = Counter()
+    found: list[Change] = []
+    for one in changes:
+        seen[one.kind, one.size] += 1
+        if seen[one.kind, one.size] <= _ALIKE_MAX:
+            found.append(one)
+    return found
 
 
 def _by_turns(changes: Sequence[Change], count: int) -> Iterator[tuple[Change, NodeName]]:

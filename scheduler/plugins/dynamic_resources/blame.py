@@ -2,8 +2,7 @@
 
 Rules of this module
   1. Nodes with slices of their own are looked at before others, `Limits.nodes` and `Limits.devices` in all; the node
-     whose devices would do for most is the nearest, and of such nodes the one where most are free. Changes are tried on
-     the nearest three.
+     whose devices would do for most is the nearest, and of such nodes the one where most are free.
   2. Where no device that is published would do, whatever is in use, `pool_blame` speaks.
   3. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
      are short of together.
@@ -39,7 +38,6 @@ from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_er
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 
-_NODES_CHANGED: Final = 3
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
@@ -65,12 +63,7 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
-    others = [
-        as_of(blame, change)
-        for found in explained[1:_NODES_CHANGED]
-        for blame in _of_node(found)
-        for change in blame.changes
-    ]
+    others = [as_of(blame, change) for found in explained[1:] for blame in _of_node(found) for change in blame.changes]
     return [structs.replace(blames[0], changes=(*blames[0].changes, *others)), *blames[1:]] if blames else ()
 
 

@@ -168,10 +168,9 @@ def _taken_text(found: NearNode, unmet: Unmet, taken: Sequence[DeviceId]) -> str
     if not holders:
         return ""
     is_one, names = len(taken) == 1, _names(found, unmet)
-    return (
-        f"{some_devices(taken)} {'is' if is_one else 'are'} in use by {found.pods(holders)}; without "
-        f"{'it' if is_one else 'them'} {names} have no {unmet.attribute} in common"
-    )
+    start = f"{some_devices(taken)} {'is' if is_one else 'are'} in use by "
+    rest = f"; without {'it' if is_one else 'them'} {names} have no {unmet.attribute} in common"
+    return found.briefly(lambda pods: f"{start}{pods}{rest}", holders)
 
 
 def _too_few_groups(found: NearNode, unmet: Unmet) -> str:
@@ -209,10 +208,14 @@ def _in_use_with(found: NearNode, counted: Counted, unmet: Unmet) -> tuple[bool,
     matched = _matched(found, counted)
     for position in positions_of(matched):
         counts.update(index.values_of(position))
-    large = {value for value, count in counts.items() if count >= counted.needed}
-    taken = [position for position in positions_of(matched & ~counted.candidates) if large & index.values_of(position)]
+    large = [value for value, count in counts.items() if count >= counted.needed]
+    if not large:
+        return matched != counted.candidates, iter(())
+    nearest = min(large, key=lambda value: (-counted.counts.get(value, 0), _text(value)))
+    taken = [one for one in positions_of(matched & ~counted.candidates) if nearest in index.values_of(one)]
     devices = ids_of([funnel.pools.device(position) for position in taken])
-    return matched != counted.candidates, found.ends(devices, len(devices))
+    lacks = counted.needed - counted.counts.get(nearest, 0)
+    return matched != counted.candidates, found.ends(devices, lacks)
 
 
 def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Change]:

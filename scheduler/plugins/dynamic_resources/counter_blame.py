@@ -53,10 +53,12 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Blame:
         cause = f"{what} takes {takes} of counter {counter}, and counter set {set_} has {whole}"
         return Blame("counters-short", cause, about)
     users = _users(found, first)
-    by = found.pods(found.holding(users)) if users else ""
-    by = f"; {some_devices(users)} of {by} {'takes' if len(users) == 1 else 'take'} the rest" if by else ""
-    cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left{by}"
-    cause += free_of(funnel, found.named(funnel.slot)) if len(cause) < 100 else ""
+    cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left"
+    if holders := found.holding(users):
+        start, rest = f"{cause}; {some_devices(users)} of ", f" {'takes' if len(users) == 1 else 'take'} the rest"
+        cause = found.briefly(lambda pods: f"{start}{pods}{rest}", holders)
+    else:
+        cause += free_of(funnel, found.named(funnel.slot))
     changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
     if funnel.lacks > 1:
         every = sorted({user for one in blocked for user in _users(found, one)})
@@ -77,7 +79,7 @@ def blame_together(found: NearNode, short: CountersShort) -> Blame:
     changes = [*found.fewer(short.slots[0], short.possible)] if len(short.slots) == 1 else []
     users = [one.id for one in short.pool.devices if _takes(one, short.counter)]
     held = [one for one in users if found.holding([one])]
-    return Blame("counters-short", cause, about, (*changes, *found.ends(held, len(held))))
+    return Blame("counters-short", cause, about, (*changes, *found.ends(held, 1), *found.ends(held, len(held))))
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:

@@ -25,15 +25,17 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
     about = ("in use", funnel.claim, funnel.request, tuple(devices))
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = some_devices(sorted(own.devices.intersection(devices)))
-        cause = f"{which}: ResourceClaim {own.claim.key}, which the pod uses too, has what {name} asks for"
-        return Blame("own-claims-compete", cause, about, changes)
+        text = f"{which}: ResourceClaim {own.claim.key}, which the pod uses too, has what {name} asks for"
+        return Blame("own-claims-compete", text, about, changes)
     what, is_one = some_devices(devices), len(devices) == 1
-    if is_one and len(holders) == 1 and found.may_name(holders[0].claim.key):
-        whose = f"ResourceClaim {holders[0].claim.key} ({found.pods(holders)})"
-    else:
-        whose = found.pods(holders) or "other claims"
-    cause = f"{what} {'is' if is_one else 'are'} in use by {whose}{free_of(funnel, name)}"
-    return Blame("devices-in-use", cause, about, changes)
+    is_named = is_one and len(holders) == 1 and found.may_name(holders[0].claim.key)
+    claim = f"ResourceClaim {holders[0].claim.key}" if is_named else ""
+    start, rest = f"{what} {'is' if is_one else 'are'} in use by ", free_of(funnel, name)
+
+    def cause(pods: str) -> str:
+        return f"{start}{f'{claim} ({pods})' if claim else pods or 'other claims'}{rest}"
+
+    return Blame("devices-in-use", found.briefly(cause, holders), about, changes)
 
 
 def blame_taints(found: NearNode, funnel: Funnel) -> Blame:

@@ -30,8 +30,8 @@ def blame_alternatives(
             taken |= funnel.step(Stage.IN_USE).removed
         devices = ids_of(funnels[0].devices(taken))
         what = f"{'all ' if not any(one.left for one in funnels) else ''}{len(devices)} devices"
-        by = found.pods(found.holding(devices)) or "other claims"
-        cause = f"request {slot.base}: {what} of its {len(funnels)} alternatives are in use by {by}"
+        start = f"request {slot.base}: {what} of its {len(funnels)} alternatives are in use by "
+        cause = found.briefly(lambda pods: f"{start}{pods or 'other claims'}", found.holding(devices))
         return Blame("alternatives-unmet", cause, about, changes)
     reasons: dict[str, list[str]] = {}
     for funnel in funnels:

@@ -6,7 +6,7 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -25,8 +25,8 @@ from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_re
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
 USERS_NAMED: Final = 4
-_TEXT_MAX: Final = 90
-"""Characters of a list of pods, beyond which fewer are named."""
+CAUSE_MAX: Final = 160
+"""Characters of a cause, beyond which fewer pods are named."""
 _DEVICES_NAMED: Final = 3
 
 
@@ -100,11 +100,7 @@ class NearNode:
         names = [
             str(pod.key) for pod in pods if self.limits.names_others or pod.key.namespace == self.pod.metadata.namespace
         ]
-        named: list[str] = []
-        for text in names[:most]:
-            if named and len(", ".join([*named, text])) > _TEXT_MAX:
-                break
-            named.append(text)
+        named = names[:most]
         others = len(pods) - len(named)
         more = (
             f"{others} more" if len(names) == len(pods) else f"{others} {'more ' if named else ''}of other namespaces"
@@ -112,6 +108,13 @@ class NearNode:
         priorities = sorted({pod.spec.priority or 0 for pod in pods})
         what = f"priority {priorities[0]}" + (f" to {priorities[-1]}" if len(priorities) > 1 else "")
         return f"pods {', '.join(named)}{' and ' * bool(named) + more if others else ''} ({what})"
+
+    def briefly(self, cause: Callable[[str], str], holders: Sequence[Holder]) -> str:
+        """A cause with as many of the pods as it has room for."""
+        for most in range(USERS_NAMED, 1, -1):
+            if len(text := cause(self.pods(holders, most))) <= CAUSE_MAX:
+                return text
+        return cause(self.pods(holders, 1))
 
     def may_name(self, key: ClaimKey) -> bool:
         return self.limits.names_others or key.namespace == self.pod.metadata.namespace
@@ -123,6 +126,7 @@ class NearNode:
         """Of the node's devices, the pod's own claims too; those of the least important pods first."""
         found: dict[ClaimKey, Holder] = {}
         claims = [(claim.key, claim, tuple[PodUid, ...]()) for claim in self.search.claims.claims]
+        self.cycle.charge(len(self.node.pods))
         for uid in self.node.pods:
             for key in self.view.claims_of(uid):
                 users = tuple(self.view.users_of(key))
@@ -149,10 +153,11 @@ class NearNode:
     # Changes that several facts share
 
     def ends(self, devices: Sequence[DeviceId], lacks: int) -> Iterator[Change]:
-        """Ending pods that hold one of the devices; and as many as give back what is lacking, where one does not."""
+        """Ending pods that give back so many of the devices: of one claim, or the least important ones together."""
         holders = [one for one in self.holding(devices) if not self.is_own(one)][: self.limits.holders]
         for holder in holders:
-            yield self._end([holder])
+            if len(holder.devices.intersection(devices)) >= lacks:
+                yield self._end([holder])
         some: list[Holder] = []
         freed: set[DeviceId] = set()
         for holder in holders:
@@ -215,4 +220,5 @@ def free_of(funnel: Funnel, name: str) -> str:
         return f"; {name} asks for all {funnel.needed}" if funnel.needed > 1 else ""
     if funnel.needed == 1:
         return ""
-    return f"; {name} asks for {funnel.needed}, and {funnel.left} {'is' if funnel.left == 1 else 'are'} left"
+    left = {0: "none is", 1: "1 is"}.get(funnel.left, f"{funnel.left} are")
+    return f"; {name} asks for {funnel.needed}, and {left} left"

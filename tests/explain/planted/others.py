@@ -107,7 +107,7 @@ def all_alternatives_are_taken(d: Dress) -> Planted:
 def member(d: Dress, index: int, needed: int, **more: object) -> Obj:
     labels = {"dra-scheduler/group": "crew", "dra-scheduler/group-min-count": str(needed)}
     name = d.pod if not index else f"member-{index}"
-    made = pod(name, d.namespace, (d.claim,), is_template=True, labels=labels, **more)  # type: ignore[arg-type]
+    made = pod(name, d.namespace, (d.claim,), is_template=True, labels=labels, **more)
     return made
 
 
@@ -136,7 +136,7 @@ def a_group_lacks_a_pod(d: Dress) -> Planted:
         r"group-",
         r"group \S*crew",
         [added(member(d, 2, 3))],
-        says=[r"\b2\b", r"\b3\b"],
+        says=[r"\b2\b|1 more", r"\b3\b"],
         never=[*RELAX, r"end pod"],
     )
 
@@ -443,16 +443,16 @@ def a_rule_taints_the_devices(d: Dress) -> Planted:
         "metadata": {"name": "recall"},
         "spec": {
             "deviceSelector": {"driver": d.driver},
-            "taint": {"key": "recall.example.net/batch", "value": "7", "effect": "NoSchedule"},
+            "taint": {"key": "maker.example.net/batch", "value": "7", "effect": "NoSchedule"},
         },
     }
     return Planted(
         [*d.fleet(), rule, d.ask(), d.waiting()],
         d.asked,
         r"device-tainted",
-        r"recall",
+        r"[Rr]ule recall",
         [gone(("DeviceTaintRule", "recall"))],
-        says=[r"recall\.example\.net/batch"],
+        says=[r"maker\.example\.net/batch"],
         change=[r"toleration|taint|rule"],
         never=RELAX,
     )
@@ -534,7 +534,7 @@ def owned(d: Dress, kind: str, name: str) -> Planted:
         rf"{d.pod}",
         [edit("Pod", d.pod, "spec.nodeSelector", REMOVED)],
         says=[r"accelerated"],
-        change=[rf"{kind} \S*{name}|{kind.lower()}/{name}"],
+        change=[rf"(?i){kind}[ /]\S*{name}"],
         never=[r"(delete|make) the pod anew"],
     )
 
@@ -562,7 +562,7 @@ def the_pod_of_a_daemon_set(d: Dress) -> Planted:
         rf"{d.at}",
         [edit("Pod", d.pod, "spec.containers.0.resources.requests.memory", "1Gi")],
         says=[r"memory"],
-        change=[r"DaemonSet \S*agent|daemonset/agent"],
+        change=[r"(?i)daemonset[ /]\S*agent"],
         never=[r"relax the required nodeAffinity", r"in vain"],
     )
 

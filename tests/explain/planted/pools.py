@@ -109,7 +109,7 @@ def a_device_stands_twice(d: Dress) -> Planted:
         CONTRADICTS,
         rf"{d.device}-0",
         [edit("ResourceSlice", "part-1", "spec.devices.0.name", f"{d.device}-1")],
-        says=[r"twice|duplicate|both|two", r"part-0", r"part-1"],
+        says=[r"twice|duplicate|both|two|in slices", r"part-0", r"part-1"],
         change=[r"driver"],
         never=HARM,
     )
@@ -140,7 +140,7 @@ def the_slice_s_node_is_not_there(d: Dress) -> Planted:
         r"slice-node-missing|node-missing",
         r"slice-lost|node-1\.cluster\.local",
         [edit("ResourceSlice", "slice-lost", "spec.nodeName", d.at)],
-        says=[r"no Node|does not exist|not there|is missing|not exist|no node", r"node-1\.cluster\.local"],
+        says=[r"no (such )?Node|does not exist|not there|is missing|not exist|no node", r"node-1\.cluster\.local"],
         never=HARM,
     )
 
@@ -154,7 +154,6 @@ def no_driver_at_all(d: Dress) -> Planted:
         r"ResourceSlice|driver",
         [added(d.slice(d.all()))],
         says=[r"no (driver|ResourceSlice|device)", r"publish"],
-        change=[r"driver"],
         never=HARM,
     )
 
@@ -178,7 +177,7 @@ def only_other_drivers(d: Dress) -> Planted:
 
 def everywhere(d: Dress, who: str = "user", **more: object) -> list[Obj]:
     """All devices of all nodes, one claim and one pod for each node."""
-    return [obj for name in d.nodes for obj in d.held(f"{who}-{name}", *d.names(), node=name, **more)]  # type: ignore[arg-type]
+    return [obj for name in d.nodes for obj in d.held(f"{who}-{name}", *d.names(), node=name, **more)]
 
 
 def left(d: Dress, users: list[tuple[str, str]], **metadata: object) -> list[Obj]:

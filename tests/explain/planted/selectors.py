@@ -30,7 +30,7 @@ def selecting(d: Dress, expression: str, right: str, **row: object) -> Planted:
         UNMET,
         rf"request {d.request}",
         [d.asks("requests.0.exactly.selectors.0.cel.expression", right)],
-        **row,  # type: ignore[arg-type]
+        **row,
     )
 
 
@@ -151,7 +151,7 @@ def the_class_selects_a_model_that_nobody_has(d: Dress) -> Planted:
         d.asked,
         UNMET,
         rf"DeviceClass {d.cls}",
-        [edit("DeviceClass", d.cls, "spec.selectors.0.cel.expression", d.is_(have))],
+        [edit("DeviceClass", d.cls, "spec.selectors.0.cel.expression", f"device.driver == '{d.driver}'")],
         says=[key, have, other],
     )
 
@@ -244,7 +244,7 @@ def the_only_match_is_on_a_node_that_is_gone(d: Dress) -> Planted:
         r"slice-node-missing|node-missing",
         r"lost-node|slice-lost",
         [edit("ResourceSlice", "slice-lost", "spec.nodeName", d.at)],
-        says=[r"no Node|does not exist|not there|is missing|not exist|no node"],
+        says=[r"no (such )?Node|does not exist|not there|is missing|not exist|no node"],
         never=RELAX,
     )
 

@@ -1,4 +1,4 @@
-"""Cases in JSON lines: one question to the allocator a line, one answer a line.
+"""Recorded cases: one question to the allocator, answered by it alone.
 
 The form is that of the recorded cases in tests/allocator: objects of the API (`slices`, `classes`, `claims`
 of one pod with defaults filled in, `node`), devices in use (`allocated`, `allocatedShared`), and `features`
