@@ -64,63 +64,99 @@ _ALL: Final = (
         "class-unmatched",
         "A DeviceClass selects none of the devices that drivers publish.",
         "Look at the class's selectors, and at whether its driver runs.",
+        seen="DeviceClass gpu: no device has the driver gpu.exmaple.com; gpu.example.com publishes 8",
     ),
     CauseKind(
         "claim-deleting",
         "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
         "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
+        seen=(
+            "ResourceClaim team/train is being deleted and still reserved for pod train, which does not "
+            "exist; it has device node-1/gpu-0"
+        ),
     ),
     CauseKind(
         "admin-access-unlabelled",
         "A claim asks for admin access in a namespace that is not marked for it.",
         "Label the namespace, or drop adminAccess.",
+        seen=(
+            "Namespace team has no label resource.kubernetes.io/admin-access, and a claim there asks for admin access"
+        ),
     ),
     CauseKind(
         "extended-resource-unknown",
         "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
         "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
+        seen=(
+            "resource example.com/gpu of pod team/train: no node has it, and no DeviceClass has it as "
+            "extendedResourceName; nearest: example.com/gpus"
+        ),
     ),
     # Devices
-    CauseKind("no-devices", "No driver publishes any device.", "Install the driver, or look at its log."),
+    CauseKind(
+        "no-devices",
+        "No driver publishes any device.",
+        "Install the driver, or look at its log.",
+        seen="no driver publishes any device (there is no ResourceSlice), and request gpu waits for one",
+    ),
     CauseKind(
         "selector-unmet",
         "A selector of the request leaves none of the devices of its class.",
         "Correct or relax the term that is named.",
+        seen=(
+            "request gpu: no device of its class has gpu.example.com/model equal to the string 'a100'; 8 have 'A100'"
+        ),
     ),
     CauseKind(
         "slice-superseded",
         "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
         "The driver must publish them in the newest generation; look at its log.",
+        seen="ResourceSlice node-1-x of pool gpu.example.com/node-1 is of an older generation (3): 4 counts",
     ),
     CauseKind(
         "pool-incomplete",
         "Devices that would do are in a pool of which ResourceSlices are missing.",
         "The driver must publish the rest; look at its log.",
+        seen=(
+            "pool gpu.example.com/node-1 is incomplete: of generation 1 there are 2 of 3 ResourceSlices "
+            "(node-1-a, node-1-b)"
+        ),
     ),
     CauseKind(
         "pool-contradictory",
         "Devices that would do are in a pool whose ResourceSlices contradict each other.",
         "The driver must publish the pool anew; look at its log.",
+        seen="pool gpu.example.com/node-1 has a device twice: device gpu-0 is in slices node-1-a and node-1-b",
     ),
     CauseKind(
         "slice-node-missing",
         "Devices that would do are published for a node that does not exist.",
         "Look at why the node has not registered, or at the driver.",
+        seen=("ResourceSlice node-9-a is for node node-9, and no Node has that name (pool gpu.example.com/node-9)"),
     ),
     CauseKind(
         "holder-gone",
         "A ResourceClaim holds the devices for pods that have ended or never existed, or for nobody.",
         "kube-controller-manager must release the claim; where it does not, delete the claim.",
+        seen=("ResourceClaim team/train is reserved for pod train, which does not exist; it has device node-1/gpu-0"),
     ),
     CauseKind(
         "holder-terminating",
         "The devices are held for a pod that is being deleted and has not ended.",
         "Wait, or look at the kubelet of its node and at the pod's finalizers.",
+        seen=(
+            "ResourceClaim team/train is reserved for pod train, which is being deleted and has not ended; "
+            "it has device node-1/gpu-0"
+        ),
     ),
     CauseKind(
         "binding-condition-unset",
         "The driver has not set a condition for which devices wait before a pod is bound.",
         "Look at the driver's log.",
+        seen=(
+            "ResourceClaim team/train waits for example.com/attached to be set: device gpu-0 of pool "
+            "fabric, driver gpu.example.com"
+        ),
     ),
     CauseKind(
         "devices-short",

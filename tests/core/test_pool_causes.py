@@ -267,3 +267,17 @@ def test_two_thousand_pools_take_a_bounded_number_of_steps() -> None:
     assert "more" in cause
     assert change
     assert rig.machine.causes._search.steps < 2 * EVENT.steps
+
+
+@DRESSINGS
+def test_the_only_match_is_superseded_by_a_device_of_its_own_name(worn) -> None:
+    """What the older generation says of the device would do; what the newer says of it does not."""
+    rig = rig_of(
+        worn,
+        {"name": "old", "devices": (device("d", model="A"),), "generation": 1},
+        {"name": "new", "devices": (device("d", model="B"),), "generation": 2},
+        selector=f"device.attributes['{worn['driver']}'].model == 'A'",
+    )
+    cause, change = told(rig, worn, "slice-superseded")
+    assert cause.startswith("ResourceSlice old of pool")
+    assert change.startswith("the driver must publish the devices of old again in generation 2")

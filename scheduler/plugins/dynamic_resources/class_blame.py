@@ -29,6 +29,7 @@ _DRIVERS_NAMED: Final = 3
 _ALIKE: Final = 0.85
 _SIZE_OF_DRIVER: Final = 7
 _DEVICES_MAX: Final = 64
+_ANY_DRIVER: Final = "driver"
 
 
 def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
@@ -89,8 +90,8 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
     """The class's driver, asked as if it published such devices on a node."""
     texts = [one.expression or "" for one in (*slot.device_class.selectors, *slot.details.selectors)]
     driver = next((driver for text in texts for driver in named_drivers(text)), "")
-    if not driver:
-        return
+    whose = f"the driver {driver}" if driver else f"the driver of DeviceClass {slot.device_class.name}"
+    driver = driver or _ANY_DRIVER
     node, count = looked.nodes[0].name, min(max(1, slot.count), _DEVICES_MAX)
     attributes = {name: {"string": value} for text in texts for name, value in compared_values(text)}
     devices = [{"name": f"device-{number}", "attributes": attributes} for number in range(count)]
@@ -102,7 +103,7 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
     }
     yield Change(
         _SIZE_OF_DRIVER,
-        f"install the driver {driver}, or look at its log: it publishes no ResourceSlice",
+        f"install {whose}, or look at its log: it publishes no ResourceSlice",
         (node,),
         slices=(decode_slice({"metadata": {"name": f"{node}-{driver}"}, "spec": spec}),),
     )
