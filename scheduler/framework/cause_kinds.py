@@ -219,7 +219,7 @@ _ALL: Final = (
         "node-affinity-unmet",
         "No node that would do has the labels that the pod asks for.",
         "Relax nodeSelector or nodeAffinity, or label a node.",
-        "nodes gpu-1, gpu-2 do not have the label zone=b, which the nodeSelector of pod team/train asks for",
+        "no node has zone=b, which the nodeSelector of pod team/train asks for; there is a (2 nodes), c (1 node)",
     ),
     CauseKind(
         "node-cordoned",
@@ -237,7 +237,7 @@ _ALL: Final = (
         "port-taken",
         "Other pods have the host port that the pod asks for.",
         "Use another port.",
-        "pod team/web-0 (priority 0) has the host port 8080/TCP of node gpu-1",
+        "pod team/web-0 (priority 0) has the host port 8080/TCP of node gpu-1, which pod team/web-1 asks for",
     ),
     CauseKind(
         "resources-short",
@@ -255,20 +255,20 @@ _ALL: Final = (
         "pod-affinity-unmet",
         "Rules about other pods, of this pod or of others, leave no node.",
         "Relax podAffinity or podAntiAffinity.",
-        "no node that would do satisfies the required podAffinity of pod team/web (by kubernetes.io/hostname)",
+        "zone=a has no pod with app=db in namespace team, which the podAffinity of pod team/web asks for; 1 "
+        "run elsewhere",
     ),
     CauseKind(
         "spread-unmet",
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
-        "zone=a (node gpu-1) has 3 such pods, more than maxSkew 1 allows: the "
-        "topologySpreadConstraints of pod team/web",
+        "zone=a has 3 pods that pod team/web is spread with, and another zone has 1; maxSkew is 1",
     ),
     CauseKind(
         "volume-missing",
         "A PersistentVolume that a claim names does not exist.",
         "Restore the volume.",
-        "PersistentVolume pv-7 of PersistentVolumeClaim team/data does not exist",
+        "PersistentVolumeClaim team/data has lost its PersistentVolume pv-7, which does not exist any more",
     ),
     # What no plugin sees
     CauseKind(
@@ -291,80 +291,104 @@ _ALL: Final = (
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
+        "group team/train: 7 of the 8 pods that are needed fit; pod train-7 does not: node gpu-1 has 2 cpu "
+        "free, and pod team/train-7 asks for 4",
     ),
     CauseKind(
         "group-incomplete",
         "Pods of a group are placed together, and fewer exist than are needed.",
         "Make the other pods, or let the group need fewer.",
+        "group team/train has 7 of the 8 pods that are needed",
     ),
-    CauseKind("group-missing", "The PodGroup that the pod names does not exist.", "Make it, or name one that exists."),
+    CauseKind(
+        "group-missing",
+        "The PodGroup that the pod names does not exist.",
+        "Make it, or name one that exists.",
+        "PodGroup team/train, which pod team/train-0 names, does not exist",
+    ),
     CauseKind(
         "node-name-unmet",
         "The pod names the only node that it may run on, which does not exist or is another one.",
         "Make the pod without spec.nodeName.",
+        "node gpu-9, which pod team/train names (spec.nodeName), does not exist",
     ),
     CauseKind(
         "node-feature-missing",
         "No node that would do declares a feature of the kubelet that the pod needs.",
         "Upgrade a node, or do without what needs the feature.",
+        "node gpu-1 does not declare the kubelet feature RestartAllContainersOnContainerExits, which pod "
+        "team/train needs",
     ),
     CauseKind(
         "scheduling-gate",
         "The pod has scheduling gates, and is not tried while it has one.",
         "Whoever set the gate must remove it.",
+        "pod team/train has the scheduling gate example.com/quota",
     ),
     # Volumes
     CauseKind(
         "volume-claim-missing",
         "The pod names a PersistentVolumeClaim that does not exist.",
         "Name one that exists, or make it.",
+        "PersistentVolumeClaim team/dta, which pod team/train names, does not exist; data does",
     ),
     CauseKind(
         "volume-claim-not-made",
         "No PersistentVolumeClaim has been made yet for an ephemeral volume of the pod.",
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
+        "PersistentVolumeClaim team/train-data, for the ephemeral volume data of pod team/train, has not been made yet",
     ),
     CauseKind(
         "volume-claim-foreign",
         "A PersistentVolumeClaim has the name of the one for an ephemeral volume of the pod, and is not the pod's.",
         "Rename the pod or its volume, or delete that claim.",
+        "PersistentVolumeClaim team/train-data exists and was not made for pod team/train, whose ephemeral "
+        "volume data has that name",
     ),
     CauseKind(
         "volume-claim-deleting",
         "A PersistentVolumeClaim of the pod is being deleted.",
         "Wait until it is gone, then make it anew.",
+        "PersistentVolumeClaim team/data of pod team/train is being deleted",
     ),
     CauseKind(
         "storage-class-missing",
         "A PersistentVolumeClaim of the pod names a StorageClass that does not exist.",
         "Make the claim anew with a class that exists, or make the class.",
+        "PersistentVolumeClaim team/data names StorageClass fsat, which does not exist; fast does",
     ),
     CauseKind(
         "volume-not-bound",
         "A PersistentVolumeClaim of the pod has no volume yet, and does not wait for the pod to get one.",
         "Look at the claim's events: its provisioner says there why it makes none.",
+        "PersistentVolumeClaim team/data is not bound to a volume yet; its StorageClass is fast, whose "
+        "provisioner is csi.example.com",
     ),
     CauseKind(
         "volume-in-use",
         "Another pod has a volume of the pod, and only one may.",
         "Wait for that pod to end, or use another volume.",
+        "PersistentVolumeClaim team/data is for one pod alone (ReadWriteOncePod), and pod team/web (priority "
+        "0) on node gpu-1 has it",
     ),
     CauseKind(
         "volume-limit",
         "The node has as many volumes of a CSI driver as it may.",
         "Let pods with such volumes end, or use another node.",
+        "node gpu-1 has 16 of 16 volumes of driver csi.example.com, and pod team/train brings 1 more",
     ),
     CauseKind(
         "volume-unreachable",
         "No node that would do reaches a volume of the pod.",
         "Let the pod run where the volume is.",
-        "PersistentVolume pv-7 of PersistentVolumeClaim team/data cannot be reached from node gpu-1",
+        "PersistentVolume pv-7 of PersistentVolumeClaim team/data cannot be reached from node gpu-1; node gpu-2 does",
     ),
     CauseKind(
         "volume-not-provided",
         "No free volume fits a PersistentVolumeClaim of the pod, and none is made.",
         "Look at the claim's events and its StorageClass.",
-        "no free PersistentVolume fits PersistentVolumeClaim team/data on node gpu-1, and its provisioner makes none",
+        "PersistentVolumeClaim team/data: no free volume of StorageClass local fits on node gpu-1, and it "
+        "makes none (no provisioner)",
     ),
 )
 CAUSE_KINDS: Final = {one.name: one for one in _ALL}

@@ -21,7 +21,6 @@ from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.label_blame import requirement_text
 
-KIND: Final = "pod-affinity-unmet"
 _PODS_MAX: Final = 4
 _LOOKUPS_A_RULE: Final = 16
 _LOOKUPS_A_POD: Final = 32
@@ -56,7 +55,7 @@ def blame_for_pods(
         cycle.charge(_LOOKUPS_A_POD * len(node.pods))
         found = _near(pod, node, view, rules) or _far(pod, node, view, rules) or _alone(pod, node, limits, rules)
         if found:
-            return (Blame(KIND, found, (plugin, found), tuple(changes)),)
+            return (Blame("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
     return ()
 
 

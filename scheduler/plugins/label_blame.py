@@ -27,7 +27,6 @@ from scheduler.model.node_selectors import node_affinity_of, required_node_affin
 from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
 from scheduler.model.selector_mistakes import near
 
-KIND: Final = "node-affinity-unmet"
 _REQUIREMENTS_MAX: Final = 256
 _LOOKUPS_A_REQUIREMENT: Final = 4
 _LOOKUPS_A_NODE: Final = 2
@@ -102,7 +101,14 @@ def blame_for_labels(
     meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
     found = _Found(misses, said, counts[said], meant, nodes)
     cause = _fact(cycle, nearest.node.node, found, view)
-    return (Blame(KIND, cause, (plugin, said.where, said.requirement.key), tuple(_changes(cycle, found, limits))),)
+    return (
+        Blame(
+            "node-affinity-unmet",
+            cause,
+            (plugin, said.where, said.requirement.key),
+            tuple(_changes(cycle, found, limits)),
+        ),
+    )
 
 
 def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
@@ -311,4 +317,4 @@ def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Blame]:
         cause = f"the nodeAffinity of pod {pod.key} names several nodes in one term ({', '.join(sorted(names)[:3])})"
     else:
         cause = f"node {absent[0]}, {where}, does not exist"
-    return (Blame(KIND, cause, (plugin, "names")),)
+    return (Blame("node-affinity-unmet", cause, (plugin, "names")),)

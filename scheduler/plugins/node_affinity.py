@@ -29,7 +29,7 @@ from scheduler.model.node_selectors import (
     required_terms,
 )
 from scheduler.model.objects import Node, NodeAffinityTerms, Pod
-from scheduler.plugins.label_blame import KIND, blame_for_labels
+from scheduler.plugins.label_blame import blame_for_labels
 from scheduler.plugins.normalize import normalize
 from scheduler.validation.field_errors import FieldError
 
@@ -103,7 +103,7 @@ class NodeAffinity:
         refused = nodes[0].node if nodes else None
         if slot is not None and refused is not None and not slot.added.matches(refused):
             cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
-            return (Blame(KIND, cause, (self.name, "added")),)
+            return (Blame("node-affinity-unmet", cause, (self.name, "added")),)
         return blame_for_labels(self.name, cycle, nodes, view, limits)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:

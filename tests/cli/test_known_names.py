@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,13 +95,13 @@ def test_what_fails_says_nothing(file: str, capfd: pytest.CaptureFixture[str], m
 def test_what_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that looks is one that never ends; nobody waits for it."""
     started: list[Any] = []
-    run = known_names.subprocess.run
+    run = subprocess.run
 
     def never(command: list[str], **options: Any) -> Any:
         started.append(options["timeout"])
         return run([sys.executable, "-c", "import signal; signal.pause()"], **{**options, "timeout": 0.05})
 
-    monkeypatch.setattr(known_names.subprocess, "run", never)
+    monkeypatch.setattr(subprocess, "run", never)
 
     assert offered("explain", "") == []
     assert started == [60.0]

@@ -60,7 +60,7 @@ def test_the_last_pod_that_lacks_a_device_is_named_with_its_cause(dressing: str)
     rig.wait(5_000)
     (cause,) = causes(rig, *"xyz")
     assert cause.startswith(FITTING.format(2, 3, "z"))
-    assert "default/z-gpu" in cause
+    assert "devices a/gpu-0, a/gpu-1 are in use" in cause
     assert "end pod" not in cause  # none of the group runs
 
 

@@ -167,6 +167,10 @@ class CauseSearch(Part):
 
     def _blames(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
         runner, cycle = case.runner, Cycle(case.pod, self._timers.wall_ms, case.limits.steps)
+        kept_out = runner.pre_enqueue(case.pod, self._view)
+        if kept_out.is_rejection and (found := self._blame(case, cycle, kept_out.plugin, [])):
+            case.blames += found
+            return
         filtered = runner.pre_filter(cycle, self._view)
         self._charge(_DRY_RUN_STEPS)
         if not filtered.status.is_success:
