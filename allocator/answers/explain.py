@@ -46,11 +46,12 @@ class Explanation:
     @property
     def failure(self) -> str:
         """How a selector fails for a device that could be asked for, "" where none does: upstream's text."""
-        for row in self.requests:
-            failed = row.step(Stage.UNDECIDED).removed & self.problem.pools.candidates_for(row.slot).failed
-            if failed:
-                return str(self.problem.failure(row.slot, next(positions_of(failed))))
-        return ""
+        return next(filter(None, map(self.failure_of, self.requests)), "")
+
+    def failure_of(self, row: Funnel) -> str:
+        """The same of one request."""
+        failed = row.step(Stage.UNDECIDED).removed & self.problem.pools.candidates_for(row.slot).failed
+        return str(self.problem.failure(row.slot, next(positions_of(failed)))) if failed else ""
 
     def consumption(self, slot: Slot, position: int) -> Consumption:
         """What a share for the slot consumes of a device that fits it."""

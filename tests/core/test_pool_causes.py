@@ -95,19 +95,19 @@ def taking(name: str, counter_set: str) -> dict[str, Any]:
     [
         (
             [{"name": "s1", "slices": 2, "devices": 1}, {"name": "s2", "slices": 2, "devices": 1}],
-            "device gpu-0 is in slices s1 and s2",
+            "has a device twice: device gpu-0 is in slices s1 and s2",
         ),
         (
             [{"name": "s1", "slices": 1, "devices": 1}, {"name": "s2", "slices": 3, "devices": 0}],
-            "its slices disagree about how many there are: 1 in s1; 3 in s2",
+            "contradicts itself: its slices disagree about how many there are: 1 in s1; 3 in s2",
         ),
         (
             [{"name": "s1", "slices": 1, "devices": 1}, {"name": "s2", "slices": 1, "devices": 0}],
-            "2 slices are there, and 1 should be: s1, s2",
+            "contradicts itself: 2 slices are there, and 1 should be: s1, s2",
         ),
         (
             [{"name": "s1", "devices": (taking("gpu-0", "none"),)}],
-            "device gpu-0 consumes counter set none, which no slice of the pool has",
+            "contradicts itself: device gpu-0 consumes counter set none, which no slice of the pool has",
         ),
     ],
     ids=["device-twice", "counts", "too-many", "counters"],
@@ -116,7 +116,7 @@ def test_slices_that_contradict_each_other(worn, slices, words) -> None:
     rig = rig_of(worn, *slices)
     cause, change = told(rig, worn, "pool-contradictory")
     pool = f"{worn['driver']}/{worn['node']}"
-    assert cause == f"pool {pool} contradicts itself: {words}"
+    assert cause == f"pool {pool} {words}"
     assert (
         change
         == f"the driver must publish pool {pool} anew, in one generation that agrees with itself; look at its log"
@@ -127,7 +127,7 @@ def test_slices_that_contradict_each_other(worn, slices, words) -> None:
 def test_a_slice_for_a_node_that_is_not_there(worn) -> None:
     rig = rig_of(worn, {"name": "s1", "node": "gone-1", "devices": 2})
     cause, change = told(rig, worn, "slice-node-missing")
-    assert cause == f"ResourceSlice s1 of pool {worn['driver']}/gone-1 is for node gone-1, and there is no such Node"
+    assert cause == f"ResourceSlice s1 of pool {worn['driver']}/gone-1 is for node gone-1, and no Node has that name"
     assert change.startswith("the kubelet of gone-1 must register its Node")
 
 
@@ -150,8 +150,8 @@ def test_a_pool_that_hides_nothing_that_would_do_is_not_to_blame(worn) -> None:
 def test_no_driver_at_all(worn) -> None:
     rig = rig_of(worn)
     cause, change = told(rig, worn, "no-devices")
-    assert cause.startswith("no driver publishes any device (there is no ResourceSlice); request gpu of ResourceClaim")
-    assert not change
+    assert cause.startswith("no driver publishes any device (there is no ResourceSlice), and request gpu of ResourceC")
+    assert change == f"install the driver {worn['driver']}, or look at its log: it publishes no ResourceSlice"
 
 
 @DRESSINGS
@@ -161,7 +161,7 @@ def test_only_devices_of_other_drivers(worn) -> None:
     assert cause == (
         f"DeviceClass {worn['device_class']}: no device has the driver {worn['driver']}; drivers: net.other.org (2)"
     )
-    assert not change
+    assert change == f"install the driver {worn['driver']}, or look at its log: it publishes no ResourceSlice"
 
 
 @DRESSINGS
@@ -221,3 +221,26 @@ def test_a_selector_that_fails_speaks_of_devices_of_its_class_only(worn) -> None
     message = (rig.condition_of("p", worn["namespace"]) or ("", ""))[1]
     assert f"no device of DeviceClass {worn['device_class']} has attributes {worn['driver']}/index" in message
     assert "have no attributes" not in message
+
+
+@DRESSINGS
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_extended_resource_that_nobody_knows(worn, is_named: bool) -> None:
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.add_nodes(worn["node"])
+    known, asked = f"{worn['driver']}/accelerator", f"{worn['driver']}/acclerator"
+    served = {"extended_resource": known} if is_named else {}
+    rig.server.put_class(builders.device_class(worn["device_class"], driver=worn["driver"], **served))
+    rig.server.put_slice(builders.resource_slice("s", node=worn["node"], driver=worn["driver"]))
+    rig.add_pod("p", namespace=worn["namespace"], requests={asked: "1"})
+    cause, change = told(rig, worn, "extended-resource-unknown")
+    fact = (
+        f"resource {asked} of pod {worn['namespace']}/p: no node has it, and no DeviceClass has it as extendedResource"
+    )
+    assert cause.startswith(fact)
+    if is_named:
+        assert cause.endswith(f"; nearest: {known}")
+        assert change.startswith(f"write {known} instead of {asked}")
+    else:
+        assert cause.endswith(f"; DeviceClass {worn['device_class']} has none")
+        assert change.startswith(f"kubectl patch deviceclass {worn['device_class']} --type=merge")

@@ -172,7 +172,7 @@ def test_users_counters_capacity_and_pools_are_told() -> None:
     assert (user.claim, user.pods, user.request) == ("team/c", ("team/p",), "r")
     pools = {one.pool: one for one in found.pools}
     assert [(one.counter, one.total, one.left) for one in pools["n"].counters] == [("memory", "80Gi", "40Gi")]
-    assert (pools["half"].state, pools["half"].reason) == ("incomplete", "1 of 2 slices are there")
+    assert (pools["half"].state, pools["half"].reason) == ("incomplete", "1 of 2 slices are there: half-1")
     objects, _, _ = STATES["share left"]
     (device,) = listed(*objects).devices
     assert device.capacity["memory"].left == "40Gi"

@@ -27,7 +27,6 @@ from tests.offline.causes import (
     node,
     pod,
     request,
-    running,
     slice_,
 )
 
@@ -66,7 +65,8 @@ def with_numa(name: str, value: Any, key: str = "resource.kubernetes.io/numaNode
 
 def uses(*claims: str, name: str = "runs") -> Obj:
     """A pod that runs with these claims."""
-    return {**pod(*claims, name=name, nodeName="node-1"), "status": {"phase": "Running"}}
+    made = {**pod(*claims, name=name, nodeName="node-1"), "status": {"phase": "Running"}}
+    return {**made, "metadata": {**made["metadata"], "uid": f"uid-{name}", "resourceVersion": "1"}}
 
 
 def matching(attribute: str, *requests: str, kind: str = "matchAttribute") -> Obj:
@@ -183,6 +183,22 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         f"drop the constraint matchAttribute: {NUMA}",
     ),
     (
+        "match: the device with the value in common is in use",
+        [
+            *world(
+                with_numa("gpu-0", 0),
+                *[gpu(f"nic-{n}", attributes={NUMA: {"int": n}, "nic": {"bool": True}}) for n in (0, 1)],
+            ),
+            uses("theirs"),
+            allocated(claim(name="theirs"), "nic-0"),
+            claim(*two(("a", "model"), ("b", "nic")), constraints=[matching(NUMA)]),
+        ],
+        "constraint-unmet",
+        "device node-1/nic-0 is in use by pod default/runs (priority 0); without it request a and request b have no "
+        f"{NUMA} in common",
+        "end pod default/runs (priority 0)",
+    ),
+    (
         "match: pairs",
         [*world(*PAIRS), claim(*PAIRED, constraints=PAIRING)],
         "constraint-unmet",
@@ -284,8 +300,8 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
             claim(request(count=3)),
         ],
         "devices-in-use",
-        "devices node-1/gpu-0, node-1/gpu-1 are in use by pod default/also (priority 0), pod default/runs "
-        "(priority 0); request gpu asks for 3, and 1 is left",
+        "devices node-1/gpu-0, node-1/gpu-1 are in use by pods default/also, default/runs (priority 0); request gpu "
+        "asks for 3, and 1 is left",
         "ask for 1 device instead of 3",
     ),
     (
@@ -308,9 +324,23 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "a list of alternatives",
         [*world(*numbered(2)), uses("theirs"), allocated(claim(name="theirs"), "gpu-0"), claim(BIG_SMALL)],
         "alternatives-unmet",
-        "request gpu: none of 2 alternatives fits on node node-1: big: 1 of 2 in use by pod default/runs (priority 0); "
+        "request gpu: no alternative fits on node node-1: big: 1 of 2 in use by pod default/runs (priority 0); "
         "small: no device matches its selectors",
         "ask for 1 device instead of 2 in request gpu/big",
+    ),
+    (
+        "a list of which all is taken",
+        [
+            *world(*numbered(2)),
+            uses("theirs"),
+            uses("others", name="also"),
+            allocated(claim(name="theirs"), "gpu-0"),
+            allocated(claim(name="others"), "gpu-1", users=["also"]),
+            claim({"name": "gpu", "firstAvailable": [{**one, "selectors": []} for one in BIG_SMALL["firstAvailable"]]}),
+        ],
+        "alternatives-unmet",
+        "request gpu: all 2 devices of its 2 alternatives are in use by pods default/also, default/runs (priority 0)",
+        "end pod default/also (priority 0)",
     ),
     (
         "two claims, one device",
@@ -395,9 +425,9 @@ def test_the_cause_is_the_fact_that_ends_the_funnel(objects, kind, cause, change
 
 
 def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
-    secret = {**running("secret"), "metadata": {"name": "secret", "namespace": "hidden"}}
+    secret = uses("secret", name="secret")
+    secret["metadata"]["namespace"] = "hidden"
     theirs = allocated(claim(name="secret", namespace="hidden"), "part-0", users=["secret"])
-    secret["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "secret"}]
     for objects in ([*PARTITIONED, secret, theirs, claim(), pod("gpu")],):
         (event, *_), (command, *_) = blamed(objects, EVENT)[0], blamed(objects)[0]
         texts = " ".join([event.cause, *(change.text + change.cause for change in event.changes)])

@@ -30,7 +30,8 @@ from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, 
 from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
-from scheduler.plugins.dynamic_resources.near_node import NearNode
+from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
+from scheduler.plugins.dynamic_resources.near_node import NearNode, as_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
@@ -44,8 +45,6 @@ _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
 _CLAIMS_STEPS: Final = 100
 """Names of claims and classes are read and compared."""
-_TEXT_MAX: Final = 150
-"""Characters of what is said of a list's alternatives."""
 
 
 def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
@@ -67,7 +66,7 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
     others = [
-        structs.replace(change, cause=change.cause or blame.cause)
+        as_of(blame, change)
         for found in explained[1:_NODES_CHANGED]
         for blame in _of_node(found)
         for change in blame.changes
@@ -116,8 +115,8 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
 
 
 def _is_undecided(explanation: Explanation) -> bool:
-    """Whether a selector cannot be answered for a device."""
-    return any(Stage.UNDECIDED in one.removed for one in explanation.requests)
+    """Whether a request's selector cannot be answered for a device; of a list's alternatives each is told by itself."""
+    return any(Stage.UNDECIDED in funnels[0].removed for funnels in explanation.by_request() if len(funnels) == 1)
 
 
 def _rank(found: NearNode) -> tuple[int, int, int, str]:
@@ -142,7 +141,7 @@ def _of_node(found: NearNode) -> list[Blame]:
         if any(not one.lacks for one in funnels):
             continue
         if len(funnels) > 1:
-            blames.append((len(Stage), _of_alternatives(found, funnels)))
+            blames.append((len(Stage), blame_alternatives(found, funnels, _of_funnel)))
             continue
         (funnel,) = funnels
         end = funnel.end
@@ -183,7 +182,7 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
     for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
         if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
             earlier = speaks(found, funnel)
-            more += [structs.replace(change, cause=change.cause or earlier.cause) for change in earlier.changes]
+            more += [as_of(earlier, change) for change in earlier.changes]
     return structs.replace(blame, changes=tuple(more))
 
 
@@ -221,52 +220,6 @@ def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Change, ...] = ()) 
 
 def _count(funnel: Funnel) -> str:
     return "all that there are" if funnel.slot.is_all else str(funnel.slot.count)
-
-
-def _of_alternatives(found: NearNode, funnels: Sequence[Funnel]) -> Blame:
-    """A prioritized list: why each alternative fails."""
-    changes: list[Change] = []
-    reasons: dict[str, list[str]] = {}
-    for funnel in funnels:
-        blame = _of_funnel(found, funnel)
-        changes += [structs.replace(change, cause=change.cause or blame.cause) for change in blame.changes]
-        reasons.setdefault(_in_short(found, funnel), []).append(funnel.slot.name)
-    text, slot = (
-        f"request {funnels[0].slot.base}: none of {len(funnels)} alternatives fits on node {found.node.name}",
-        funnels[0].slot,
-    )
-    for number, (reason, names) in enumerate(reasons.items()):
-        more = f"{': ' if not number else '; '}{', '.join(names)}: {reason}"
-        if number and len(text) + len(more) > _TEXT_MAX:
-            text += f"; and {len(reasons) - number} more reasons"
-            break
-        text += more
-    about = ("alternatives", funnels[0].claim, slot.base, tuple(tuple(one.removed) for one in funnels))
-    return Blame("alternatives-unmet", text, about, tuple(changes))
-
-
-def _in_short(found: NearNode, funnel: Funnel) -> str:
-    """Why an alternative fails, in a few words."""
-    end, slot = funnel.end, funnel.slot
-    of = f"{end.removed.bit_count()} of {funnel.before(end.stage).bit_count()}" if end is not None else ""
-    match end.stage if end is not None else None:
-        case Stage.CLASS_SELECTOR if end is not None and not end.left:
-            return f"no device of class {slot.device_class.name}"
-        case Stage.REQUEST_SELECTOR if end is not None and not end.left:
-            return "no device matches its selectors"
-        case Stage.SIZE | Stage.CAPACITY:
-            return f"too little {' and '.join(slot.capacity) or 'capacity'}"
-        case Stage.TAINT:
-            return f"{of} tainted"
-        case Stage.IN_USE if end is not None:
-            holders = found.holding([one.id for one in funnel.devices(end.removed)])
-            return f"{of} in use by {found.pods(holders) or 'other claims'}"
-        case Stage.COUNTERS:
-            return f"{of} blocked by partitions in use"
-        case Stage.CONSTRAINT:
-            return "its constraints leave no device"
-        case _:
-            return f"{funnel.step(Stage.SIZE).left.bit_count()} of {funnel.needed} devices are there"
 
 
 def _fewer_of_resources(found: NearNode) -> Iterator[Change]:

@@ -9,15 +9,17 @@ Not here: what the request asks for beyond its class (`selector_blame`), devices
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Final
 
+from allocator import decode_slice
 from allocator.requests.requests import Slot
 from allocator.requests.subterms import last_subterm
 from allocator.values.model import DeviceSelector
 from scheduler.framework.blame import Blame, Change
+from scheduler.model.selector_mistakes import compared_values, named_drivers
 from scheduler.plugins.dynamic_resources.selector_blame import mistakes_of, of_class, unmet_term
 from scheduler.plugins.dynamic_resources.survey import Survey
 
@@ -25,6 +27,8 @@ _SIZE: Final = 8
 """Added to that of the mistake, of which the largest of a claim's own changes have 7."""
 _DRIVERS_NAMED: Final = 3
 _ALIKE: Final = 0.85
+_SIZE_OF_DRIVER: Final = 7
+_DEVICES_MAX: Final = 64
 
 
 def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
@@ -43,7 +47,9 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
     mistakes = mistakes_of(found.text, found.before, place)
     cause = mistakes[0].cause if mistakes else unmet_term(found, place)
     drivers_there = "" if mistakes and mistakes[0].instead else f"; drivers: {there}"
-    changes = []
+    is_meant = any(mistake.instead and _is_misspelt(mistake.instead, found.text) for mistake in mistakes)
+    is_driver = any(mistake.kind == "driver-name" for mistake in mistakes)
+    changes = list(_installed(looked, slot)) if is_driver and not is_meant else []
     for mistake in mistakes:
         if not mistake.instead or (mistake.kind == "driver-name" and not _is_misspelt(mistake.instead, found.text)):
             continue
@@ -75,5 +81,28 @@ def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:
     slices = len(looked.view.inventory.slices)
     empty = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices"
     there = empty if slices else "there is no ResourceSlice"
-    cause = f"no driver publishes any device ({there}); {looked.label(slot)} needs a driver that is installed and runs"
-    return (Blame("no-devices", cause, "no-devices"),)
+    cause = f"no driver publishes any device ({there}), and {looked.label(slot)} waits for one"
+    return (Blame("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
+
+
+def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
+    """The class's driver, asked as if it published such devices on a node."""
+    texts = [one.expression or "" for one in (*slot.device_class.selectors, *slot.details.selectors)]
+    driver = next((driver for text in texts for driver in named_drivers(text)), "")
+    if not driver:
+        return
+    node, count = looked.nodes[0].name, min(max(1, slot.count), _DEVICES_MAX)
+    attributes = {name: {"string": value} for text in texts for name, value in compared_values(text)}
+    devices = [{"name": f"device-{number}", "attributes": attributes} for number in range(count)]
+    spec = {
+        "driver": driver,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "nodeName": node,
+        "devices": devices,
+    }
+    yield Change(
+        _SIZE_OF_DRIVER,
+        f"install the driver {driver}, or look at its log: it publishes no ResourceSlice",
+        (node,),
+        slices=(decode_slice({"metadata": {"name": f"{node}-{driver}"}, "spec": spec}),),
+    )

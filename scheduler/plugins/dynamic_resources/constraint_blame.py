@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from allocator import Funnel, Stage
+from allocator import DeviceId, Funnel, Stage
 from allocator.answers.constraint_room import Counted, Unmet
 from allocator.pools.attribute_index import Value
 from allocator.values.masks import positions_of
@@ -40,7 +40,10 @@ def blame_unmet(found: NearNode, unmet: Unmet) -> Blame:
         )
         return Blame("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
     if len(unmet.counted) > 1:
-        return Blame("constraint-unmet", _no_common(found, unmet), about, tuple(_changes(found, unmet, 0, "")))
+        taken = _taken(found, unmet)
+        cause = _taken_text(found, unmet, taken) or _no_common(found, unmet)
+        changes = [*_changes(found, unmet, 0, "", 7 if taken else 5), *found.ends(taken, len(taken))]
+        return Blame("constraint-unmet", cause, about, tuple(changes))
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
     free, in_use = _in_use_with(found, counted, unmet)
@@ -140,6 +143,37 @@ def _no_common(found: NearNode, unmet: Unmet) -> str:
     )
 
 
+def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
+    """Devices that are not free, without which the requests would have a value in common: the fewest of them."""
+    pools = found.explanation.problem.pools
+    index = pools.attribute(unmet.attribute)
+    lacking: dict[Value, list[int]] = {}
+    served: Counter[Value] = Counter()
+    for one in unmet.counted:
+        by_value: dict[Value, list[int]] = {}
+        for position in positions_of(_matched(found, one) & ~one.candidates):
+            for value in index.values_of(position):
+                by_value.setdefault(value, []).append(position)
+        for value in {*by_value, *one.counts}:
+            lacks, more = max(0, one.needed - one.counts.get(value, 0)), by_value.get(value, [])
+            if lacks <= len(more):
+                served[value] += 1
+                lacking.setdefault(value, []).extend(more[:lacks])
+    ways = [positions for value, positions in lacking.items() if served[value] == len(unmet.counted) and positions]
+    return ids_of(map(pools.device, min(ways, key=len) if ways else ()))
+
+
+def _taken_text(found: NearNode, unmet: Unmet, taken: Sequence[DeviceId]) -> str:
+    holders = found.holding(taken)
+    if not holders:
+        return ""
+    is_one, names = len(taken) == 1, _names(found, unmet)
+    return (
+        f"{some_devices(taken)} {'is' if is_one else 'are'} in use by {found.pods(holders)}; without "
+        f"{'it' if is_one else 'them'} {names} have no {unmet.attribute} in common"
+    )
+
+
 def _too_few_groups(found: NearNode, unmet: Unmet) -> str:
     """Pairs (or larger groups) of which there are fewer than are asked for, and a device that has no other."""
     what = "pairs" if unmet.needed == 2 else f"groups of {unmet.needed} devices"
@@ -181,8 +215,8 @@ def _in_use_with(found: NearNode, counted: Counted, unmet: Unmet) -> tuple[bool,
     return matched != counted.candidates, found.ends(devices, len(devices))
 
 
-def _changes(found: NearNode, unmet: Unmet, most: int, other: str) -> Iterator[Change]:
-    """Another attribute's name, fewer devices, no constraint."""
+def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Change]:
+    """Another attribute's name, fewer devices, no constraint (a change of size `drops`)."""
     slot = unmet.counted[0].slot
     claim = found.claim(slot)
     if claim is None:
@@ -193,18 +227,18 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str) -> Iterator[C
         changed = unmet.constraint._replace(match_attribute=match, distinct_attribute=distinct)
         text = f"write {other} instead of {unmet.attribute} in the constraint of {label}"
         yield Change(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
-    if len(unmet.counted) == 1:
+    if len(unmet.counted) == 1 or found.limits.also:
         yield from found.fewer(slot, most)
-    yield _without(found, claim, unmet.constraint)
+    yield _without(found, claim, unmet.constraint, drops)
 
 
-def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint) -> Change:
+def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size: int = 5) -> Change:
     what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     attribute = constraint.match_attribute or constraint.distinct_attribute
     slots = found.explanation.problem.plan.slots
     label = next(found.label(one).partition(" of ")[2] for one in slots if found.claim(one) is claim)
     text = f"drop the constraint {what}: {attribute} of {label}"
-    return Change(5, text, (found.node.name,), claims=(_with(claim, constraint, None),))
+    return Change(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
 
 
 def _with(claim: ResourceClaim, constraint: Constraint, changed: Constraint | None) -> ResourceClaim:

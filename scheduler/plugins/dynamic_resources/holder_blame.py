@@ -13,6 +13,7 @@ Cost: O(claims on the devices that are in the way, and their pods).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from msgspec import Struct
@@ -47,6 +48,8 @@ class _Stale(Struct):
 
 def blame_stale(found: NearNode, funnel: Funnel) -> Blame | None:
     """The claim of that kind with most of the devices that are in the way; all of them are offered to be let go."""
+    if (twice := _published_twice(found, funnel)) is not None:
+        return twice
     stale: dict[ClaimKey, _Stale] = {}
     for device in _in_the_way(found, funnel):
         found.cycle.charge(_STEPS)
@@ -65,6 +68,35 @@ def blame_stale(found: NearNode, funnel: Funnel) -> Blame | None:
         changes.append(_released(found, ordered[: found.limits.holders]))
     about = (worst.kind, worst.claim.key, tuple(worst.devices))
     return Blame(worst.kind, _cause(found, worst), about, tuple(changes))
+
+
+def _published_twice(found: NearNode, funnel: Funnel) -> Blame | None:
+    """Devices that are in use on another node, which publishes a pool of the same name: to a claim they are the same.
+
+    Asked as if this node's pool had its own name.
+    """
+    node, view = found.node.name, found.view
+    for device in funnel.devices(funnel.step(Stage.IN_USE).removed):
+        pool = device.id.pool_id
+        faults = view.inventory.faults(view.features).get(pool, ())
+        fault = next((one for one in faults if one.kind == "two-nodes"), None)
+        if fault is None:
+            continue
+        own = f"{pool.pool}-{node}"
+        slices = [
+            replace(
+                slice_,
+                pool=own,
+                devices=tuple([replace(one, id=DeviceId(pool.driver, own, one.name)) for one in slice_.devices]),
+            )
+            for slice_ in view.inventory.slices_of_pool(pool).values()
+            if slice_.node_name == node
+        ]
+        text = f"the driver must give each node's pool a name of its own, such as the node's, instead of {pool.pool}"
+        change = Change(_SIZE, text, (node,), slices=tuple(slices))
+        cause = f"pool {pool} is there twice: {fault.text}; {some_devices([device.id])} is in use on one of them"
+        return Blame("pool-contradictory", cause, ("two nodes", pool), (change,))
+    return None
 
 
 def _in_the_way(found: NearNode, funnel: Funnel) -> Iterable[DeviceId]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
-from scheduler.framework.blame import Change, Limits, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -91,21 +91,27 @@ class NearNode:
         unallocated = self.search.claims.unallocated
         return unallocated[slot.claim] if slot.claim < len(unallocated) else None
 
-    def pods(self, holders: Iterable[Holder]) -> str:
+    def pods(self, holders: Iterable[Holder], most: int = USERS_NAMED) -> str:
         """The pods that hold something, the least important first."""
         users = {one: None for holder in sorted(holders, key=_importance) for one in holder.users}
-        texts = dict.fromkeys(
-            pod_text(pod, to=self.pod, limits=self.limits)
-            for one in users
-            if (pod := self.node.pods.get(one)) is not None
-        )
+        pods = [pod for one in users if (pod := self.node.pods.get(one)) is not None]
+        if len(pods) <= 1:
+            return "".join(pod_text(pod, to=self.pod, limits=self.limits) for pod in pods)
+        names = [
+            str(pod.key) for pod in pods if self.limits.names_others or pod.key.namespace == self.pod.metadata.namespace
+        ]
         named: list[str] = []
-        for text in texts:
-            if len(named) >= USERS_NAMED or (named and len(", ".join([*named, text])) > _TEXT_MAX):
+        for text in names[:most]:
+            if named and len(", ".join([*named, text])) > _TEXT_MAX:
                 break
             named.append(text)
-        more = f" and {len(texts) - len(named)} more" if len(texts) > len(named) else ""
-        return ", ".join(named) + more
+        others = len(pods) - len(named)
+        more = (
+            f"{others} more" if len(names) == len(pods) else f"{others} {'more ' if named else ''}of other namespaces"
+        )
+        priorities = sorted({pod.spec.priority or 0 for pod in pods})
+        what = f"priority {priorities[0]}" + (f" to {priorities[-1]}" if len(priorities) > 1 else "")
+        return f"pods {', '.join(named)}{' and ' * bool(named) + more if others else ''} ({what})"
 
     def may_name(self, key: ClaimKey) -> bool:
         return self.limits.names_others or key.namespace == self.pod.metadata.namespace
@@ -170,10 +176,11 @@ class NearNode:
         )
 
     def fewer(self, slot: Slot, most: int) -> Iterator[Change]:
-        """Asking for less devices, the most first."""
+        """Asking for less devices, the most first; for the command all, as beside another change still less may do."""
         claim = self.claim(slot)
         if claim is None or slot.is_all:
             return
+        most = slot.count - 1 if self.limits.also else most
         for less in range(min(slot.count - 1, most), 0, -1)[: self.limits.counts]:
             yield Change(
                 3,
@@ -185,6 +192,11 @@ class NearNode:
 
 def _importance(holder: Holder) -> tuple[int, ClaimKey]:
     return holder.priority, holder.claim.key
+
+
+def as_of(blame: Blame, change: Change) -> Change:
+    """A change told with the fact that it removes, where another one is told first."""
+    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
 
 
 def some_devices(names: Iterable[DeviceId]) -> str:

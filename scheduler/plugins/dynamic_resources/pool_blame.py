@@ -31,6 +31,10 @@ from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
 from scheduler.plugins.dynamic_resources.survey import HIDING, Survey, survey
 
 _SIZE: Final = 5
+TWICE: Final = {
+    "device-twice": "has a device twice",
+    "counter-set-twice": "has a counter set twice",
+}
 _NODES_TRIED: Final = 3
 _NAMES_A_STEP: Final = 40
 
@@ -102,7 +106,7 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
     return sum(
         judge(slot, device).is_selectable
         for device in slice_.devices
-        if seen is None or seen.index_of(device.name) is None
+        if seen is None or (at := seen.index_of(device.name)) is None or seen.devices[at] is not device
     )
 
 
@@ -126,16 +130,20 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
             )
             text = f"the driver must publish the {missing} of generation {generation} of pool {pool}"
         case _:
-            kind, cause = "pool-contradictory", f"pool {pool} contradicts itself: {fault.text}"
+            kind, cause = (
+                "pool-contradictory",
+                f"pool {pool} {TWICE.get(fault.kind, 'contradicts itself')}: {fault.text}",
+            )
             text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
-    mended = tuple(_mended(slices if kind == "slice-superseded" else newest, generation))
+    older = [one for one in slices if one.name in fault.slices and one.generation < generation]
+    mended = tuple(_mended([*older, *newest], generation))
     change = Change(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
     return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
 
 
 def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
-    """The slices as the driver would have them: of one generation, whole, each thing once, the newest first."""
-    ordered = sorted(slices, key=lambda slice_: (-slice_.generation, slice_.name))
+    """The slices as the driver would have them: of one generation, whole, each thing once; the older as they were."""
+    ordered = sorted(slices, key=lambda slice_: (slice_.generation, slice_.name))
     known = {(one.name, name) for slice_ in ordered for one in slice_.shared_counters for name, _ in one.counters}
     names, sets = set[str](), set[str]()
     for slice_ in ordered:
@@ -179,7 +187,7 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
     slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == name]
     many = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
     which = listed_names([one.name for one in slices])
-    cause = f"ResourceSlice {which} of pool {best.pool_id} is for node {name}{many}, and there is no such Node"
+    cause = f"ResourceSlice {which} of pool {best.pool_id} is for node {name}{many}, and no Node has that name"
     stand_in = looked.nodes[0]
     yield Blame(
         "slice-node-missing",
