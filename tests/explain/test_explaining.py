@@ -375,7 +375,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             pod("gpu"),
         ],
         [f"no device has the driver {DRIVER}", "gpu.other.com publishes 1"],
-        ["write gpu.other.com"],
+        [f"install the driver {DRIVER}"],
     ),
     (
         "claim-of-another-namespace",
@@ -463,7 +463,7 @@ EXPECTED = {
     "claim-pinned-to-a-cordoned-node": "node node-1 is cordoned",
     "template-missing": 'template "nowhere": not found',
     "class-missing": "DeviceClass gpu.example.com, which does not exist; there are: none",
-    "class-selector-false": "DeviceClass gpu.example.com: the selector",
+    "class-selector-false": "DeviceClass gpu.example.com: no device has the driver x",
     "cel-error": "has attributes gpu.example.com/nothing",
     "all-mode-with-one-in-use": "ResourceClaim default/theirs, which has device node-1/gpu-0",
     "shared-capacity-too-small": "device node-1/gpu-0 has memory 80Gi",

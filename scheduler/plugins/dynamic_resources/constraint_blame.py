@@ -230,7 +230,7 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 
         changed = unmet.constraint._replace(match_attribute=match, distinct_attribute=distinct)
         text = f"write {other} instead of {unmet.attribute} in the constraint of {label}"
         yield Change(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
-    if len(unmet.counted) == 1:
+    if len(unmet.counted) == 1 or found.limits.also:
         yield from found.fewer(slot, most)
     yield _without(found, claim, unmet.constraint, drops)
 

@@ -53,7 +53,8 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Blame:
     more = f" (and {len(texts) - 1} more taint{'s' if len(texts) > 2 else ''})" if len(texts) > 1 else ""
     cause = f"{texts[0]}{more}, which {found.named(slot)} does not tolerate{free_of(funnel, found.named(slot))}"
     about = ("taint", funnel.claim, funnel.request, tuple(taints))
-    return Blame("device-tainted", cause, about, tuple(tolerated(found, funnel, taints)))
+    changes = (*tolerated(found, funnel, taints), *found.fewer(slot, funnel.left))
+    return Blame("device-tainted", cause, about, changes)
 
 
 def tolerated(found: NearNode, funnel: Funnel, taints: dict[Taint, list[Device]]) -> Iterator[Change]:

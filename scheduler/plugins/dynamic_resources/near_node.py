@@ -181,10 +181,11 @@ class NearNode:
         )
 
     def fewer(self, slot: Slot, most: int) -> Iterator[Change]:
-        """Asking for less devices, the most first."""
+        """Asking for less devices, the most first; for the command all, as beside another change still less may do."""
         claim = self.claim(slot)
         if claim is None or slot.is_all:
             return
+        most = slot.count - 1 if self.limits.also else most
         for less in range(min(slot.count - 1, most), 0, -1)[: self.limits.counts]:
             yield Change(
                 3,
