@@ -1,6 +1,6 @@
 """Print what is wrong with each planted cause, and its two lines: `python -m tests.explain.planted [WORD]`.
 
-With `--known` it prints the table that `tests/explain/planted/known_misses.py` holds, with `--files` it asks no server,
+With `--known` it writes the table that `tests/explain/planted/known_misses.py` holds, with `--files` it asks no server,
 with `--events` the scheduler alone.
 """
 
@@ -24,6 +24,7 @@ def main(*words: str) -> None:
     served = {} if only_files else asyncio.run(live_all([ROWS[name] for name in names], asks_explain=not only_events))
     by_bullet: dict[str, list[bool]] = defaultdict(list)
     kinds: Counter[str] = Counter()
+    known: list[str] = []
     for name in names:
         row = ROWS[name]
         with tempfile.TemporaryDirectory() as folder:
@@ -35,11 +36,8 @@ def main(*words: str) -> None:
         wrong = {channel: list(faults(row, one, channel)) for channel, one in told.items()}
         kinds.update(f"{channel} {fault}" for channel, all_ in wrong.items() for fault in all_)
         by_bullet[row.bullet].append(not any(set(all_) - {"kind"} for all_ in wrong.values()))
-        if is_table:
-            text = "; ".join(f"{channel} {' '.join(all_)}" for channel, all_ in sorted(wrong.items()) if all_)
-            if text:
-                print(f'    "{name}": "{text}",')
-            continue
+        text = "; ".join(f"{channel} {' '.join(all_)}" for channel, all_ in sorted(wrong.items()) if all_)
+        known += [f'    "{name}": "{text}",\n'] if text else []
         problems = []
         if not row.unheard and fits(row, row.objects) != row.fits:
             problems.append("PLANT: it fits" if not row.fits else "PLANT: it does not fit")
@@ -53,12 +51,15 @@ def main(*words: str) -> None:
             )
             for channel, one in told.items():
                 print(f"   {channel:7}{' '.join(wrong[channel]) or 'ok'}\n      {one.lines[0]}\n      {one.lines[1]}")
-    if not is_table:
-        print("\nBULLET\tPASS\tOF\t(kinds in brackets left aside)")
-        for bullet, passes in by_bullet.items():
-            print(f"{bullet}\t{sum(passes)}\t{len(passes)}")
-        print(f"all\t{sum(map(sum, by_bullet.values()))}\t{len(names)}")
-        print(dict(kinds))
+    print("\nBULLET\tPASS\tOF\t(kinds in brackets left aside)")
+    for bullet, passes in by_bullet.items():
+        print(f"{bullet}\t{sum(passes)}\t{len(passes)}")
+    print(f"all\t{sum(map(sum, by_bullet.values()))}\t{len(names)}")
+    print(dict(kinds))
+    if is_table:
+        table = Path(__file__).with_name("known_misses.py")
+        head = table.read_text().partition(" = {")[0]
+        table.write_text(f"{head} = {{\n{''.join(known)}}}\n")
 
 
 main(*sys.argv[1:])

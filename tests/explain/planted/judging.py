@@ -146,7 +146,8 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
     """Words for what a person would find wrong; none where all is well."""
     text = "\n".join(told.lines)
     if row.fits:
-        if (channel != "event" and "fits" not in told.lines[0]) or _any(row.never, text):
+        # On a server the group is bound by the time it is asked about.
+        if (channel != "event" and not re.search("fits|is bound", told.lines[0])) or _any(row.never, text):
             yield "fits"
         return
     if told.lines[0].startswith("TRACEBACK"):
