@@ -146,8 +146,11 @@ def _kinds(node: ast.expr, path: Path) -> set[str]:
                 for one in ast.walk(tree_of(path))
                 if isinstance(one, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in one.targets)
             ]
-            return {kind for value in assigned for kind in _kinds(value, path)}
-    return set()
+            if found := {kind for value in assigned for kind in _kinds(value, path)}:
+                return found
+    # A value of the module's own: one of the kinds that stand in it.
+    texts = {one.value for one in ast.walk(tree_of(path)) if isinstance(one, ast.Constant)}
+    return {kind for kind in CAUSE_KINDS if kind in texts}
 
 
 def kinds_by_plugin() -> dict[str, set[str]]:

@@ -162,51 +162,67 @@ _ALL: Final = (
         "devices-short",
         "No node has as many devices that would do as the pod asks for.",
         "Ask for fewer, or for other devices.",
+        seen="node gpu-1 has 2 devices that would do for request gpu, which asks for 4",
     ),
     CauseKind(
         "devices-in-use",
         "Devices that would do are there, and pods have them.",
         "Wait, ask for fewer, or end a pod that has them.",
+        seen="devices gpu-1/gpu-0, gpu-1/gpu-1 are in use by pods team/also, team/runs (priority 0); request "
+        "gpu asks for 3, and 1 is left",
     ),
     CauseKind(
         "device-tainted",
         "Devices that would do have a taint that the request does not tolerate.",
         "Add a toleration to the request, or have the taint removed.",
+        seen="devices gpu-1/gpu-0, gpu-1/gpu-1 have the taint example.com/hot:NoSchedule, which request gpu "
+        "does not tolerate",
     ),
     CauseKind(
         "capacity-short",
         "Devices have less of a capacity than the request asks for, or others consume too much of it.",
         "Ask for less, or end a pod that consumes it.",
+        seen="device gpu-1/gpu-0 has memory 30Gi left of 80Gi, request gpu takes 40Gi; pod team/runs (priority"
+        " 0) has the rest",
     ),
     CauseKind(
         "partition-blocked",
         "Partitions that would do are free, and partitions in use take what they need of a shared counter.",
         "Take a smaller partition that is free, or end a pod that has one of the others.",
+        seen="device gpu-1/gpu-0 is free and blocked: it takes memory 80Gi, counter set gpu-0 has 40Gi left; "
+        "device gpu-1/gpu-0-half-0 of pod team/runs takes the rest",
     ),
     CauseKind(
         "counters-short",
         "A counter set does not hold what the pod's own devices take of it together.",
         "Ask for fewer or smaller partitions.",
+        seen="request gpu: at most 1 of 2 devices fit together on node gpu-1; counter set gpu-0 has memory 80Gi left",
     ),
     CauseKind(
         "constraint-unmet",
         "Not as many devices as are asked for have one value of an attribute in common, or differ in it.",
         "Ask for fewer devices, or drop the constraint.",
+        seen="request gpu: 4 devices with the same resource.kubernetes.io/numaNode are needed; the most on "
+        "node gpu-1 is 2 (value 0)",
     ),
     CauseKind(
         "constraint-attribute-missing",
         "No device of a request has the attribute that a constraint names.",
         "Name the attribute that they have, or drop the constraint.",
+        seen="no device of request gpu has resource.kubernetes.io/pcieRoot; 8 have gpu.example.com/pciRoot",
     ),
     CauseKind(
         "alternatives-unmet",
         "Each alternative of a prioritized list fails, for reasons of its own.",
         "Free devices for one of them, or add an alternative.",
+        seen="request gpu: no alternative fits on node gpu-1: big: 1 of 2 in use by pod team/runs (priority "
+        "0); small: no device matches its selectors",
     ),
     CauseKind(
         "own-claims-compete",
         "Requests of the pod, or claims that it uses, need the same device.",
         "Let them ask for different devices, or share one claim.",
+        seen="ResourceClaims team/gpu and team/other of the pod need the same device: gpu-1/gpu-0",
     ),
     CauseKind(
         "selector-error",
@@ -275,17 +291,25 @@ _ALL: Final = (
         "scheduler-unknown",
         "No pod that has a node names the scheduler that this pod names.",
         "Write the name of a scheduler that runs, or start that one.",
+        seen="no pod that has a node names the scheduler dra-schedular; dra-scheduler is one that is known",
     ),
     CauseKind(
         "priority-class-missing",
         "The PriorityClass that the pod names does not exist.",
         "Write the name of one that is there.",
+        seen="pod team/train names PriorityClass hihg, which does not exist; there are: high, low",
     ),
-    CauseKind("pod-refused", "The API server would not take the pod.", "Correct what its message names."),
+    CauseKind(
+        "pod-refused",
+        "The API server would not take the pod.",
+        "Correct what its message names.",
+        seen="the API server refuses the pod: spec.containers[0].image: Required value",
+    ),
     CauseKind(
         "unexplained",
         "The scheduler's message is all that is known.",
         "Read the reasons of the nodes below it.",
+        seen="0/3 nodes are available: 3 node(s) didn't match the plugin's rule",
     ),
     CauseKind(
         "group-unmet",
