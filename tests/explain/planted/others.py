@@ -348,7 +348,7 @@ def the_volume_is_on_another_node(d: Dress) -> Planted:
             with_data(d),
         ],
         d.asked,
-        r"volume-",
+        r"volume-|devices-short",
         rf"disk-1|{d.pod}-data",
         [added(d.slice(d.all(), "storage-1"))],
         says=[r"storage-1"],
