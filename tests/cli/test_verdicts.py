@@ -133,7 +133,7 @@ def test_explain_wide_says_the_same_below_the_cause(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["explain", "web", "-o", "wide", "-f", str(tmp_path)])
 
     assert result.exit_code == 1
-    assert result.stdout.startswith("pod team/web does not fit: ")
+    assert result.stdout.startswith("pod team/web does not fit [resources-short]: node large has 8 cpu free, and pod")
     assert result.stdout.endswith(f"\n\n{tables}")
 
 

@@ -102,14 +102,14 @@ PLANTED: list[tuple[str, list[Obj], list[str], list[str]]] = [
     (
         "attribute-typo",
         [*WORLD, claim(request(f"device.attributes['{DRIVER}'].modle == 'A100'")), pod("gpu")],
-        [f"no device of DeviceClass {DRIVER} has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
-        ["write model"],
+        [f"request gpu: no device of its class has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
+        ["write model in the selector of request gpu of ResourceClaim default/gpu"],
     ),
     (
         "attribute-typo-in-class",
         [*WORLD[:2], device_class(f"device.attributes['{DRIVER}'].modell == 'A100'"), claim(), pod("gpu")],
-        [f"DeviceClass {DRIVER}", "modell"],
-        ["write model"],
+        [f"DeviceClass {DRIVER}: no device has attributes {DRIVER}/modell", f"1 have {DRIVER}/model"],
+        [f"write model in the selector of DeviceClass {DRIVER}", f"kubectl edit deviceclass {DRIVER}"],
     ),
     (
         "domain-typo",
@@ -293,8 +293,8 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
                 }
             ),
         ],
-        ["request gpu/a of ResourceClaim default/gpu", "modle", "1 have"],
-        ["write model"],
+        [f"request gpu/a: no device of its class has attributes {DRIVER}/modle", f"1 have {DRIVER}/model"],
+        ["write model in the selector of request gpu/a of ResourceClaim default/gpu"],
     ),
     (
         "constraint-with-two-models",
@@ -449,6 +449,7 @@ def assert_form(answer: Explanation) -> None:
     assert answer.cause.count(answer.message or "…") == 0, "the scheduler's sentence stands there once"
 
 
+IN_USE = "device node-1/gpu-0 is in use by ResourceClaim default/theirs (pod default/runs (priority 0))"
 EXPECTED = {
     "cordon": "cordoned",
     "node-selector": "zone=a",
@@ -465,16 +466,16 @@ EXPECTED = {
     "class-missing": "DeviceClass gpu.example.com, which does not exist; there are: none",
     "class-selector-false": "DeviceClass gpu.example.com: no device has the driver x",
     "cel-error": "has attributes gpu.example.com/nothing",
-    "all-mode-with-one-in-use": "ResourceClaim default/theirs, which has device node-1/gpu-0",
+    "all-mode-with-one-in-use": f"{IN_USE}; request gpu asks for all 2",
     "shared-capacity-too-small": "device node-1/gpu-0 has memory 80Gi",
-    "shared-capacity-consumed": "ResourceClaim default/theirs, which has device node-1/gpu-0",
-    "counters": "ResourceClaim default/theirs, which has device node-1/part-0",
+    "shared-capacity-consumed": "device node-1/gpu-0 has memory 30Gi left of 80Gi, request gpu takes 40Gi",
+    "counters": "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left",
     "incomplete-pool": "of generation 1 there are 1 of 2 ResourceSlices",
     "older-generation": "is of an older generation (1): 2 counts",
     "device-taint": "device node-1/gpu-0 has the taint example.com/hot:NoSchedule",
     "device-taint-rule": "DeviceTaintRule rule",
     "binding-conditions": "has not set the binding condition example.com/ready",
-    "extended-resource-in-use": "ResourceClaim default/theirs, which has device node-1/gpu-0",
+    "extended-resource-in-use": IN_USE,
     "scheduling-gate": "scheduling gate example.com/wait",
     "pod-anti-affinity": "podAntiAffinity",
     "priority-class-missing": "PriorityClass nowhere",

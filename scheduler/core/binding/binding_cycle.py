@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding import BindingCycle, Bindings, Stage
 from scheduler.core.binding.binding_waits import BindingWaits
@@ -47,6 +49,7 @@ from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
+from scheduler.framework.blame import without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.framework.runner import Runner
@@ -189,6 +192,8 @@ class BindingCycles(Part):
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
             case PreBindWait(deadline_ms, claims, events, reason, message):
+                if not self._settings.reports_causes:
+                    events = tuple([structs.replace(event, note=without_cause(event.note)) for event in events])
                 self._report(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
                 if reason:

@@ -1,8 +1,5 @@
 """No device at all, or none that a request's DeviceClass selects.
 
-Rules of this module
-  1. A change of a DeviceClass concerns every team: it is larger than any change of the pod's own claim.
-
 Not here: what the request asks for beyond its class (`selector_blame`), devices that do not count (`pool_blame`).
 """
 
@@ -10,23 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import Final
 
 from allocator import decode_slice
 from allocator.requests.requests import Slot
 from allocator.requests.subterms import last_subterm
-from allocator.values.model import DeviceSelector
 from scheduler.framework.blame import Blame, Change
 from scheduler.model.selector_mistakes import compared_values, named_drivers
-from scheduler.plugins.dynamic_resources.selector_blame import mistakes_of, of_class, unmet_term
+from scheduler.plugins.dynamic_resources.selector_blame import (
+    changes_of_class,
+    is_misspelt,
+    mistakes_of,
+    of_class,
+    unmet_term,
+)
 from scheduler.plugins.dynamic_resources.survey import Survey
 
-_SIZE: Final = 8
-"""Added to that of the mistake, of which the largest of a claim's own changes have 7."""
 _DRIVERS_NAMED: Final = 3
-_ALIKE: Final = 0.85
 _SIZE_OF_DRIVER: Final = 7
 _DEVICES_MAX: Final = 64
 _ANY_DRIVER: Final = "driver"
@@ -48,32 +45,13 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
     mistakes = mistakes_of(found.text, found.before, place)
     cause = mistakes[0].cause if mistakes else unmet_term(found, place)
     drivers_there = "" if mistakes and mistakes[0].instead else f"; drivers: {there}"
-    is_meant = any(mistake.instead and _is_misspelt(mistake.instead, found.text) for mistake in mistakes)
+    is_meant = any(mistake.instead and is_misspelt(mistake.instead, found.text) for mistake in mistakes)
     is_driver = any(mistake.kind == "driver-name" for mistake in mistakes)
     changes = list(_installed(looked, slot)) if is_driver and not is_meant else []
-    for mistake in mistakes:
-        if not mistake.instead or (mistake.kind == "driver-name" and not _is_misspelt(mistake.instead, found.text)):
-            continue
-        put = found.expression(mistake.expression)
-        mended = (*selectors[: found.selector], DeviceSelector(put), *selectors[found.selector + 1 :])
-        changes.append(
-            Change(
-                _SIZE + mistake.size,
-                f"write {mistake.instead} in the selector of DeviceClass {name}: {put}",
-                tuple([node.name for node in looked.nodes[:_DRIVERS_NAMED]]),
-                command=f"kubectl edit deviceclass {name}",
-                classes=(replace(slot.device_class, selectors=mended),),
-                harms=True,
-            )
-        )
+    changes += changes_of_class(looked, slot, found, mistakes)
     return (
         Blame("class-unmatched", f"DeviceClass {name}: {cause}{drivers_there}", ("class", name, cause), tuple(changes)),
     )
-
-
-def _is_misspelt(driver: str, text: str) -> bool:
-    """Drivers' names that merely share a domain are of different hardware."""
-    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
 
 
 def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:

@@ -3,6 +3,7 @@
 Rules of this module
   1. Only devices that the request's class selects are counted: what other drivers publish explains nothing.
   2. The part that is named is the first of the selector's terms with which no device is left.
+  3. A change of a DeviceClass concerns every team: it is larger than any change of the pod's own claim.
 
 Not here: what is a mistake (`model.selector_mistakes`), asking as if it were mended (`core.causes`).
 """
@@ -10,6 +11,8 @@ Not here: what is a mistake (`model.selector_mistakes`), asking as if it were me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Final
 
 from allocator import AllocationError, ClaimSpec, Device, PausedError
@@ -32,6 +35,9 @@ _DROP: Final = 7
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
 _NODES_TRIED: Final = 3
+_SIZE_OF_CLASS: Final = 8
+"""Added to that of the mistake, of which the largest of a claim's own changes have 7."""
+_ALIKE: Final = 0.85
 
 
 def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
@@ -101,8 +107,31 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Blam
     fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
     cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
-    changes = () if is_class else tuple(_changes(looked, slot, whole, mistakes))
-    return Blame("selector-error", cause, ("selector", cause), changes)
+    changes = changes_of_class(looked, slot, whole, mistakes) if is_class else _changes(looked, slot, whole, mistakes)
+    return Blame("selector-error", cause, ("selector", cause), tuple(changes))
+
+
+def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
+    """What the class was probably meant to say. Its selector is never dropped: the class would select any device."""
+    name, selectors, number = slot.device_class.name, slot.device_class.selectors, found.selector
+    for mistake in mistakes:
+        if not mistake.instead or (mistake.kind == "driver-name" and not is_misspelt(mistake.instead, found.text)):
+            continue
+        whole = _mended(found.expression(mistake.expression), mistake, found)
+        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
+        yield Change(
+            _SIZE_OF_CLASS + mistake.size,
+            f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
+            tuple([node.name for node in looked.nodes[:_NODES_TRIED]]),
+            command=f"kubectl edit deviceclass {name}",
+            classes=(replace(slot.device_class, selectors=mended),),
+            harms=True,
+        )
+
+
+def is_misspelt(driver: str, text: str) -> bool:
+    """Drivers' names that merely share a domain are of different hardware."""
+    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
 
 
 def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
