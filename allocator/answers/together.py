@@ -119,7 +119,7 @@ def _counters_short(problem: Problem, room: Sequence[int]) -> CountersShort | No
 
 
 def _short_for(problem: Problem, slots: tuple[Slot, ...], mask: int, need: int) -> CountersShort | None:
-    """The counter that leaves out most of these devices: alone, or with others where each device is left out once."""
+    """The counter that leaves out most of these devices, with what others leave out of the rest."""
     ledger, losses = CounterLedger(problem.pools, problem.in_use), list[tuple[int, int, CounterCosts, int]]()
     for number in problem.pools.numbers_among(mask & problem.pools.counting):
         local, view = problem.pools.among(mask, number), problem.pools.usable[number][0]
@@ -132,8 +132,6 @@ def _short_for(problem: Problem, slots: tuple[Slot, ...], mask: int, need: int) 
         lost = _unpaid(costs, left, problem.pools.among(mask, number) & ~seen.get(number, 0))
         seen[number] = seen.get(number, 0) | costs.consumers
         possible, more = possible - lost, more + bool(lost)
-        if possible < need and more <= 0:
-            break  # one is enough
     if possible >= need:
         return None
     _, number, costs, left = losses[0]

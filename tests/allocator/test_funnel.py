@@ -119,6 +119,9 @@ def test_counters_none_of_which_is_too_small_alone() -> None:
     short = explained(slices, [claim(request(count=4))]).together
     assert isinstance(short, CountersShort)
     assert (short.counter, short.left, short.possible, short.more) == (("set", "a"), 5 * 10**9, 3, 1)
+    all_ = explained(slices, [claim(request(count=5))]).together
+    assert isinstance(all_, CountersShort)
+    assert all_.possible == 3, "though one counter alone says 4"
     assert explained(slices, [claim(request(count=3))]).together is None
 
 
