@@ -275,11 +275,14 @@ def asked_of_both(world: Small) -> Explanation:
 NOTHING_FREE = Small((Host(2, 2, False, "", (Gpu(0, False, False),)),), 3, (1,), False)
 # No driver is there, and the nodes refuse the pod for something else.
 NO_DRIVER = Small((Host(2, 0, True, "example.com/blue", ()), Host(3, 0, True, "", ())), 3, (1, 3), False)
+# The node that lacks least of cpu has no devices; the one that lacks more has.
+FARTHER = Small((Host(4, 1, False, "", ()), Host(4, 3, False, "", (Gpu(0, False, False),))), 4, (1,), False)
 NO_DRIVER_ONE_NUMA = replace(NO_DRIVER, hosts=(Host(3, 0, False, "", ()),), is_one_numa=True)
 
 
 @given(world=WORLDS)
 @example(NOTHING_FREE)
+@example(FARTHER)
 @example(NO_DRIVER)
 @example(NO_DRIVER_ONE_NUMA)
 @settings(max_examples=40)
