@@ -39,6 +39,7 @@ class CountersShort:
     Attributes:
         counter: Counter set and counter; `left` what is there without their picks, in units of 10^-9.
         needed, possible: Devices they need, and how many of them fit at most.
+        more: Other counters that leave too little for all that take of them.
     """
 
     slots: tuple[Slot, ...]
@@ -47,6 +48,7 @@ class CountersShort:
     left: int
     needed: int
     possible: int
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +107,42 @@ def _counters_short(problem: Problem, room: Sequence[int]) -> CountersShort | No
         if (demand := _demand(problem, request, room)) is not None
         and not any(room[slot.index] & problem.pools.shareable for slot in request.slots)
     ]
-    ledger = CounterLedger(problem.pools, problem.in_use)
     for some in [*([one] for one in demands), demands]:
         mask = need = 0
         for _, (devices, least) in some:
             mask |= devices
             need += least
         slots = tuple([request.slots[0] for request, _ in some])
-        for number in problem.pools.numbers_among(mask & problem.pools.counting):
-            local, view = problem.pools.among(mask, number), problem.pools.usable[number][0]
-            for costs in view.counter_costs:
-                free = mask.bit_count() - (local & costs.consumers).bit_count()
-                left = (ledger.available(number) or view.counters)[costs.counter]
-                possible = free + _paid(costs, left, local)
-                if possible < need:
-                    return CountersShort(slots, view, view.counter_ids[costs.counter], left, need, possible)
+        if found := _short_for(problem, slots, mask, need):
+            return found
     return None
+
+
+def _short_for(problem: Problem, slots: tuple[Slot, ...], mask: int, need: int) -> CountersShort | None:
+    """The counter that leaves out most of these devices, with what others leave out of the rest."""
+    ledger, losses = CounterLedger(problem.pools, problem.in_use), list[tuple[int, int, CounterCosts, int]]()
+    for number in problem.pools.numbers_among(mask & problem.pools.counting):
+        local, view = problem.pools.among(mask, number), problem.pools.usable[number][0]
+        for costs in view.counter_costs:
+            left = (ledger.available(number) or view.counters)[costs.counter]
+            losses.append((_unpaid(costs, left, local), number, costs, left))
+    losses.sort(key=lambda one: (-one[0], one[1], one[2].counter))
+    possible, more, seen = mask.bit_count(), -1, dict[int, int]()
+    for _, number, costs, left in losses:
+        lost = _unpaid(costs, left, problem.pools.among(mask, number) & ~seen.get(number, 0))
+        seen[number] = seen.get(number, 0) | costs.consumers
+        possible, more = possible - lost, more + bool(lost)
+    if possible >= need:
+        return None
+    _, number, costs, left = losses[0]
+    view = problem.pools.usable[number][0]
+    return CountersShort(slots, view, view.counter_ids[costs.counter], left, need, possible, more)
+
+
+def _unpaid(costs: CounterCosts, left: int, devices: int) -> int:
+    """How many of the pool's devices a counter does not pay for, the cheapest paid first."""
+    devices &= costs.consumers
+    return devices.bit_count() - _paid(costs, left, devices)
 
 
 def _paid(costs: CounterCosts, left: int, devices: int) -> int:

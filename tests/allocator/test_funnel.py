@@ -108,6 +108,23 @@ def test_counters_that_do_not_suffice_together() -> None:
     assert explained(slices, [claim(request(count=2))]).together is None
 
 
+def test_counters_none_of_which_is_too_small_alone() -> None:
+    """Two of three fit in `a`, and one of two in `b`: four do not fit, though each counter alone would let them."""
+    takes = [("a", 2)] * 3 + [("b", 3)] * 2
+    parts = [device(f"{name}-{place}", counters={name: amount}) for place, (name, amount) in enumerate(takes)]
+    slices = [
+        pool(counters={"a": 5, "b": 4}, size=2, slice_name="counters"),
+        pool(*parts, size=2, slice_name="devices"),
+    ]
+    short = explained(slices, [claim(request(count=4))]).together
+    assert isinstance(short, CountersShort)
+    assert (short.counter, short.left, short.possible, short.more) == (("set", "a"), 5 * 10**9, 3, 1)
+    all_ = explained(slices, [claim(request(count=5))]).together
+    assert isinstance(all_, CountersShort)
+    assert all_.possible == 3, "though one counter alone says 4"
+    assert explained(slices, [claim(request(count=3))]).together is None
+
+
 def test_requests_for_the_same_device() -> None:
     wanted = [claim(request("r0", cel="device.attributes['driver-a'].index == 0")), claim(request(), name="claim-1")]
     one, two = device("a", index=0), device("b", index=1)

@@ -307,6 +307,40 @@ PODS = [
 ]
 
 
+def asking(**requests: str) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "image": "none", "resources": {"requests": requests, "limits": requests}}]}
+
+
+ONE_POD = {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "1"}}
+ROOM = [
+    Case(
+        "too little cpu for the pod of a Job",
+        {"a": {}},
+        {**asking(cpu="9"), "owner": JOB},
+        "resources-short",
+        "node a has 8 cpu free, and pod default/p asks for 9",
+        "ask for cpu 8 instead of 9 in container main of job default/train",
+    ),
+    Case(
+        "too few of a resource whose limit is its request",
+        {"a": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110", "example.com/npu": "4"}}},
+        asking(**{"example.com/npu": "6"}),
+        "resources-short",
+        "node a has 4 example.com/npu free, and pod default/p asks for 6",
+        "ask for example.com/npu 4 instead of 6 in container main of pod default/p (requests and limits)",
+    ),
+    Case(
+        "too many pods",
+        {"a": ONE_POD},
+        {},
+        "pods-full",
+        "node a has room for 1 pods, and has 1",
+        "end pod default/web (priority 0) on node a",
+        ({"name": "web", "node": "a"},),
+    ),
+]
+
+
 def told(case: Case) -> str:
     rig = Rig(*default_plugins(), reports_causes=True)
     for name, fields in case.nodes.items():
@@ -326,7 +360,7 @@ def told(case: Case) -> str:
     return cause_of(condition[1])
 
 
-@pytest.mark.parametrize("case", [*LABELS, *OTHERS, *PODS], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*LABELS, *OTHERS, *PODS, *ROOM], ids=lambda case: case.name)
 def test_the_cause_and_the_change(case: Case) -> None:
     assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
     assert len(case.cause) <= 160

@@ -384,6 +384,31 @@ def _blocked(facts: Facts, text: str) -> Iterator[str]:
             yield f"{key} is not in use"
 
 
+def _counters(facts: Facts, text: str) -> Iterator[str]:
+    alone = re.search(rf"takes {_AMOUNT} of counter (\S+), and counter set (\S+) has {_AMOUNT}", text)
+    many = re.search(r"at most (\d+) of (\d+) devices fit together on node (node-\d+)", text)
+    if alone:
+        takes, name, set_, whole = alone.groups()
+        device = facts.devices[named_devices(text)[0]]
+        if (set_, name, amount(takes)) not in device.takes or facts.sets[device.key[0], set_, name] != amount(whole):
+            yield f"{device.key} takes {device.takes} of {facts.sets}"
+        if amount(takes) <= amount(whole):
+            yield "that would be enough"
+    elif many:
+        own = [one for one in facts.of_node(many[3]) if facts.is_selected(one) and one.is_free and not one.taints]
+        if facts.together(own) != int(many[1]):
+            yield f"{facts.together(own)} fit together"
+        left = re.search(rf"counter set (\S+) has (\S+) {_AMOUNT} left", text)
+        if not left or not any(
+            facts.counter_left(one, left[1], left[2]) == amount(left[3])
+            for one in own
+            if left[1] in {set_ for set_, *_ in one.takes}
+        ):
+            yield "names no counter set of the devices with what is left of it"
+    else:
+        yield "not understood"
+
+
 def _superseded(facts: Facts, text: str) -> Iterator[str]:
     names = re.findall(r"\bResourceSlices? ([\w-]+)|\bslices? ([\w-]+)", text)
     found = [facts.by_kind["ResourceSlice"].get(one or other) for one, other in names]
@@ -431,6 +456,7 @@ CHECKERS: Final[dict[str, Callable[[Facts, str], Iterator[str]]]] = {
     "devices-short": _short,
     "capacity-short": _capacity,
     "partition-blocked": _blocked,
+    "counters-short": _counters,
     "slice-superseded": _superseded,
     "holder-gone": _holder_gone,
     "group-unmet": _group,

@@ -23,8 +23,6 @@ from tests.explain.planted.shapes import PLAIN, Obj, holder, node, pod, slice_of
 
 ASKED: Final = ("default", "train")
 SEEDS: Final = range(60)
-KNOWN_FALSE: Final = (58,)
-"""Only ever shorter. 58: a device whose holder's pod does not exist is said to be in use by another pod."""
 MANY: Final = range(60, 2_060)
 DRIVER: Final = PLAIN.driver
 HOT: Final = {"key": "example.com/hot", "effect": "NoSchedule"}
@@ -175,9 +173,7 @@ def judged(seed: int) -> str:
     return kind
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(one, marks=pytest.mark.xfail(strict=True) if one in KNOWN_FALSE else ()) for one in SEEDS]
-)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_told_is_true_of_a_small_world(seed: int) -> None:
     judged(seed)
 

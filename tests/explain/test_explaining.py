@@ -457,7 +457,7 @@ EXPECTED = {
     "memory": "node node-1 has 16Gi memory free",
     "cpu-of-running-pods": "node node-1 has 50m cpu free",
     "limits-count-as-requests": "node node-1 has 8 cpu free",
-    "too-many-pods": "node node-1 has room for 1 pods, and has 1: pod default/runs (priority 0) is in its way",
+    "too-many-pods": "node node-1 has room for 1 pods, and has 1",
     "each-node-for-another-reason": "node node-1 has 8 cpu free",
     "claim-missing": "ResourceClaim default/gpu, which pod default/asked names, does not exist",
     "claim-full": "ResourceClaim default/gpu is full: 256 pods",

@@ -25,7 +25,7 @@ def told(name: str, *objects: Obj) -> Explanation:
     return explain_pod(given, ("default", name), now_ms=NOW_MS, features=Features())
 
 
-def group(dressing: str, *names: str, needed: int = 2, **more: Obj) -> list[Obj]:
+def group(dressing: str, *names: str, needed: int = 2, claims: bool = True, **more: Obj) -> list[Obj]:
     """Pods of one group, each with a claim of its own; of some other fields of the spec."""
     found: list[Obj] = [template()]
     if dressing == "PodGroup":
@@ -33,7 +33,7 @@ def group(dressing: str, *names: str, needed: int = 2, **more: Obj) -> list[Obj]
         found.append({**POD_GROUP, "spec": policy})
     for name in names:
         named = {"schedulingGroup": {"podGroupName": "g"}} if dressing == "PodGroup" else {}
-        one = pod("template:gpu", name=name, **named, **more.get(name, {}))
+        one = pod(*["template:gpu"] * claims, name=name, **named, **more.get(name, {}))
         if dressing == "labels":
             one["metadata"]["labels"] = {"dra-scheduler/group": "g", "dra-scheduler/group-min-count": str(needed)}
         found.append(one)
@@ -55,3 +55,12 @@ def test_pods_that_are_not_there_are_waited_for_and_others_that_wait_are_left_ou
     assert not answer.fits
     assert "waiting for 1 more pod of group default/g, 3 are needed" in answer.message
     assert [note for note in answer.notes if note.startswith("1 other pods wait")]
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_a_bound_pod_of_a_group_waits_for_nobody(dressing: str) -> None:
+    """Other nodes are asked about it without it: its group is there all the same."""
+    nodes = {"p0": {"nodeName": "node-1"}, "p1": {"nodeName": "node-1"}}
+    answer = told("p0", node(), *group(dressing, "p0", "p1", claims=False, **nodes))
+    assert (answer.outcome, answer.node) == ("bound", "node-1")
+    assert answer.advice == "it has no devices; it is the only node"

@@ -27,14 +27,15 @@ NODE_TAINTS: Final = ("example.com/blue", "example.com/red")
 DEVICE_TAINT: Final = "example.com/hot"
 SIZES: Final = {
     **{"cordon": 2, "toleration": 2, "device-toleration": 2, "count": 3, "resources": 3},
-    **{"taint": 5, "constraint": 5, "room": 6, "freed-device": 6},
+    **{"taint": 5, "constraint": 5, "room": 6, "freed-device": 6, "driver": 7},
 }
 """How much each kind asks of people, as docs/adr/0030 has it."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    numa: int
+    numa: int | None
+    """None of those that a driver publishes once it is installed: nobody knows their attributes."""
     is_tainted: bool
     is_held: bool
 
@@ -140,7 +141,8 @@ def _devices_are_there(world: Small, gpus: tuple[Gpu, ...]) -> bool:
     for picked in itertools.product(*sets):
         together = set().union(*picked)
         is_disjoint = len(together) == sum(world.counts)
-        if is_disjoint and not (world.is_one_numa and len({gpus[i].numa for i in together}) > 1):
+        numas = {gpus[i].numa for i in together}
+        if is_disjoint and not (world.is_one_numa and (len(numas) > 1 or None in numas)):
             return True
     return False
 
@@ -159,7 +161,18 @@ def _freed(world: Small, number: int) -> Small:
     return _host(world, number, used=0, gpus=tuple(replace(one, is_held=False) for one in world.hosts[number].gpus))
 
 
+def _published_anywhere(world: Small) -> bool:
+    return any(host.gpus for host in world.hosts)
+
+
+def _installed(world: Small) -> Small:
+    """Each node has as many devices as the pod asks for."""
+    gpus = (Gpu(None, is_tainted=False, is_held=False),) * sum(world.counts)
+    return replace(world, hosts=tuple(replace(host, gpus=gpus) for host in world.hosts))
+
+
 PATTERNS: Final = {
+    "driver": r"install the driver of DeviceClass gpu\.example\.com, or look at its log: it publishes no ResourceSlice",
     "cordon": r"kubectl uncordon node-(\d)",
     "taint": r"kubectl taint node node-(\d) example.com/\w+:NoSchedule-",
     "toleration": r"add the toleration \{key: (\S+), operator: Exists, effect: NoSchedule\} "
@@ -200,6 +213,9 @@ def done(world: Small, text: str) -> Small:
             return replace(world, cores=int(groups[0]))
         case "constraint":
             return replace(world, is_one_numa=False)
+        case "driver":
+            assert not _published_anywhere(world)
+            return _installed(world)
         case _:
             return _freed(world, int(groups[0]))
 
@@ -223,6 +239,8 @@ def singles(world: Small) -> Iterator[tuple[str, Small]]:
         yield "resources", replace(world, cores=less)
     if world.is_one_numa:
         yield "constraint", replace(world, is_one_numa=False)
+    if not _published_anywhere(world):
+        yield "driver", _installed(world)
 
 
 # --- the law --------------------------------------------------------------------------------------------------
@@ -255,10 +273,18 @@ def asked_of_both(world: Small) -> Explanation:
 
 # A pod must end and the pod ask for less than the node has: no node has anything free as it is.
 NOTHING_FREE = Small((Host(2, 2, False, "", (Gpu(0, False, False),)),), 3, (1,), False)
+# No driver is there, and the nodes refuse the pod for something else.
+NO_DRIVER = Small((Host(2, 0, True, "example.com/blue", ()), Host(3, 0, True, "", ())), 3, (1, 3), False)
+# The node that lacks least of cpu has no devices; the one that lacks more has.
+FARTHER = Small((Host(4, 1, False, "", ()), Host(4, 3, False, "", (Gpu(0, False, False),))), 4, (1,), False)
+NO_DRIVER_ONE_NUMA = replace(NO_DRIVER, hosts=(Host(3, 0, False, "", ()),), is_one_numa=True)
 
 
 @given(world=WORLDS)
 @example(NOTHING_FREE)
+@example(FARTHER)
+@example(NO_DRIVER)
+@example(NO_DRIVER_ONE_NUMA)
 @settings(max_examples=40)
 def test_explain_says_what_a_second_judge_says(world: Small) -> None:
     asked_of_both(world)

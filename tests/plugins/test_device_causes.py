@@ -424,6 +424,66 @@ def test_the_cause_is_the_fact_that_ends_the_funnel(objects, kind, cause, change
     assert "relax the class" not in said
 
 
+HALVES = [
+    gpu(
+        f"half-{set_}{place}",
+        consumesCounters=[{"counterSet": f"set-{set_}", "counters": {"memory": {"value": "40Gi"}}}],
+    )
+    for set_ in range(3)
+    for place in range(2)
+]
+SETS = [{"name": f"set-{place}", "counters": {"memory": {"value": "64Gi"}}} for place in range(3)]
+
+# Name, objects, what the event says as its first line with its kind.
+SAID: list[tuple[str, list[Obj], str]] = [
+    (
+        "devices of a claim whose pod is gone are not said to be another pod's",
+        [
+            *world(*numbered(4)),
+            uses("theirs"),
+            allocated(claim(name="theirs"), "gpu-0"),
+            allocated(claim(name="left"), "gpu-1", users=["gone"]),
+            claim(request(count=4)),
+        ],
+        "[devices-in-use] device node-1/gpu-0 is in use by ResourceClaim default/theirs (pod default/runs (priority "
+        "0)); request gpu asks for 4, and 2 are left",
+    ),
+    (
+        "a partition that is blocked by a claim that no pod uses",
+        [
+            node(),
+            slice_(*HALVES[:4], pool={"resourceSliceCount": 2}),
+            slice_(name="counters", pool={"resourceSliceCount": 2}, sharedCounters=SETS),
+            device_class(),
+            allocated(claim(name="left"), "half-00", users=["gone"]),
+            claim(request(count=4)),
+            pod("gpu"),
+        ],
+        "[partition-blocked] device node-1/half-01 is free and blocked: it takes memory 40Gi, counter set set-0 has "
+        "24Gi left; device node-1/half-00 of ResourceClaim default/left, which nobody uses, takes the rest",
+    ),
+    (
+        "several counter sets that each suffice for one of their two partitions",
+        [
+            node(),
+            slice_(*HALVES, pool={"resourceSliceCount": 2}),
+            slice_(name="counters", pool={"resourceSliceCount": 2}, sharedCounters=SETS),
+            device_class(),
+            claim(request(count=4)),
+            pod("gpu"),
+        ],
+        "[counters-short] request gpu: at most 3 of 4 devices fit together on node node-1; counter set set-0 has "
+        "memory 64Gi left, and 2 more are short, too",
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "line"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])
+def test_what_is_said_first_is_true_of_all_that_it_names(objects, line) -> None:
+    _, said, _ = blamed(objects)
+    assert line == said.partition("Cause: ")[2].partition(TO_MAKE_IT_FIT)[0]
+
+
 def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
     secret = uses("secret", name="secret")
     secret["metadata"]["namespace"] = "hidden"

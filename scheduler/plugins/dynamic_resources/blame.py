@@ -223,10 +223,5 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Change]:
         for excess in range(1, min(amounts.get(name, 0), found.limits.counts + 1)):
             if (less := less_in_container(pod, name, excess)) is None:
                 continue
-            container, before, amount, smaller = less
-            yield Change(
-                3,
-                f"ask for {amount} of {name} instead of {before} in container {container} of pod {pod.key}",
-                (found.node.name,),
-                pod=smaller,
-            )
+            text, smaller = less
+            yield Change(3, text, (found.node.name,), pod=smaller)

@@ -24,6 +24,7 @@ from scheduler.plugins.dynamic_resources.selector_blame import (
 from scheduler.plugins.dynamic_resources.survey import Survey
 
 _DRIVERS_NAMED: Final = 3
+_NODES_TRIED: Final = 3
 _SIZE_OF_DRIVER: Final = 7
 _DEVICES_MAX: Final = 64
 _ANY_DRIVER: Final = "driver"
@@ -65,23 +66,35 @@ def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:
 
 
 def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
-    """The class's driver, asked as if it published such devices on a node."""
-    texts = [one.expression or "" for one in (*slot.device_class.selectors, *slot.details.selectors)]
-    driver = next((driver for text in texts for driver in named_drivers(text)), "")
+    """The class's driver, asked as if it published on each node what all requests of the class ask for."""
+    selectors = [one.expression or "" for one in (*slot.device_class.selectors, *slot.details.selectors)]
+    driver = next((driver for text in selectors for driver in named_drivers(text)), "")
     whose = f"the driver {driver}" if driver else f"the driver of DeviceClass {slot.device_class.name}"
     driver = driver or _ANY_DRIVER
-    node, count = looked.nodes[0].name, min(max(1, slot.count), _DEVICES_MAX)
-    attributes = {name: {"string": value} for text in texts for name, value in compared_values(text)}
-    devices = [{"name": f"device-{number}", "attributes": attributes} for number in range(count)]
-    spec = {
-        "driver": driver,
-        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-        "nodeName": node,
-        "devices": devices,
-    }
+    requests = [one.slots[0] for one in looked.plan.requests if one.slots]
+    devices: list[dict[str, object]] = []
+    for one in (slot, *[other for other in requests if other.index != slot.index]):
+        if one.device_class.name != slot.device_class.name:
+            continue
+        texts = [text.expression or "" for text in (*one.device_class.selectors, *one.details.selectors)]
+        attributes = {name: {"string": value} for text in texts for name, value in compared_values(text)}
+        names = range(len(devices), min(len(devices) + max(1, one.count), _DEVICES_MAX))
+        devices += [{"name": f"device-{number}", "attributes": attributes} for number in names]
+    nodes = tuple([node.name for node in looked.nodes[:_NODES_TRIED]])
+    specs = [
+        {
+            "driver": driver,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "nodeName": node,
+            "devices": devices,
+        }
+        for node in nodes
+    ]
     yield Change(
         _SIZE_OF_DRIVER,
         f"install {whose}, or look at its log: it publishes no ResourceSlice",
-        (node,),
-        slices=(decode_slice({"metadata": {"name": f"{node}-{driver}"}, "spec": spec}),),
+        nodes,
+        slices=tuple(
+            [decode_slice({"metadata": {"name": f"{one['nodeName']}-{driver}"}, "spec": one}) for one in specs]
+        ),
     )

@@ -16,6 +16,7 @@ from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
 from scheduler.framework.blame import Blame, Change
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.holder_blame import unused_claim
 from scheduler.plugins.dynamic_resources.near_node import NearNode, free_of, some_devices
 
 _NANO: Final = 10**9
@@ -54,9 +55,11 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Blame:
         return Blame("counters-short", cause, about)
     users = _users(found, first)
     cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left"
+    start, rest = f"{cause}; {some_devices(users)} of ", f" {'takes' if len(users) == 1 else 'take'} the rest"
     if holders := found.holding(users):
-        start, rest = f"{cause}; {some_devices(users)} of ", f" {'takes' if len(users) == 1 else 'take'} the rest"
         cause = found.briefly(lambda pods: f"{start}{pods}{rest}", holders)
+    elif claim := unused_claim(found, users):
+        cause = f"{start}{claim},{rest}"
     else:
         cause += free_of(funnel, found.named(funnel.slot))
     changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
@@ -71,9 +74,10 @@ def blame_together(found: NearNode, short: CountersShort) -> Blame:
     names = " and ".join(dict.fromkeys(found.named(slot) for slot in short.slots))
     set_, counter = short.counter
     left = _written(short.pool, short.counter, short.left)
+    more = f", and {short.more} more {'is' if short.more == 1 else 'are'} short, too" if short.more else ""
     cause = (
         f"{names}: at most {short.possible} of {short.needed} devices fit together on node {found.node.name}; "
-        f"counter set {set_} has {counter} {left} left"
+        f"counter set {set_} has {counter} {left} left{more}"
     )
     about = ("counters together", *[slot.label for slot in short.slots], set_, counter)
     changes = [*found.fewer(short.slots[0], short.possible)] if len(short.slots) == 1 else []

@@ -71,6 +71,15 @@ def blame_stale(found: NearNode, funnel: Funnel) -> Blame | None:
     return Blame(worst.kind, _cause(found, worst), about, tuple(changes))
 
 
+def unused_claim(found: NearNode, devices: Iterable[DeviceId]) -> str:
+    """A claim that has one of the devices and that no pod uses, "" for none."""
+    for device in devices:
+        for claim in found.view.holders(device):
+            if (one := _stale(found, claim)) is not None and not one.going:
+                return f"{_who(found, one)}, which nobody uses"
+    return ""
+
+
 def _published_twice(found: NearNode, funnel: Funnel) -> Blame | None:
     """Devices that are in use on another node, which publishes a pool of the same name: to a claim they are the same.
 
@@ -164,8 +173,11 @@ def _users(fact: str, pods: list[str], *, names: bool) -> str:
 
 
 def _cause(found: NearNode, one: _Stale) -> str:
-    who = f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "a ResourceClaim of another namespace"
-    return f"{who} {one.fact}; it has {some_devices(one.devices)}"
+    return f"{_who(found, one)} {one.fact}; it has {some_devices(one.devices)}"
+
+
+def _who(found: NearNode, one: _Stale) -> str:
+    return f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "a ResourceClaim of another namespace"
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Change:
