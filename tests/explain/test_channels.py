@@ -99,7 +99,8 @@ UNHEARD = ("gate-and-selector", "two-gates", "scheduler-typo", "scheduler-typo-o
 """No scheduler looks at these pods: there is no event."""
 
 # Where the event's words differ from those of `explain`: it names the claim and not the template that it was made from,
-# and sees no other namespace and no template; a change is in words alone, without its command. Words of the cause, words of the change.
+# sees no other namespace and no template, and says a change in words, without its command. Words of the cause, words of
+# the change.
 IN_EVENTS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "class-typo-in-template": (["(made from template gpu)", "does not exist"], ["deviceClassName: gpu.example.com"]),
     "template-typo": (["no ResourceClaim has been made from ResourceClaimTemplate default/gpuu"], []),
