@@ -30,8 +30,8 @@ from scheduler.offline import Outcome
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
 _MADE: Final = re.compile(r"ResourceClaim ([^\s/]+)/\S+ \(made from template ([^\s)]+)\)")
-_POD_IN_PLACE: Final = ("node-tainted",)
-"""Tolerations may be added to a pod that is there."""
+_POD_IN_PLACE: Final = "add the toleration"
+"""Tolerations may be added to a pod that is there, which lets nothing else be edited."""
 _ANEW: Final = {
     "pod": "; make the pod anew, as this field cannot be edited",
     "job": "; make the job anew, as its template cannot be edited",
@@ -173,7 +173,7 @@ def _made_anew(objects: Objects, changes: Sequence[Change]) -> Iterator[str]:
             yield "; then make the pod anew"
         elif one.kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
-        if one.pod is not None and stored and one.kind not in _POD_IN_PLACE:
+        if one.pod is not None and stored and not one.text.startswith(_POD_IN_PLACE):
             yield _ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 

@@ -184,6 +184,30 @@ class BlamingPlugin(Protocol):
         ...
 
 
+class Pin(Struct, frozen=True):
+    """An object that lets the pod run on few nodes only, whatever else is so.
+
+    Args:
+        kind, cause: As of a `Blame`; the cause goes on with what keeps the pod from these nodes.
+        nodes: Those few; maybe none that is there.
+    """
+
+    kind: str
+    cause: str
+    nodes: frozenset[NodeName]
+
+
+@runtime_checkable
+class PinningPlugin(Protocol):
+    """Optional: a plugin that knows of such objects."""
+
+    @property
+    def name(self) -> str: ...
+    def pin(self, cycle: Cycle) -> Pin | None:
+        """What pins the cycle's pod, None where nothing does. Called after PreFilter."""
+        ...
+
+
 def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
     """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
     is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
