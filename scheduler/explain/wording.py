@@ -45,7 +45,7 @@ def told_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[S
     assert ruling.verdict is not None
     verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
     kind, cause = _cause(found, ruling, failures)
-    cause = _with_rules(_by_template(cause), objects)
+    cause = _by_template(cause)
     waits = "does not start yet" if verdict.outcome is Outcome.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
@@ -100,17 +100,6 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
 def _by_template(text: str) -> str:
     """A claim that was made from a template by the template's name, which is what a person edits."""
     return _MADE.sub(r"ResourceClaimTemplate \1/\2", text)
-
-
-def _with_rules(cause: str, objects: Objects) -> str:
-    """A taint by the rule that sets it: devices show the taint alone."""
-    for _, rule in objects.of("DeviceTaintRule"):
-        taint = (rule.get("spec") or {}).get("taint") or {}
-        value = f"={taint['value']}" if taint.get("value") else ""
-        shown = f"the taint {taint.get('key')}{value}:{taint.get('effect')}"
-        if shown in cause:
-            return cause.replace(shown, f"{shown} of DeviceTaintRule {rule['metadata'].get('name')}", 1)
-    return cause
 
 
 def _nothing(found: Found) -> str:
