@@ -23,6 +23,7 @@ from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -228,6 +229,12 @@ def edited_object(pod: Pod) -> str:
     if owner.kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
         kind, name = "deployment", name.removesuffix(suffix)
     return f"{kind} {pod.metadata.namespace}/{name}"
+
+
+def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
+    """The fact and the command, of claims for admin access where the API server takes none."""
+    cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
+    return cause, f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:
