@@ -18,6 +18,7 @@ from typing import Final
 
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import Edits, Obj
+from scheduler.framework.blame import admin_access_unlabelled
 from scheduler.lint.nearest import listed
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.selector_mistakes import near
@@ -127,8 +128,7 @@ def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:
     def edit(obj: Obj) -> None:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
-    command = f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
-    cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
+    cause, command = admin_access_unlabelled(namespace)
     about = (f"namespace/{namespace}",)
     yield ObjectEdit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
 

@@ -30,8 +30,8 @@ from scheduler.offline import Outcome
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
 _MADE: Final = re.compile(r"ResourceClaim ([^\s/]+)/\S+ \(made from template ([^\s)]+)\)")
-_POD_IN_PLACE: Final = ("node-tainted",)
-"""Tolerations may be added to a pod that is there."""
+_POD_IN_PLACE: Final = "add the toleration"
+"""Tolerations may be added to a pod that is there, which lets nothing else be edited."""
 _ANEW: Final = {
     "pod": "; make the pod anew, as this field cannot be edited",
     "job": "; make the job anew, as its template cannot be edited",
@@ -45,7 +45,7 @@ def told_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[S
     assert ruling.verdict is not None
     verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
     kind, cause = _cause(found, ruling, failures)
-    cause = _with_rules(_by_template(cause), objects)
+    cause = _by_template(cause)
     waits = "does not start yet" if verdict.outcome is Outcome.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
@@ -100,17 +100,6 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
 def _by_template(text: str) -> str:
     """A claim that was made from a template by the template's name, which is what a person edits."""
     return _MADE.sub(r"ResourceClaimTemplate \1/\2", text)
-
-
-def _with_rules(cause: str, objects: Objects) -> str:
-    """A taint by the rule that sets it: devices show the taint alone."""
-    for _, rule in objects.of("DeviceTaintRule"):
-        taint = (rule.get("spec") or {}).get("taint") or {}
-        value = f"={taint['value']}" if taint.get("value") else ""
-        shown = f"the taint {taint.get('key')}{value}:{taint.get('effect')}"
-        if shown in cause:
-            return cause.replace(shown, f"{shown} of DeviceTaintRule {rule['metadata'].get('name')}", 1)
-    return cause
 
 
 def _nothing(found: Found) -> str:
@@ -173,7 +162,7 @@ def _made_anew(objects: Objects, changes: Sequence[Change]) -> Iterator[str]:
             yield "; then make the pod anew"
         elif one.kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
-        if one.pod is not None and stored and one.kind not in _POD_IN_PLACE:
+        if one.pod is not None and stored and not one.text.startswith(_POD_IN_PLACE):
             yield _ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 

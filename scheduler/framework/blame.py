@@ -23,6 +23,7 @@ from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -184,6 +185,30 @@ class BlamingPlugin(Protocol):
         ...
 
 
+class Pin(Struct, frozen=True):
+    """An object that lets the pod run on few nodes only, whatever else is so.
+
+    Args:
+        kind, cause: As of a `Blame`; the cause goes on with what keeps the pod from these nodes.
+        nodes: Those few; maybe none that is there.
+    """
+
+    kind: str
+    cause: str
+    nodes: frozenset[NodeName]
+
+
+@runtime_checkable
+class PinningPlugin(Protocol):
+    """Optional: a plugin that knows of such objects."""
+
+    @property
+    def name(self) -> str: ...
+    def pin(self, cycle: Cycle) -> Pin | None:
+        """What pins the cycle's pod, None where nothing does. Called after PreFilter."""
+        ...
+
+
 def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
     """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
     is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
@@ -204,6 +229,12 @@ def edited_object(pod: Pod) -> str:
     if owner.kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
         kind, name = "deployment", name.removesuffix(suffix)
     return f"{kind} {pod.metadata.namespace}/{name}"
+
+
+def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
+    """The fact and the command, of claims for admin access where the API server takes none."""
+    cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
+    return cause, f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

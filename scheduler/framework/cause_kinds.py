@@ -51,7 +51,7 @@ _ALL: Final = (
         "claim-pinned",
         "The pod's ResourceClaim has devices already, on nodes where the pod cannot run.",
         "Give the pod a claim of its own, or let the claim go.",
-        "ResourceClaim team/gpu is allocated on node gpu-1, so the pod can run nowhere else",
+        "ResourceClaim team/gpu has devices on node gpu-1, and node gpu-1 is cordoned",
     ),
     CauseKind(
         "class-missing",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from allocator import Allocation, DeviceId, Features, Inventory, Ledger
+from allocator import Allocation, DeviceId, Features, Inventory, Ledger, Taint
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
@@ -50,6 +50,10 @@ class ClusterView(Protocol):
 
     def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
         """Claims that hold the device or a share of it; of a great many only the first."""
+        ...
+
+    def taint_rule(self, device: DeviceId, taint: Taint) -> str:
+        """The DeviceTaintRule that puts the taint on the device, "" where its driver does."""
         ...
 
     def pod_named(self, key: PodKey) -> Pod | None:

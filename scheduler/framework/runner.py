@@ -48,7 +48,7 @@ from scheduler.framework.api import (
     ScorePlugin,
     TargetedHints,
 )
-from scheduler.framework.blame import Blame, BlamingPlugin, Limits
+from scheduler.framework.blame import Blame, BlamingPlugin, Limits, Pin, PinningPlugin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
@@ -266,6 +266,13 @@ class Runner:
             if self.is_strict:
                 raise
             return ()
+
+    def pin(self, cycle: Cycle) -> tuple[str, Pin] | None:
+        """What pins the pod to few nodes, and the plugin that says so."""
+        for plugin in self.plugins.values():
+            if isinstance(plugin, PinningPlugin) and (found := plugin.pin(cycle)) is not None:
+                return plugin.name, found
+        return None
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun

@@ -32,14 +32,16 @@ def blame_for_room(
     )
     if not lacking:
         return ()
-    found, short = lacking[0]
-    nearest = lacking[: limits.nodes if limits.also else 1]
-    changes = [
-        change if node is found else structs.replace(change, cause=_cause(pod, node, lacks), kind=_kind(lacks))
-        for node, lacks in nearest
-        for change in _changes(pod, node, lacks, limits)
+    nearest, *farther = [_blame(plugin, pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
+    others = [
+        structs.replace(change, cause=blame.cause, kind=blame.kind) for blame in farther for change in blame.changes
     ]
-    return (Blame(_kind(short), _cause(pod, found, short), (plugin, *short), tuple(changes)),)
+    return (structs.replace(nearest, changes=(*nearest.changes, *others)),)
+
+
+def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Blame:
+    kind = "pods-full" if PODS in short else "resources-short"
+    return Blame(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
 
 
 def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> str:
@@ -50,10 +52,6 @@ def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> st
         for name, (asked, free) in short.items()
     ]
     return f"node {node.name} has {', and '.join(parts)}"
-
-
-def _kind(short: Mapping[str, tuple[int, int]]) -> str:
-    return "pods-full" if PODS in short else "resources-short"
 
 
 def _rank(node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> tuple[int, float, str]:

@@ -143,6 +143,35 @@ def test_a_claim_of_a_pod_that_runs_beside_one_that_is_gone_is_in_use(worn) -> N
     assert "gone" not in cause
 
 
+PINNED = [
+    ({"unschedulable": True}, {}, "node {} is cordoned", "kubectl uncordon {}"),
+    (
+        {},
+        {"nodeSelector": {"disk": "ssd"}},
+        "no node has the label disk, which the nodeSelector of pod {}/p asks for (disk=ssd)",
+        "",
+    ),
+    ({"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "0"}}, {}, "node {} has room for 0 pods, and has 0", ""),
+]
+
+
+@DRESSINGS
+@pytest.mark.parametrize(("fields", "pod", "cause", "change"), PINNED)
+def test_a_claim_whose_devices_are_where_the_pod_may_not_run(worn, fields, pod, cause, change) -> None:
+    """Of two nodes the other would do but for the claim: it is no cause."""
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.server.put_node(builders.node(worn["node"], **fields))
+    rig.server.put_node(builders.node("z-other", unschedulable=True))
+    rig.server.put_class(builders.device_class(worn["device_class"], driver=worn["driver"]))
+    rig.server.put_slice(builders.resource_slice("s", node=worn["node"], driver=worn["driver"], devices=1))
+    rig.server.put_claim(holder(worn, deleting=False, namespace=""))
+    rig.add_pod("p", namespace=worn["namespace"], claims=("held",), **pod)
+    found, made = told(rig, worn, "claim-pinned")
+    expected = cause.format(worn["namespace"] if "pod {}" in cause else worn["node"])
+    assert found == f"ResourceClaim {worn['namespace']}/held has devices on node {worn['node']}, and {expected}"
+    assert change.format(worn["node"]) in made
+
+
 @DRESSINGS
 def test_the_pods_own_claim_that_is_being_deleted(worn) -> None:
     rig = Rig(*default_plugins(), reports_causes=True)

@@ -49,11 +49,12 @@ from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
-from scheduler.framework.blame import without_cause
+from scheduler.framework.blame import TO_MAKE_IT_FIT, admin_access_unlabelled, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
@@ -394,7 +395,11 @@ class BindingCycles(Part):
     def _give_up_refused(self, binding: BindingCycle, refusal: WriteRejected) -> None:
         if refusal.is_configuration:
             binding.retry_ms = CONFIGURATION_RETRY_MS
-        self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
+        text, cause = f"the API server refuses: {refusal.reason}: {refusal.message}", ""
+        if ADMIN_ACCESS_LABEL in refusal.message and self._settings.reports_causes:  # no plugin sees it before
+            fact, command = admin_access_unlabelled(binding.pod.metadata.namespace)
+            cause = f"[admin-access-unlabelled] {fact}{TO_MAKE_IT_FIT}{command}"
+        self._give_up(binding, Status.error(with_cause(text, cause)))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
         self.waits.rouse(binding)

@@ -28,7 +28,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import Blame, Change, Limits, Why
+from scheduler.framework.blame import Blame, Change, Limits, Pin, Why
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
@@ -187,9 +187,20 @@ class CauseSearch(Part):
             refused = self._refused_now(runner, cycle, plan, filtered, names, is_decided=is_decided)
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
+        pinning, pin = runner.pin(cycle) or ("", None)
+        elsewhere: list[Blame] = []
         for plugin, nodes in refused.items():
-            case.blames += self._blame(case, cycle, plugin, nodes)
+            few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
+            found = self._blame(case, cycle, plugin, few or nodes)
+            if few:
+                case.blames += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
+            else:
+                elsewhere += found
             yield
+        # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
+        case.blames += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
+            elsewhere if not case.blames else []
+        )
 
     def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Blame]:
         before = cycle.steps_left
@@ -294,6 +305,16 @@ class CauseSearch(Part):
 
     def _charge(self, steps: int) -> None:
         self.steps += max(0, steps)
+
+
+def _pinned(blame: Blame, pin: Pin) -> Blame:
+    """What keeps the pod from the nodes to which it is pinned, told with what pins it."""
+
+    def told(cause: str) -> str:
+        return f"{pin.cause}, and {cause}"
+
+    changes = [structs.replace(one, cause=told(one.cause or blame.cause), kind=pin.kind) for one in blame.changes]
+    return structs.replace(blame, kind=pin.kind, cause=told(blame.cause), changes=tuple(changes))
 
 
 def _of_group(why: Why, begins: str) -> Why:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from allocator import Allocation, DeviceId, Features, Inventory, Ledger
+from allocator import Allocation, DeviceId, Features, Inventory, Ledger, Taint
 from scheduler.core.state.claim_overlay import ClaimOverlay
 from scheduler.core.state.pod_selector_objects import selector_of
 from scheduler.core.state.running_gangs import running_gang
@@ -20,6 +20,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
 
+_RULES_READ_MAX: Final = 1_000
 _HOLDERS_READ_MAX: Final = 200
 _CLAIMS_READ_MAX: Final = 5_000
 """Half a millisecond."""
@@ -58,6 +59,10 @@ class CoreView:
     def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
         held, claims = self._overlay.double_allocations.holders.get(device, {}), self._store.claims
         return [claim for uid in islice(held, _HOLDERS_READ_MAX) if (claim := claims.get(uid)) is not None]
+
+    def taint_rule(self, device: DeviceId, taint: Taint) -> str:
+        rules = islice(self._store.tainted.rules.values(), _RULES_READ_MAX)
+        return min((one.name for one in rules if one.taint == taint and one.matches(device)), default="")
 
     def pod_named(self, key: PodKey) -> Pod | None:
         return self._store.pods.by_key(key)

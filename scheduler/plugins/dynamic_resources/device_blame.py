@@ -50,8 +50,11 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Blame:
                 taints.setdefault(taint, []).append(device)
     texts = []
     for taint, devices in taints.items():
+        found.cycle.charge(1)
         has = "has" if len(devices) == 1 else "have"
-        texts.append(f"{some_devices(ids_of(devices))} {has} the taint {taint_text(taint)}")
+        rule = found.view.taint_rule(devices[0].id, taint)
+        whose = f" of DeviceTaintRule {rule}" if rule else ""
+        texts.append(f"{some_devices(ids_of(devices))} {has} the taint {taint_text(taint)}{whose}")
     more = f" (and {len(texts) - 1} more taint{'s' if len(texts) > 2 else ''})" if len(texts) > 1 else ""
     cause = f"{texts[0]}{more}, which {found.named(slot)} does not tolerate{free_of(funnel, found.named(slot))}"
     about = ("taint", funnel.claim, funnel.request, tuple(taints))

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, likeliest
+from scheduler.framework.blame import NODES_NAMED, Blame, Change, Limits, Pin, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.held import Held
 from scheduler.model.api_rules import RESERVED_FOR_MAX
@@ -132,6 +132,18 @@ def _meant(wrong: str, known: Sequence[str]) -> list[str]:
 def _there(known: Sequence[str]) -> str:
     more = f" and {len(known) - 3} more" if len(known) > 3 else ""
     return f"there are: {', '.join(known[:3]) or 'none'}{more}"
+
+
+def pin_of(search: NodeSearch) -> Pin | None:
+    """The first of the pod's claims whose devices are on few nodes."""
+    for index, claim in enumerate(search.claims.claims):
+        nodes = nodes_named_by([claim]) if index not in search.claims.given_up else None
+        if nodes is not None:
+            names = sorted(nodes)
+            more = f" and {len(names) - NODES_NAMED} more" if len(names) > NODES_NAMED else ""
+            where = f"node{'s' if len(names) > 1 else ''} {', '.join(names[:NODES_NAMED])}{more}"
+            return Pin("claim-pinned", f"ResourceClaim {claim.key} has devices on {where}", nodes)
+    return None
 
 
 def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
