@@ -36,7 +36,7 @@ WORDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "memory": (["node node-1 has 16Gi memory free", "asks for 17Gi"], ["memory 16Gi instead of 17Gi"]),
     "cpu-of-running-pods": (["node node-1 has 50m cpu free", "asks for 100m"], ["cpu 50m instead of 100m"]),
     "limits-count-as-requests": (["node node-1 has 8 cpu free", "asks for 9"], ["cpu 8 instead of 9"]),
-    "too-many-pods": (["room for 1 pods, and has 1: pod default/runs (priority 0)"], ["end pod default/runs"]),
+    "too-many-pods": (["node node-1 has room for 1 pods, and has 1"], ["end pod default/runs"]),
     "resource-nobody-has": (["resource example.com/tpu", "no node has it"], ["no change"]),
     "node-without-devices": (
         ["ResourceSlice slice-node-1", "no Node has that name"],

@@ -398,7 +398,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             pod(requests={"example.com/gpu": "3"}),
         ],
         ["node node-1 has 1 device", "example.com/gpu", "asks for 3"],
-        ["ask for 1 of example.com/gpu instead of 3"],
+        ["ask for example.com/gpu 1 instead of 3", "(requests and limits)"],
     ),
     (
         "scheduler-typo",

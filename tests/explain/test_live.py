@@ -69,7 +69,7 @@ SAYS = [
     ("cpu", "node node-1 has 8 cpu free, and pod default/asked asks for 9", "ask for cpu 8 instead of 9 in container"),
     ("memory", "node node-1 has 16Gi memory free, and pod default/asked asks for 17Gi", "ask for memory 16Gi instead"),
     ("cpu-of-running-pods", "node node-1 has 50m cpu free", "ask for cpu 50m instead of 100m in container main"),
-    ("too-many-pods", "room for 1 pods, and has 1: pod default/runs (priority 0) is in", "end pod default/runs"),
+    ("too-many-pods", "node node-1 has room for 1 pods, and has 1", "end pod default/runs (priority 0)"),
     ("resource-nobody-has", "resource example.com/tpu of pod default/asked: no node has it, and no DeviceClass", ""),
     ("each-node-for-another-reason", "node node-1 has 8 cpu free", "ask for cpu 8 instead of 9"),
     (

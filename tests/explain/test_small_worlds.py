@@ -277,6 +277,10 @@ NOTHING_FREE = Small((Host(2, 2, False, "", (Gpu(0, False, False),)),), 3, (1,),
 NO_DRIVER = Small((Host(2, 0, True, "example.com/blue", ()), Host(3, 0, True, "", ())), 3, (1, 3), False)
 # The node that lacks least of cpu has no devices; the one that lacks more has.
 FARTHER = Small((Host(4, 1, False, "", ()), Host(4, 3, False, "", (Gpu(0, False, False),))), 4, (1,), False)
+# Of two devices one is tainted: each request has enough by itself, and a toleration is what they lack together.
+ONE_OF_TWO_TAINTED = Small(
+    (Host(2, 0, False, "", ()), Host(2, 0, False, "", (Gpu(0, False, False), Gpu(0, True, False)))), 1, (1, 1), False
+)
 NO_DRIVER_ONE_NUMA = replace(NO_DRIVER, hosts=(Host(3, 0, False, "", ()),), is_one_numa=True)
 
 
@@ -285,6 +289,8 @@ NO_DRIVER_ONE_NUMA = replace(NO_DRIVER, hosts=(Host(3, 0, False, "", ()),), is_o
 @example(FARTHER)
 @example(NO_DRIVER)
 @example(NO_DRIVER_ONE_NUMA)
+@example(ONE_OF_TWO_TAINTED)
+@example(replace(ONE_OF_TWO_TAINTED, cores=3))
 @settings(max_examples=40)
 def test_explain_says_what_a_second_judge_says(world: Small) -> None:
     asked_of_both(world)

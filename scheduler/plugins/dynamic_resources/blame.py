@@ -143,7 +143,10 @@ def _of_node(found: NearNode) -> list[Blame]:
         blames.append((end.stage.depth if end is not None else -1, _of_funnel(found, funnel)))
     said = [blame for _, blame in sorted(blames, key=lambda one: one[0])]
     said += [blame_unmet(found, one) for one in found.explanation.unmet]
-    said = said or [blame_all(found)]
+    if not said:
+        together = blame_all(found)
+        more = [change for one in found.explanation.requests for change in _let_by(found, one, together.changes)]
+        said = [structs.replace(together, changes=(*together.changes, *more))]
     if found.search.claims.special is not None:
         said[0] = structs.replace(said[0], changes=(*said[0].changes, *_fewer_of_resources(found)))
     return said
@@ -170,13 +173,16 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
     if stale := blame_stale(found, funnel):
         others = [structs.replace(one, cause=one.cause or blame.cause, kind=blame.kind) for one in blame.changes]
         blame = structs.replace(stale, changes=(*stale.changes, *others))
-    # What earlier stages took would do as well, once they let it.
-    more = list(blame.changes)
+    return structs.replace(blame, changes=(*blame.changes, *_let_by(found, funnel)))
+
+
+def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Change] = ()) -> Iterator[Change]:
+    """Changes for what stages before the last took: these devices would do as well, once the stage lets them."""
+    end, texts = funnel.end, {change.text for change in offered}
     for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
         if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
             earlier = speaks(found, funnel)
-            more += [as_of(earlier, change) for change in earlier.changes]
-    return structs.replace(blame, changes=tuple(more))
+            yield from (as_of(earlier, change) for change in earlier.changes if change.text not in texts)
 
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Blame:
