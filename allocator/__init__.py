@@ -14,11 +14,14 @@ To be read in this order; a folder imports from those above it only, and so does
 """
 
 from allocator.answers.after_release import could_serve
-from allocator.answers.allocate import allocate, allocate_in_parts, explain
+from allocator.answers.allocate import allocate, allocate_in_parts
 from allocator.answers.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking
+from allocator.answers.explain import Explanation, explain
+from allocator.answers.funnel import Funnel, Step
 from allocator.answers.inventory import Inventory
 from allocator.answers.prefilter import candidate_nodes
 from allocator.answers.question import NO_SHARE_IDS, Question
+from allocator.pools.faults import INCOMPLETE_FAULTS, INVALID_FAULTS, Fault, FaultKind, pool_faults
 from allocator.pools.in_use import InUse, Ledger
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.pools.node_pools import NodePools
@@ -28,7 +31,7 @@ from allocator.pools.supposed_use import SupposedUse, only_devices
 from allocator.pools.vanished import vanished_devices
 from allocator.requests.selectors import first_failure
 from allocator.requests.taints import prevent_allocation
-from allocator.search.census import Stage
+from allocator.search.stages import Stage
 from allocator.values.decode import decode_slice
 from allocator.values.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.values.decode_node_selector import decode_node_selector
@@ -60,6 +63,8 @@ from allocator.values.model import (
 
 __all__ = [
     "ALL_SHORTCUTS",
+    "INCOMPLETE_FAULTS",
+    "INVALID_FAULTS",
     "INVALID_POOLS",
     "NO_SHARE_IDS",
     "RESULTS_MAX",
@@ -78,8 +83,12 @@ __all__ = [
     "DeviceClass",
     "DeviceId",
     "DeviceResult",
+    "Explanation",
+    "Fault",
+    "FaultKind",
     "Features",
     "FreeDevices",
+    "Funnel",
     "InUse",
     "Inventory",
     "Ledger",
@@ -96,6 +105,7 @@ __all__ = [
     "ResourceSlice",
     "Shortcuts",
     "Stage",
+    "Step",
     "SupposedUse",
     "Taint",
     "Toleration",
@@ -124,6 +134,7 @@ __all__ = [
     "only_devices",
     "overdrawn_capacities",
     "overdrawn_counters",
+    "pool_faults",
     "prevent_allocation",
     "vanished_devices",
 ]

@@ -86,7 +86,7 @@ def filled(folder: Path, seed: int, percent: int) -> tuple[list[Given], list[ope
     cluster = OfflineCluster(START_MS)
     cluster.load(given([CLASS, *node_objects(nodes)]))
     machine = new_machine({NAME}, profile, Features())
-    simulation = Simulation(cluster, Run(cluster, Answers(machine, cluster), set()), is_offered_once=True)
+    simulation = Simulation(cluster, Run(cluster, Answers(machine, cluster, set())), is_offered_once=True)
     names = [f"p{number}" for number in range(len(order))]
     played = simulation.play(
         Arrival(Fraction(number), None, given(pod_objects(pod, name)))

@@ -438,3 +438,10 @@ def _float(value: str) -> float:
     if value.endswith((".inf", ".nan")):
         return float(value.replace(".", ""))
     return float(value)
+
+
+def without_nulls(value: Any) -> Any:
+    """A document without the members that are null: they mean the same as members that are left out."""
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value

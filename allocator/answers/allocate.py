@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
 
-from allocator.answers.explain import Explanation, count_removed, summarize
 from allocator.answers.paused_searches import PausedSearch
 from allocator.answers.question import Question
 from allocator.answers.result import build_allocations, on_node
 from allocator.pools.outcome import Allocated, BudgetExhausted, LastAnswer, Outcome, Unfinished, Unsatisfiable
-from allocator.search.census import Census
 from allocator.search.problem import Problem
 from allocator.search.search import Search
 from allocator.search.search_state import ExhaustedError
@@ -24,8 +21,6 @@ from allocator.values.model import AllocationError
 ASK_WORK: Final = 120
 SLOT_WORK: Final = 40
 """Asking about a node at all, and so much for each slot, its masks of devices besides."""
-_EXPLAINED_STEPS: Final = 2_000
-"""Steps of the search that an explanation counts: enough to see what is in the way."""
 
 
 def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Outcome:
@@ -131,30 +126,3 @@ def _with_new_ids(outcome: Allocated | Unsatisfiable, share_ids: Iterator[str]) 
         for one in outcome.allocations
     ]
     return Allocated(tuple(allocations), outcome.steps)
-
-
-def explain(question: Question, *, search_steps: int = _EXPLAINED_STEPS) -> Explanation:
-    """Count, per request, how many of a node's devices each stage removes.
-
-    Useful after `allocate` found nothing; with a solution the numbers describe the way to it. Slower than
-    `allocate`: every device is looked at one by one, and the search makes its first moves without shortcuts,
-    which would hide what refuses devices.
-
-    Args:
-        search_steps: Steps of the search that is counted, after the devices that are refused before anything is picked;
-            0: none, then nothing is `refused`.
-
-    Raises:
-        AllocationError: as `allocate`.
-    """
-    inventory, features = question.inventory, question.features
-    plan = inventory.plan([claim.spec for claim in question.claims], features)
-    problem = Problem(question.claims, plan, inventory.node_pools(question.node, features), question.in_use)
-    removed, refused = count_removed(problem), Census()
-    steps = min(question.budget_steps, search_steps)
-    if not steps:
-        return summarize(problem, question.node.name, removed, refused)
-    search = Search(problem, budget_steps=steps, shortcuts=Shortcuts.none(), meter=inventory.meter, census=refused)
-    with suppress(ExhaustedError):
-        search.run()
-    return summarize(problem, question.node.name, removed, refused)

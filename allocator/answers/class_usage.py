@@ -64,19 +64,25 @@ def free_devices(
     free = problem.usable[slot.index]
     for number in pools.numbers_among(free & pools.counting):
         view, start = pools.usable[number]
-        for index in positions_of(pools.among(free, number) & lacking(view, in_use)):
+        for index in positions_of(pools.among(free, number) & lacking(view, in_use, features)):
             free &= ~(1 << (start + index))
     return FreeDevices(pools, pools.candidates_for(slot).fits, free)
 
 
-def lacking(view: PoolView, in_use: Ledger) -> int:
-    """Mask of a pool's devices that consume more of a counter than allocations leave of it."""
-    left = view.counters_left(in_use.pools.get(view.id))
+def lacking(view: PoolView, in_use: Ledger, features: Features) -> int:
+    """Mask of a pool's devices that nothing can be given of, for the counters that allocations leave.
+
+    A device of which a share is held has paid for its counters. In a pool that is overdrawn none can pay.
+    """
+    entry = in_use.pools.get(view.id)
+    left = view.counters_left(entry)
+    paid = view.shareable & view.held(entry, features).sharing if entry and features.consumable_capacity else 0
+    is_overdrawn = any(amount < 0 for amount in left)
     mask = 0
     for index, consumption in view.consumption.items():
-        if any(amount > left[counter] for counter, amount in consumption):
+        if is_overdrawn or any(amount > left[counter] for counter, amount in consumption):
             mask |= 1 << index
-    return mask
+    return mask & ~paid
 
 
 def class_usage(

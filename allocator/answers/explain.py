@@ -1,121 +1,109 @@
-"""Why a node does not serve a pod's claims: how many devices each stage removed, per request.
+"""Why a node does not serve a pod's claims: the funnel of each request, and what is in the way behind the funnels.
 
-Counted during one more search, so the numbers are those of the real one. Texts are for people and carry no guarantee.
+Everything is counted with the masks of the search. Texts are for people and carry no guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from allocator.answers.constraint_room import ConstraintRoom, Unmet
+from allocator.answers.funnel import Funnel, count_funnels, pickable
+from allocator.answers.question import Question
+from allocator.answers.together import Competing, CountersShort, SharesShort, conflict
+from allocator.requests.capacity import Consumption
 from allocator.requests.requests import Slot
-from allocator.requests.selectors import Mismatch
-from allocator.search.census import Census, Stage
 from allocator.search.problem import Problem
-from allocator.values.masks import mask_of, positions_of
-
-
-@dataclass(frozen=True, slots=True)
-class RequestExplanation:
-    """One request (or alternative of a request) on one node.
-
-    Attributes:
-        request: `req` or `req/sub`.
-        wanted: Devices it needs; 0 means all that match.
-        published: Devices the node can see.
-        removed: Devices removed before anything was picked, by stage; every device counts once.
-        refused: Devices refused while others were picked, by stage; a device may count in several.
-        left: Candidates before anything was picked.
-    """
-
-    claim: str
-    request: str
-    wanted: int
-    published: int
-    removed: Mapping[Stage, int]
-    refused: Mapping[Stage, int]
-    left: int
-
-    def __str__(self) -> str:
-        wanted = f"{self.wanted} of" if self.wanted else "all of"
-        parts = [f"{count} {stage}" for stage, count in self.removed.items()]
-        text = f"claim {self.claim}, request {self.request} wants {wanted} {self.published} devices"
-        if parts:
-            text += ": " + ", ".join(parts)
-        if self.refused and self.left >= max(self.wanted, 1):
-            more = ", ".join(f"{count} {stage}" for stage, count in self.refused.items())
-            return f"{text}; {self.left} left, of which together with other picks {more}"
-        return f"{text}; {self.left} left"
+from allocator.search.stages import Stage
+from allocator.values.masks import positions_of
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A node's answer in numbers. `pools_left_out` says which pools could not be used, and why."""
+    """A node's answer in numbers.
+
+    Attributes:
+        requests: A funnel for each request, or each alternative of a request.
+        unmet: Constraints that cannot be satisfied.
+        together: What requests are short of together that have enough each by itself; None where it is not known.
+        pools_left_out: Which pools could not be used, and why.
+        problem: The question, for a closer look.
+    """
 
     node: str
-    requests: tuple[RequestExplanation, ...]
+    requests: tuple[Funnel, ...]
+    unmet: tuple[Unmet, ...]
+    together: Competing | CountersShort | SharesShort | None
     pools_left_out: tuple[str, ...]
+    problem: Problem
+
+    def by_request(self) -> list[list[Funnel]]:
+        """The funnels of the alternatives of each request, in order."""
+        funnels = iter(self.requests)
+        return [[next(funnels) for _ in request.slots] for request in self.problem.plan.requests]
+
+    @property
+    def failure(self) -> str:
+        """How a selector fails for a device that could be asked for, "" where none does: upstream's text."""
+        return next(filter(None, map(self.failure_of, self.requests)), "")
+
+    def failure_of(self, row: Funnel) -> str:
+        """The same of one request."""
+        failed = row.step(Stage.UNDECIDED).removed & self.problem.pools.candidates_for(row.slot).failed
+        return str(self.problem.failure(row.slot, next(positions_of(failed)))) if failed else ""
+
+    def consumption(self, slot: Slot, position: int) -> Consumption:
+        """What a share for the slot consumes of a device that fits it."""
+        return self.problem.consumption(slot, position)
 
     def __str__(self) -> str:
         """One line: the request that is shortest of devices, and pools that were left out."""
         if not self.requests:
             return f"node {self.node}: nothing is requested"
-        worst = min(self.requests, key=lambda request: request.left - max(request.wanted, 1))
+        worst = min(self.requests, key=lambda request: request.left - request.needed)
         text = f"node {self.node}: {worst}"
         if self.pools_left_out:
             text += f" (left out: {', '.join(self.pools_left_out)})"
         return text
 
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "node": self.node,
+            "requests": [request.document() for request in self.requests],
+            "poolsLeftOut": list(self.pools_left_out),
+        }
 
-def summarize(problem: Problem, node: str, removed: Census, refused: Census) -> Explanation:
-    """The explanation from what was refused before anything was picked, and while others were."""
-    requests = tuple(
-        RequestExplanation(
-            claim=str(problem.claims[slot.claim]),
-            request=slot.label,
-            wanted=0 if slot.is_all else slot.count,
-            published=problem.pools.size,
-            removed=removed.counts(slot),
-            refused=refused.counts(slot),
-            left=problem.usable[slot.index].bit_count(),
-        )
-        for slot in problem.plan.slots
+
+def explain(question: Question) -> Explanation:
+    """Count, per request, what each stage leaves of a node's devices.
+
+    Worth it after `allocate` found nothing. Slower than `allocate`: devices are looked at one by one.
+
+    Raises:
+        AllocationError: as `allocate`.
+        PausedError: as `allocate`.
+    """
+    inventory, features = question.inventory, question.features
+    plan = inventory.plan([claim.spec for claim in question.claims], features)
+    problem = Problem(question.claims, plan, inventory.node_pools(question.node, features), question.in_use)
+    constraints = ConstraintRoom(problem, [pickable(problem, slot) for slot in plan.slots])
+    room = constraints.room
+    is_enough = not constraints.unmet and all(
+        any(room[slot.index].bit_count() >= max(1, problem.count(slot)) for slot in request.slots)
+        for request in plan.requests
     )
     left_out = tuple(
         f"pool {view.id} {'is incomplete' if view.is_incomplete else 'is invalid: ' + view.invalid_reason}"
         for view in problem.pools.pools
         if not view.is_usable
     )
-    return Explanation(node, requests, left_out)
-
-
-def count_removed(problem: Problem) -> Census:
-    """The devices that are refused before anything is picked, each at the first check that refuses it."""
-    removed = Census()
-    for slot in problem.plan.slots:
-        left = problem.usable[slot.index]
-        if slot.index in problem.listed:
-            left &= mask_of(problem.listed[slot.index])
-        for position in positions_of(((1 << problem.pools.size) - 1) & ~left & ~problem.doubtful[slot.index]):
-            removed.refuse(slot, 1 << position, _stage(problem, slot, position))
-    return removed
-
-
-def _stage(problem: Problem, slot: Slot, position: int) -> Stage:
-    """The first check that refuses the device."""
-    mask, view, index = problem.mask_at(slot, position)
-    device = view.devices[index]
-    bit = 1 << index
-    if not slot.is_admin and problem.in_use.is_dedicated(device.id):
-        return Stage.IN_USE
-    if not mask.selectable & bit:
-        answer = slot.matcher.answer(device)
-        if isinstance(answer, Mismatch):
-            return Stage.CLASS_SELECTOR if answer.is_class else Stage.REQUEST_SELECTOR
-        return Stage.FEATURE
-    if problem.pools.elsewhere >> position & 1:
-        return Stage.NODE
-    if not mask.fits & bit or mask.usable & bit:
-        # Usable in general, so what other allocations consume is in the way.
-        return Stage.CAPACITY
-    return Stage.FEATURE if device.consumes_counters and not problem.features.partitionable_devices else Stage.TAINT
+    return Explanation(
+        question.node.name,
+        count_funnels(problem, dict(enumerate(room))),
+        constraints.unmet,
+        conflict(problem, room) if is_enough else None,
+        left_out,
+        problem,
+    )

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from allocator.answers.offers import Offer
 from allocator.answers.paused_searches import PausedSearches
 from allocator.answers.remembered_plans import Plans
+from allocator.pools.faults import Fault, pool_faults
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.pools.node_pools import NodePools
 from allocator.pools.pools import PoolView, gather_pool, is_ignored
@@ -38,6 +39,8 @@ from allocator.values.model import (
     ResourceSlice,
 )
 
+_FAULT_WORK: Final = 20
+"""Looking for faults of a pool, for each of its slices and devices."""
 _FORGET_WORK: Final = 2
 """Forgetting a slot, for each pool and node."""
 
@@ -93,7 +96,11 @@ class Inventory:
     every change of a class.
     """
 
-    def __init__(self, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = ()) -> None:
+    def __init__(
+        self, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = (), *, is_supposed: bool = False
+    ) -> None:
+        """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it."""
+        self.is_supposed: Final = is_supposed
         self.revision = 0
         self.classes_revision = 0
         self._slices: Final[dict[str, ResourceSlice]] = {}
@@ -117,6 +124,9 @@ class Inventory:
         self.candidates: Final[dict[Hashable, tuple[int, frozenset[str] | None]]] = {}
         """See `prefilter`."""
         self.paused: Final = PausedSearches()
+        self._faults: Final[dict[PoolId, tuple[Fault, ...]]] = {}
+        self._unchecked: Final[dict[PoolId, None]] = {}
+        """Pools that changed since `faults` looked at them."""
         for slice_ in slices:
             self.put_slice(slice_)
         for device_class in classes:
@@ -171,6 +181,7 @@ class Inventory:
             pool = self._pools[slice_.pool_id] = _Pool()
         self._discount_masks(pool)
         pool.put(slice_)
+        self._unchecked[slice_.pool_id] = None
         for index, key in self._indexes_of(slice_):
             index[key] = index.get(key, 0) + 1
         for device in slice_.devices:
@@ -219,8 +230,10 @@ class Inventory:
         self._discount_masks(pool)
         pool.remove(slice_)
         self._mapped.discard(slice_.name)
+        self._unchecked[slice_.pool_id] = None
         if not pool.slices:
-            del self._pools[slice_.pool_id]
+            del self._pools[slice_.pool_id], self._unchecked[slice_.pool_id]
+            self._faults.pop(slice_.pool_id, None)
         for index, key in self._indexes_of(slice_):
             index[key] -= 1
             if not index[key]:
@@ -270,6 +283,28 @@ class Inventory:
         for view in pool.views.values():
             if view is not None:
                 self._planner.discount_masks(view.masks)
+
+    def faults(self, features: Features) -> Mapping[PoolId, tuple[Fault, ...]]:
+        """Pools with which something is wrong, whatever nodes there are: looks at what changed since it was asked last.
+
+        Args:
+            features: The same in all calls.
+
+        Raises:
+            PausedError: not now; those that were looked at are kept.
+        """
+        while self._unchecked:
+            self.meter.check()
+            pool_id = next(iter(self._unchecked))
+            slices = self._pools[pool_id].slices.values()
+            self.meter.spent += _FAULT_WORK * sum(1 + len(slice_.devices) for slice_ in slices)
+            self.meter.is_fresh = False
+            if found := pool_faults(slices, None, features):
+                self._faults[pool_id] = found
+            else:
+                self._faults.pop(pool_id, None)
+            del self._unchecked[pool_id]
+        return self._faults
 
     # --- answers ----------------------------------------------------------------------------------------
 

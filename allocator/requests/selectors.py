@@ -197,7 +197,7 @@ class Matcher:
             while True:
                 self.meter.check(work)
                 if self._compilation is None:
-                    self._compilation = compile_in_stages(expression, _environment(self._features))
+                    self._compilation = compile_in_stages(expression, environment(self._features))
                 self.meter.spent += work
                 self.meter.is_fresh = False
                 next(self._compilation)
@@ -227,7 +227,7 @@ class Matcher:
             capacity = [_read(device.capacity, domain, name, driver) for domain, name in amounts]
             problem = None
             if device.has_odd_attributes:
-                problem = _view(device, self._features).problem
+                problem = view_of(device, self._features).problem
             else:
                 read = attributes, capacity
             # Equal amounts are not one value to `isInteger`, and what a share may take no expression sees.
@@ -273,7 +273,7 @@ class Matcher:
                 self._passed = device, index
                 raise
             if view is None:
-                view = self._partial_view(device, read) if read is not None else _view(device, self._features)
+                view = self._partial_view(device, read) if read is not None else view_of(device, self._features)
                 shown = read if read is not None else (device.attributes, device.capacity)
                 meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(shown[0]) + len(shown[1]))
             answer, work = answer_with_work(one.selector, view)
@@ -304,17 +304,17 @@ def first_failure(
     For people: nothing is counted or remembered. None also where the expression does not compile.
     """
     try:
-        selector = compile_selector(expression, _environment(features))
+        selector = compile_selector(expression, environment(features))
     except CompileError:
         return None
     for device in devices:
-        failure = selector.failure(_view(device, features))
+        failure = selector.failure(view_of(device, features))
         if failure is not None:
             return device, failure
     return None
 
 
-def _view(device: Device, features: Features) -> DeviceView:
+def view_of(device: Device, features: Features) -> DeviceView:
     """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
     shows_lists = features.list_type_attributes or features.has_137_semantics
     attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
@@ -343,7 +343,8 @@ def _value(attribute: Attribute, shows_lists: bool) -> object:
     return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)
 
 
-def _environment(features: Features) -> Environment:
+def environment(features: Features) -> Environment:
+    """What expressions may name."""
     return environments.get(
         features.kubernetes,
         consumable_capacity=features.consumable_capacity,

@@ -12,8 +12,8 @@ from typing import Final
 
 from allocator.requests.requests import RequestPlan, Slot, claim_error
 from allocator.search.bounds import Bounds
-from allocator.search.census import Stage
 from allocator.search.search_state import TRIAL_WORK, Choice, Move, SearchState
+from allocator.search.stages import Stage
 from allocator.values.meter import PausedError
 from allocator.values.model import RESULTS_MAX
 
@@ -103,8 +103,6 @@ class OneDevice(Choice):
         doubtful = rest & problem.doubtful[slot.index]
         candidates = rest & ~doubtful
         allowed = search.picked.allowed(slot, candidates)
-        if search.census is not None:
-            search.census.refuse(slot, candidates & ~allowed, Stage.CONSTRAINT)
         if request.index >= search.free_from:
             if search.shortcuts.forward_check:
                 if slot.constraints:
@@ -257,7 +255,7 @@ class AllDevices(Choice):
         slot, picked = self.slot, search.picked
         bit = 1 << position
         if not bit & free:
-            picked.refuse(slot, bit, Stage.IN_USE)
+            picked.refused += 1
             return False
         if picked.allowed(slot, bit) == bit:
             return picked.take(slot, position)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from allocator.requests.requests import Slot
-from allocator.search.census import Census, Stage
 from allocator.search.constraints import ConstraintState, constraint_state
 from allocator.search.counters import CounterLedger
 from allocator.search.problem import Problem
 from allocator.search.shares import ShareLedger
+from allocator.search.stages import Stage
 from allocator.values.journal import Journal
 
 Before: TypeAlias = tuple[int, int, int]
@@ -30,9 +30,8 @@ class Picked:
         refused: Number of picks that counters or capacity refused.
     """
 
-    def __init__(self, problem: Problem, census: Census | None) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._problem: Final = problem
-        self._census: Final = census
         self._journal: Final = Journal()
         self.devices = 0
         self.devices_of_claim: Final = [0] * len(problem.plan.claims)
@@ -78,7 +77,7 @@ class Picked:
             refusal = self.charge(slot, position)
             if refusal is not None:
                 self._journal.undo_to(mark)
-                self.refuse(slot, bit, refusal)
+                self.refused += 1
                 return False
         if not bit & self._problem.pools.shareable:
             self.devices |= bit
@@ -93,12 +92,6 @@ class Picked:
         self.devices |= devices
         self.devices_of_claim[slot.claim] |= devices
         self.results[slot.claim] += count
-
-    def refuse(self, slot: Slot, bit: int, stage: Stage) -> None:
-        """A pick was refused."""
-        self.refused += 1
-        if self._census is not None:
-            self._census.refuse(slot, bit, stage)
 
     def charge(self, slot: Slot, position: int) -> Stage | None:
         """Charge counters and capacity; what refuses the device, if anything."""

@@ -10,7 +10,6 @@ from typing import Final
 
 from allocator.requests.requests import RequestPlan, Slot
 from allocator.search.bounds import Bounds
-from allocator.search.census import Census
 from allocator.search.constraints import in_reach
 from allocator.search.counter_bounds import CounterBounds
 from allocator.search.picked import Before, Picked
@@ -108,7 +107,6 @@ class SearchState:
         budget_steps: int,
         shortcuts: Shortcuts,
         meter: Meter | None = None,
-        census: Census | None = None,
     ) -> None:
         slots = len(problem.plan.slots)
         pairs = sum(len(slot.constraints) for slot in problem.plan.slots)
@@ -118,8 +116,7 @@ class SearchState:
         self.shortcuts: Final = shortcuts
         self.meter: Final = meter if meter is not None else Meter()
         self.stop_at = NEVER
-        self.census: Final = census
-        self.picked: Final = Picked(problem, census)
+        self.picked: Final = Picked(problem)
         self.stack: Final[list[Choice]] = []
         self.nodes: Final[list[RequestPlan | None]] = []
         for claim in problem.plan.claims:

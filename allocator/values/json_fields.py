@@ -51,18 +51,30 @@ class Field(NamedTuple):
 def fields(**declared: Field) -> Read[list[Any]]:
     """A reader of objects: the values of these fields, in this order."""
     rows = [(field.name or _camel_case(name), field.read, field.absent) for name, field in declared.items()]
+    known = {key: (index, read_value) for index, (key, read_value, _) in enumerate(rows)}
+    all_absent = [absent for _, _, absent in rows]
 
     def read(obj: Any) -> list[Any]:
         check_object(obj)
-        values = []
-        key = ""
+        values = all_absent.copy()
         try:
-            for key, read_value, absent in rows:
-                value = obj.get(key)
-                values.append(absent if value is None else read_value(value))
-        except FieldError as error:
-            raise error.below(key) from None
+            for key, value in obj.items():  # of the fields that there may be, few are there
+                if value is not None and key in known:
+                    index, read_value = known[key]
+                    values[index] = read_value(value)
+        except FieldError:
+            raise first_wrong(obj) from None
         return values
+
+    def first_wrong(obj: Any) -> FieldError:
+        """Of several fields that are wrong the first declared, wherever it stands."""
+        for key, read_value, _ in rows:
+            try:
+                if (value := obj.get(key)) is not None:
+                    read_value(value)
+            except FieldError as error:
+                return error.below(key)
+        raise AssertionError("a field was wrong")
 
     return read
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -27,6 +28,7 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
+from scheduler.cli.known_names import names_of
 from scheduler.cli.options import cluster_options, files_option
 from scheduler.cli.terminal import caution, working
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 _NAMED_MAX: Final = 10
 _DEFAULT: Final = "default"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OF_THE_CLUSTER: Final = frozenset(
     {
         *("Namespace", "Node", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
@@ -85,6 +88,8 @@ class Asked:
         Raises:
             WrongInputError: None of the known ones is meant, or several are; says where they are.
         """
+        if not written.isprintable():
+            raise WrongInputError(f"{written!a} is no name of a {kind}")
         there = sorted(set(known))
         namespace, slash, name = written.removeprefix(f"{kind}/").rpartition("/")
         named = [key for key in there if key[1] == name]
@@ -139,6 +144,8 @@ class ClusterQuestion:
         from scheduler.garbage_collector import settle
         from scheduler.offline import Given
 
+        if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
+            raise click.UsageError(f"-n {self.namespace!a}: is no name of a namespace")
         config, connection = self.config(), self.connection()
         features = config.features()
         home = self.namespace or _DEFAULT
@@ -167,7 +174,8 @@ class ClusterQuestion:
 
     def config(self) -> Config:
         """That of --config, with the gates and the release of the options."""
-        from scheduler.config import Config, ConfigError, read_config
+        from scheduler.config import Config
+        from scheduler.config.file import ConfigError, read_config
 
         config = Config()
         if self.config_path is not None:
@@ -195,7 +203,10 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
         files_option("Manifests or dumps, or a folder of them"),
         cluster_options("Ask this file's cluster. Without -f default: $KUBECONFIG, ~/.kube/config, the pod's own."),
         click.option(
-            "-n", "--namespace", help="Where names are looked for, and what -f files mean. Default: the context's."
+            "-n",
+            "--namespace",
+            shell_complete=names_of("namespace"),
+            help="Where names are looked for, and what -f files mean. Default: the context's.",
         ),
         click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Ask about all namespaces."),
         click.option(

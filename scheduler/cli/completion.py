@@ -1,4 +1,4 @@
-"""`dra-scheduler completion`: what a shell needs to complete commands and options.
+"""`dra-scheduler completion`: what a shell needs to complete commands, options and names (`known_names`).
 
 kubectl has a way of its own: for `kubectl dra …` it runs `kubectl_complete-dra` with the words so far, and reads lines
 of its format. That program is installed beside `kubectl-dra`.
@@ -22,7 +22,7 @@ _NO_FILES, _FILES, _FOLDERS = 4, 0, 16
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands and options in a shell.
+    """Print the script that completes commands, options and names of objects in a shell.
 
     `kubectl dra` is completed by kubectl's own script, with the program kubectl_complete-dra on your PATH.
 

@@ -35,7 +35,7 @@ def check(files: tuple[Path, ...]) -> None:
     \b
     dra-scheduler config check config.yaml kube-scheduler.yaml
     """
-    from scheduler.config import ConfigError, read_config
+    from scheduler.config.file import ConfigError, read_config
 
     is_refused = False
     for file in files:
@@ -63,7 +63,8 @@ def show(file: Path | None) -> None:
     dra-scheduler config show
     dra-scheduler config show config.yaml > all-settings.yaml
     """
-    from scheduler.config import Config, ConfigError, read_config
+    from scheduler.config import Config
+    from scheduler.config.file import ConfigError, read_config
     from scheduler.config.shown import shown
 
     try:

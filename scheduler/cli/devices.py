@@ -1,6 +1,7 @@
 """`dra-scheduler devices`: which devices there are, who uses them, what is free, what still fits.
 
-Not here: finding that out (`scheduler.inventory`), reading files and clusters (`cluster_question`).
+Not here: finding that out (`scheduler.inventory`), reading files and clusters (`cluster_question`), tables
+(`device_tables`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import asyncio
 import difflib
 import gc
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,26 +19,34 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
-from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.tables import one_line
+from scheduler.cli.terminal import Screen, caution
 
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter
-    from scheduler.inventory.answer import DeviceSummary, Largest
     from scheduler.observer import ClusterObserver
 
 _PAUSE_S: Final = 1.0  # between two answers of --watch; longer where looking takes longer
 _REST: Final = 4  # times as long as looking took
 _PROBLEMS_S: Final = 5.0  # until failures are looked at
-_WITHIN: Final = {"node": "on one node"}
+_SEPARATED: Final = ("table", "wide", "name", "yaml")
 
 
 @click.command()
 @cluster_question
-@click.option("--node", "nodes", multiple=True, help="Only this node (repeatable).")
-@click.option("--class", "classes", multiple=True, help="Only this device class (repeatable).")
+@click.option("--node", "nodes", multiple=True, shell_complete=names_of("node"), help="Only this node (repeatable).")
+@click.option(
+    "--class", "classes", multiple=True, shell_complete=names_of("class"), help="Only this class (repeatable)."
+)
 @click.option("--free", "free_only", is_flag=True, help="Only nodes and devices that have something free.")
-@click.option("--watch", is_flag=True, help="Go on watching, and print the devices again when they have changed.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Go on watching until Ctrl-C. When the devices have changed, once a second at most, a terminal is drawn anew; "
+    "elsewhere they are printed again, below a line ---.",
+)
 @output_option("table", "wide", "json", "yaml", "name")
 def devices(
     *,
@@ -53,8 +61,10 @@ def devices(
 
     The first lines say of each device class how many of its devices are free, and how many of them one request could
     get: on one node, and with one value of each attribute that says what is near (NUMA node, PCIe root, NVLink). The
-    allocator itself is asked. Then nodes and who uses their devices; with -o wide each device, and each pool with its
-    generation, and what is left of capacity and counters. Nothing is written anywhere.
+    allocator itself is asked. Then, of partitions, what is free of each profile and how many could still be given
+    together; nodes and who uses their devices; devices that are blocked or tainted, and what blocks them; pools whose
+    slices are missing or contradict each other. With -o wide each device, and each pool with its generation, and what
+    is left of capacity and counters. Nothing is written anywhere.
 
     A device that is free could be given to a claim now. On nodes that are cordoned, unreachable or not ready none is.
 
@@ -72,8 +82,8 @@ def devices(
         raise click.UsageError("--watch is about a cluster: leave out the files")
     wanted = Filter(nodes, classes, free_only)
     if watch:
-        with _input_errors():
-            asyncio.run(_watch(question, wanted, _Printer(output)))
+        with Screen(is_wanted=output in ("table", "wide")) as screen, _input_errors(), suppress(KeyboardInterrupt):
+            asyncio.run(_watch(question, wanted, _Printer(output, screen)))
         return
     with _without_collector(), _input_errors():
         found = _look(question, wanted)
@@ -81,23 +91,33 @@ def devices(
 
 
 class _Printer:
-    """Prints an answer when it is another one than before."""
+    """Prints an answer when it is another one than before; on a screen, also when its size is."""
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, screen: Screen | None = None) -> None:
         self._output = output
+        self._screen = screen if screen is not None and screen.is_terminal else None
         self._before: DeviceList | None = None
 
     def print(self, found: DeviceList) -> None:
+        from scheduler.cli.device_tables import print_devices
+
         before, self._before = self._before, found
+        if self._screen is not None:
+            if found != before or self._screen.has_other_size:
+                with self._screen.drawn():
+                    print_devices(found, self._output)
+                    for note in found.notes:
+                        click.echo(caution(one_line(f"note: {note}")))
+            return
         if found == before:
             return
         if before is None or found.model_copy(update={"notes": before.notes}) != before:
-            if before is not None and self._output in ("table", "wide"):
-                click.echo()
-            _PRINT[self._output](found)
+            if before is not None and self._output in _SEPARATED:
+                click.echo("---")
+            print_devices(found, self._output)
         for note in found.notes:
             if before is None or note not in before.notes:
-                click.echo(f"note: {note}", err=True)
+                click.echo(one_line(f"note: {note}"), err=True)
 
 
 async def _watch(question: ClusterQuestion, wanted: Filter, printer: _Printer) -> None:
@@ -168,124 +188,3 @@ def _input_errors() -> Iterator[None]:
         near = difflib.get_close_matches(error.name, error.known, 1)
         more = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(error.known[:10]) or 'none'}"
         raise WrongInputError(f"{error}{more}") from error
-
-
-def _print_short(found: DeviceList) -> None:
-    _print_classes(found)
-    users = _users_by_node_and_class(found.devices)
-    rows = [
-        (
-            one.node,
-            one.device_class,
-            f"{one.free} of {one.devices}",
-            ", ".join((*users.get((one.node, one.device_class), ()), *([one.closed] if one.closed else []))) or "-",
-        )
-        for one in found.nodes
-    ]
-    if rows:
-        click.echo()
-        print_table(("NODE", "CLASS", "FREE", "USED BY"), rows)
-    odd = [one for one in found.pools if one.state != "complete"]
-    if odd:
-        click.echo()
-        print_table(
-            ("POOL", "GENERATION", "STATE"),
-            [(f"{one.driver}/{one.pool}", str(one.generation), f"{one.state}: {one.reason}") for one in odd],
-        )
-    tainted = [one for one in found.devices if one.taints]
-    if tainted:
-        click.echo()
-        print_table(("TAINTED DEVICE", "TAINTS"), [(_name(one), ", ".join(one.taints)) for one in tainted])
-
-
-def _print_classes(found: DeviceList) -> None:
-    for one in found.classes:
-        fits = "; nothing more fits"
-        if one.largest[0].count:
-            fits = "; largest request that fits: " + ", ".join(map(_largest_text, one.largest))
-        click.echo(f"{one.name}: {one.free} of {one.devices} free{fits if one.devices else ''}")
-    if not found.classes:
-        click.echo("there are no device classes")
-
-
-def _largest_text(largest: Largest) -> str:
-    least = "" if largest.exact else "at least "
-    within = _WITHIN.get(largest.within, f"of one {largest.within}")
-    return f"{least}{largest.count} {within} ({largest.node})"
-
-
-def _users_by_node_and_class(listed: Sequence[DeviceSummary]) -> Mapping[tuple[str, str], list[str]]:
-    """Who uses how many devices: pods, or the claim where no pod has it."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for one in listed:
-        for name in one.classes:
-            users = counts.setdefault((one.node or "", name), Counter())
-            for user in one.users:
-                users.update(user.pods or (f"claim {user.claim}",))
-    return {
-        key: [f"{who} ({count})" if count > 1 else who for who, count in users.items()] for key, users in counts.items()
-    }
-
-
-def _print_wide(found: DeviceList) -> None:
-    _print_classes(found)
-    if found.devices:
-        click.echo()
-        print_table(
-            ("NODE", "DEVICE", "CLASSES", "STATE", "CAPACITY LEFT", "TAINTS", "USED BY"),
-            map(_device_row, found.devices),
-        )
-    if found.pools:
-        click.echo()
-        print_table(
-            ("POOL", "NODES", "GENERATION", "SLICES", "DEVICES", "STATE", "COUNTERS LEFT"),
-            [
-                (
-                    f"{one.driver}/{one.pool}",
-                    ",".join(one.nodes[:3]) + (f" and {len(one.nodes) - 3} more" if len(one.nodes) > 3 else "") or "-",
-                    str(one.generation),
-                    f"{one.slices} of {one.expected}" + (f", {one.superseded} old" if one.superseded else ""),
-                    str(one.devices),
-                    one.state + (f": {one.reason}" if one.reason else ""),
-                    ", ".join(f"{each.counter_set}.{each.counter} {each.left} of {each.total}" for each in one.counters)
-                    or "-",
-                )
-                for one in found.pools
-            ],
-        )
-
-
-def _device_row(one: DeviceSummary) -> tuple[str, ...]:
-    users = [
-        f"{', '.join(user.pods) or 'no pod'} by claim {user.claim}"
-        + "".join(f" {name}={amount}" for name, amount in user.consumed.items())
-        + (" (admin access)" if user.admin else "")
-        for user in one.users
-    ]
-    return (
-        one.node or "-",
-        _name(one),
-        ",".join(one.classes) or "-",
-        one.state,
-        ",".join(f"{name}={amount.left}" for name, amount in one.capacity.items()) or "-",
-        ",".join(one.taints) or "-",
-        "; ".join(users) or "-",
-    )
-
-
-def _print_names(found: DeviceList) -> None:
-    for one in found.devices:
-        click.echo(_name(one))
-
-
-def _name(one: DeviceSummary) -> str:
-    return f"{one.driver}/{one.pool}/{one.device}"
-
-
-_PRINT: Final[Mapping[str, Callable[[DeviceList], None]]] = {
-    "table": _print_short,
-    "wide": _print_wide,
-    "name": _print_names,
-    "json": lambda found: print_document(found.model_dump(mode="json"), "json"),
-    "yaml": lambda found: print_document(found.model_dump(mode="json"), "yaml"),
-}

@@ -11,42 +11,40 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
+from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, emphasis, verdict, working
+from scheduler.cli.terminal import caution, emphasis, verdict, working, wrapped
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
 
 _NAMED_MAX: Final = 3
-_KINDS: Final = {
-    "pod": "pod",
-    "pods": "pod",
-    "po": "pod",
-    "claim": "claim",
-    "resourceclaim": "claim",
-    "resourceclaims": "claim",
-}
 
 
 @click.command()
-@click.argument("subject", metavar="[pod/]NAME|claim/NAME")
+@click.argument("subject", nargs=-1, metavar="[KIND/]NAME", shell_complete=complete_subject)
 @cluster_question
 @output_option("table", "wide", "json", "yaml")
 @click.pass_context
-def explain(ctx: click.Context, subject: str, *, question: ClusterQuestion, output: str) -> None:
+def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQuestion, output: str) -> None:
     """Say why a pod or claim does not fit, and the smallest change that would make it fit.
 
     The first line is the verdict and its cause, the second what to do. Each change was tried: it is made to a copy of
     the objects, and the scheduler itself is asked again. Nothing is written anywhere.
 
-    NAME alone is a pod. It is looked for in the namespace of -n, else in the context's; if it is in one other namespace
-    only, that pod is meant.
+    NAME alone is a pod; claim/NAME is a claim; deploy/, sts/, ds/, rs/ and job/NAME mean the pods of a workload, of
+    which the first that waits is explained and the others are counted by cause. It is looked for in the namespace of
+    -n, else in the context's; if it is in one other namespace only, that one is meant. Without a NAME, -A has a line
+    for each pod that waits, and -n for those of a namespace.
 
     \b
     dra-scheduler explain web-0
+    dra-scheduler explain deploy/web -n team
+    dra-scheduler explain -A
     dra-scheduler explain claim/gpu -n team --context prod
     dra-scheduler explain pod/web-0 -n team -f dump.yaml
 
@@ -54,53 +52,52 @@ def explain(ctx: click.Context, subject: str, *, question: ClusterQuestion, outp
     """
     from scheduler.explain import NotThereError, explain_claim, explain_pod
 
-    kind, written = _subject(subject)
-    asked, now_ms = question.read(), time.time_ns() // 1_000_000
-    key = _key_of(asked, kind, written, now_ms)
+    now_ms = time.time_ns() // 1_000_000
+    if not subject:
+        ctx.exit(_tell_all(question, output, now_ms))
+    named = read_subject(subject)
+    asked = question.read()
+    found = meant(asked, named, now_ms)
+    kind, key, others = found.kind, found.key, tuple[str, ...]()
+    if found.workload:
+        from scheduler.cli.waiting_pods import of_workload
+
+        key, others = of_workload(asked, found, now_ms)
     ask = explain_pod if kind == "pod" else explain_claim
     try:
         with working("asking the scheduler about changes"):
             told = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
+    told = told.model_copy(update={"notes": (*others, *told.notes)})
     if output in ("table", "wide"):
         _print(told, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
+        if output == "wide" and kind == "pod":
+            from scheduler.cli.every_node import print_every_node
+
+            print_every_node(asked, key)
     else:
         print_document(told.model_dump(mode="json"), output)
     ctx.exit(0 if told.fits else 1)
 
 
-def _subject(written: str) -> tuple[str, str]:
-    """Kind, and NAME or NAMESPACE/NAME."""
-    word, *rest = written.split("/")
-    kind = _KINDS.get(word)
-    if not rest and kind is None and word:
-        return "pod", word
-    if kind is None or len(rest) not in (1, 2) or not all(rest):
-        raise click.UsageError(f"{written!r}: say NAME or pod/NAME, claim/NAME, or pod/NAMESPACE/NAME")
-    return kind, "/".join(rest)
+def _tell_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
+    if not question.is_everywhere and question.namespace is None:
+        raise click.UsageError("say NAME or KIND/NAME; or -A for all pods that wait, -n NAMESPACE for those of one")
+    from scheduler.cli.waiting_pods import tell_all
 
-
-def _key_of(asked: Asked, kind: str, written: str, now_ms: int) -> Key:
-    if kind == "claim":
-        return asked.find("claim", written, keys_of(asked.given, "ResourceClaim"))
-    known = keys_of(asked.given, "Pod")
-    if not any(key[1] == written.rpartition("/")[2] for key in known):
-        from scheduler.offline import OfflineCluster
-
-        cluster = OfflineCluster(now_ms)  # a workload's pods are in no file
-        cluster.load(asked.given)
-        known |= {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods()}
-    return asked.find("pod", written, known)
+    return tell_all(question.read(), output, now_ms)
 
 
 def _print(told: Explanation, named_max: int) -> None:
-    click.echo(verdict(told.verdict, is_good=told.fits))
-    click.echo(emphasis(told.advice))
+    click.echo(verdict(wrapped(told.verdict), is_good=told.fits))
+    click.echo(emphasis(wrapped(told.advice)))
     for step in told.also:
-        click.echo(f"or: {step.change}")
+        click.echo(wrapped(f"or: {step.change}"))
+    if named_max > _NAMED_MAX and told.cause not in told.verdict:
+        click.echo(wrapped(f"the whole cause: {told.cause}"))
     if told.message:
-        click.echo(f"the scheduler says: {told.message}")
+        click.echo(wrapped(f"the scheduler says: {told.message}"))
     for failure in told.failures:
         click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
     if told.nodes:

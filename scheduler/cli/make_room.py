@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import complete_pod_or_file
 from scheduler.cli.manifests import ManifestError, read_manifests
+from scheduler.cli.subjects import is_a_name
 from scheduler.cli.tables import device_text, print_document, print_table
 from scheduler.cli.terminal import caution
 
@@ -61,7 +63,11 @@ def room_options(command: Callable[..., None]) -> Callable[..., None]:
         help="How many nodes like this one (a Node, its ResourceSlices) the pods that wait need; repeatable.",
     )
     @click.option(
-        "--make-room-for", "file", metavar="FILE", help="Which pods would have to move so that this one fits."
+        "--make-room-for",
+        "file",
+        metavar="FILE|POD",
+        shell_complete=complete_pod_or_file,
+        help="Which pods would have to move so that this one fits, of a file or waiting.",
     )
     @click.option("--free", "devices", metavar="TEXT", help='The same for devices: "4 gpu.example.com on one node".')
     @click.option("--free-profile", "profile", metavar="NAME", help="The same for a device with this profile.")
@@ -98,9 +104,11 @@ class Question(NamedTuple):
 
     Attributes:
         play: Plays objects to the end.
+        pod_named: The pod among the objects that a name means.
     """
 
     play: Callable[[Sequence[Given]], Simulated]
+    pod_named: Callable[[str], Given]
     profile: Callable[[str], Profile]
     features: Features
     now_ms: int
@@ -117,10 +125,12 @@ def answer_wanted(wanted: Wanted, given: Sequence[Given], question: Question, ou
             raise WrongInputError(str(error)) from error
     from scheduler.offline.making_room import NoSuchPodError, make_room
 
+    is_named = wanted.file is not None and is_a_name(wanted.file)
     try:
+        asked = [question.pod_named(wanted.file)] if wanted.file and is_named else _asked(wanted, given)
         room = make_room(
             given,
-            _asked(wanted, given),
+            asked,
             profile=question.profile,
             features=question.features,
             now_ms=question.now_ms,
@@ -129,7 +139,7 @@ def answer_wanted(wanted: Wanted, given: Sequence[Given], question: Question, ou
         )
     except (NoSuchPodError, ManifestError) as error:
         raise WrongInputError(str(error)) from error
-    print_room(room, output, wanted.file)
+    print_room(room, output, None if is_named else wanted.file)
     for problem in room.problems:
         click.echo(f"warning: {problem}", err=True)
     return 0 if room.outcome in ("fits", "plan") else 1
@@ -206,17 +216,21 @@ def _pod_with(place: str, request: Mapping[str, Any]) -> list[tuple[str, Mapping
         "metadata": {"name": _NAME},
         "spec": {"devices": {"requests": [{"name": "free", "exactly": dict(request)}]}},
     }
-    pod = {
+    return [(place, claim), (place, pod_with(_NAME, "default", "resourceClaimName", _NAME))]
+
+
+def pod_with(name: str, namespace: str, field: str, claim: str) -> dict[str, Any]:
+    """A pod that has nothing but one claim, by the field `resourceClaimName` or `resourceClaimTemplateName`."""
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": _NAME},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "containers": [{"name": "main", "image": "none"}],
             "schedulerName": "dra-scheduler",
-            "resourceClaims": [{"name": "free", "resourceClaimName": _NAME}],
+            "resourceClaims": [{"name": "claim", field: claim}],
         },
     }
-    return [(place, claim), (place, pod)]
 
 
 # -- the answer -----------------------------------------------------------------------------------
@@ -226,7 +240,7 @@ def print_room(room: Room, output: str, file: str | None) -> None:
     """Print the answer.
 
     Args:
-        file: Where the pod is written; None for `--free`, which only asks.
+        file: Where the pod is written; None for one that waits already, and for `--free`, which only asks.
     """
     if output in ("json", "yaml"):
         print_document(document_of(room, file), output)

@@ -208,20 +208,13 @@ def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names
     """The file's settings, those given on the command line over them."""
     from pydantic import ValidationError
 
-    from scheduler.config import Config, ConfigError, read_config
+    from scheduler.config import Config
 
+    base = Config() if path is None else _read(path)
     try:
-        base = Config()
-        if path is not None:
-            found = read_config(path)
-            base = found.config
-            for line in found.words:
-                log.warning("%s", line)
         settings = {name: getattr(base, name) for name in base.model_fields_set}
         named = {"profiles": _named_profiles(base, scheduler_names)} if scheduler_names else {}
         return Config(**(settings | {"tune_gc": True} | given | named))
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
     except ValidationError as error:
         # click has checked the others: what is left are scheduler names.
         texts = [
@@ -229,6 +222,19 @@ def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names
             for one in error.errors()
         ]
         raise click.BadParameter("\n".join(texts), param_hint="--scheduler-name") from error
+
+
+def _read(path: Path) -> Config:
+    """A file's settings; what it sets without effect is logged."""
+    from scheduler.config.file import ConfigError, read_config
+
+    try:
+        found = read_config(path)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    for line in found.words:
+        log.warning("%s", line)
+    return found.config
 
 
 def _named_profiles(base: Config, names: Sequence[str]) -> tuple[dict[str, Any], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.cluster_question import Asked, ClusterQuestion, cluster_question, placed
-from scheduler.cli.input_errors import exit_code
-from scheduler.cli.make_room import Question, Wanted, answer_wanted, room_options
+from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of, placed
+from scheduler.cli.input_errors import WrongInputError, exit_code
+from scheduler.cli.known_names import complete_removed, names_of
+from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
 from scheduler.cli.plot import check_plot, plot
+from scheduler.cli.subjects import pod_named, pods_meant
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
 from scheduler.cli.terminal import caution, verdict, working
 
@@ -26,25 +28,57 @@ if TYPE_CHECKING:
     from allocator import Features
     from scheduler.config import Config
     from scheduler.framework.api import Profile
-    from scheduler.offline.cluster import Given
+    from scheduler.offline.cluster import Given, OfflineCluster
     from scheduler.offline.simulation import Arrival, Played, Sample, Simulated
 
 _BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _BAR_MIN: Final = 100  # arrivals
+_NAMES_MAX: Final = 3
+"""Nodes beside each refusal in a table; all are counted."""
+_REFUSALS_MAX: Final = 100
+"""Pods that are told node by node why they wait: of each reason the first, then others."""
+BUDGET_STEPS: Final = 200_000
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
 @click.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE]…")
 @cluster_question
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    shell_complete=names_of("pod"),
+    help="Only this pod, or a workload's: NAME, NAMESPACE/NAME, deploy/NAME (repeatable).",
+)
+@click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    shell_complete=names_of("claim", "template"),
+    help="A pod that has only this claim or template (repeatable).",
+)
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    shell_complete=names_of("node"),
+    help="As if only this node were there (repeatable).",
+)
 @click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
 @click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")
 @click.option(
     "--add", "added", multiple=True, metavar="[Nx]FILE", help="Objects more, N copies of its pods and claims."
 )
 @click.option(
-    "--remove", "removed", multiple=True, metavar="KIND/NAME", help="Leave an object out: node/NAME, pod/NAME."
+    "--remove",
+    "removed",
+    multiple=True,
+    metavar="KIND/NAME",
+    shell_complete=complete_removed,
+    help="Leave an object out: node/NAME, pod/NAME.",
 )
 @click.option(
     "--placement",
@@ -73,7 +107,11 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
 def simulate(
     ctx: click.Context,
     *,
+    paths: tuple[str, ...],
     question: ClusterQuestion,
+    pods: tuple[str, ...],
+    claims: tuple[str, ...],
+    nodes: tuple[str, ...],
     arrivals: str | None,
     once: bool,
     added: tuple[str, ...],
@@ -87,10 +125,13 @@ def simulate(
 ) -> None:
     """Print which pods would run where, with which devices, and which would wait, and why.
 
-    The scheduler itself decides, about all pods that wait and all that arrive, without a cluster. Time passes between
-    arrivals only. Nothing is written anywhere. Equal input gives equal output.
+    The scheduler itself decides, about all pods that wait and all that arrive, one after the other. Time passes between
+    arrivals only. Nothing is written anywhere. Equal input gives equal output. Pods of FILEs (or -f) beside a cluster
+    are asked about as if no other pod waited there; -n asks about the pods of a namespace.
 
     \b
+    dra-scheduler simulate                                           # the pods that wait in the cluster
+    dra-scheduler simulate --context prod my-pods.yaml               # mine, if I created them there
     dra-scheduler simulate --make-room-for big.yaml                  # in the cluster as it is now
     dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
@@ -107,17 +148,26 @@ def simulate(
     samples = check_plot(plot_file)
     if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
         raise click.UsageError("what asks for room or nodes goes without --arrivals, -o csv and -o name")
-    asked = question.read()
+    if wanted.is_asked and (pods or claims):
+        raise click.UsageError("what asks for room or nodes goes without --pod and --claim")
+    asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    given = _on_nodes(given, nodes)
     features = asked.features
     arguments = {"placement": placement, "searchSteps": budget_steps}
     profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
     play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
-        ctx.exit(answer_wanted(wanted, given, Question(play, profile, features, _BEGIN_MS), output))
-    played = play(given)
+        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=_BEGIN_MS)
+        ctx.exit(answer_wanted(wanted, given, Question(play, named, profile, features, _BEGIN_MS), output))
+    probes = _probes(asked, claims)
+    played = play([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
+    _find_refusals(played, budget_steps or BUDGET_STEPS)
     plot(played.over_time, plot_file)
     _PRINT[output](played)
+    if not played.pods:
+        where = f" in the namespace {asked.namespace}; without -n all are asked about" if asked.is_strict else ""
+        played.notes.append(f"no pod waits{where}")
     for text in (*(f"note: {note}" for note in played.notes), *(f"warning: {problem}" for problem in played.problems)):
         click.echo(caution(text), err=True)
     ctx.exit(exit_code(fits=not played.refused, is_broken=bool(played.problems)))
@@ -143,6 +193,48 @@ def _read(
     given = [*take_away(asked.given, removed), *(placed(one, asked.home) for one in read_copies(added))]
     later = read_arrivals(arrivals) if arrivals is not None else []
     return given, later if seed is None else shuffled(later, seed)
+
+
+def _on_nodes(given: Sequence[Given], nodes: Sequence[str]) -> list[Given]:
+    """The objects with these nodes only, if any are named."""
+    from scheduler.offline.cluster import name_of
+
+    known = {name_of(one.obj) for one in given if one.obj.get("kind") == "Node"}
+    if nodes and not known & {*nodes}:
+        there = ", ".join(sorted(known)) or "none"
+        raise WrongInputError(f"no node is named {' or '.join(nodes)}; known: {there}")
+    return [one for one in given if not nodes or one.obj.get("kind") != "Node" or name_of(one.obj) in nodes]
+
+
+def _probes(asked: Asked, claims: Sequence[str]) -> list[Given]:
+    """For each claim or template that is named a pod that has nothing else."""
+    from scheduler.offline.cluster import Given
+
+    of_claims = keys_of(asked.given, "ResourceClaim")
+    known = of_claims | keys_of(asked.given, "ResourceClaimTemplate")
+    probes = []
+    for written in claims:
+        key = asked.find("claim", written, known)
+        field = "resourceClaimName" if key in of_claims else "resourceClaimTemplateName"
+        probes.append(Given(f"--claim {written}", pod_with(f"only-{key[1]}"[:63].rstrip("-."), key[0], field, key[1])))
+    return probes
+
+
+def _only(asked: Asked, pods: Sequence[str], probes: Collection[Key], cluster: OfflineCluster) -> set[Key] | None:
+    """The pods that are asked about, where not all are: the others that wait are not there."""
+    from scheduler.offline.cluster import is_waiting
+
+    known = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in cluster.pods()}
+    refused = {problem.pod for problem in cluster.loaded.problems if problem.pod is not None}
+    if pods or probes:
+        named = [pods_meant(asked, one, {*known, *refused}, cluster.now_ms) for one in pods]
+        return {*probes, *(key for keys in named for key in keys)}
+    in_scope = {key for key in {*known, *refused} if not asked.is_strict or key[0] == asked.namespace}
+    listed = keys_of((one for one in asked.listed if one.obj.get("kind") == "Pod" and is_waiting(one.obj)), "Pod")
+    written = {key for key in in_scope - listed if key in refused or is_waiting(known[key])}
+    if asked.listed and asked.written and written:
+        return written
+    return in_scope if asked.is_strict else None
 
 
 def _profile(config: Config | None, given: Mapping[str, Any], *, preempts: bool) -> Callable[[str], Profile]:
@@ -176,6 +268,7 @@ def _play(
     profile: Callable[[str], Profile],
     is_offered_once: bool,
     samples: int,
+    only: Callable[[OfflineCluster], set[Key] | None] = lambda cluster: None,
 ) -> Simulated:
     from scheduler.offline.cluster import OfflineCluster
     from scheduler.offline.simulation import Simulation
@@ -183,7 +276,12 @@ def _play(
 
     cluster = OfflineCluster(_BEGIN_MS)
     cluster.load(given)
-    waiting = [pod for pod in cluster.stored_pods() if not pod.obj["spec"].get("nodeName")]
+    chosen = only(cluster)
+    waiting = [
+        pod
+        for pod in cluster.stored_pods()
+        if not pod.obj["spec"].get("nodeName") and (chosen is None or (pod.namespace, pod.name) in chosen)
+    ]
     names = {scheduler_name_of(pod.obj) for pod in waiting}
     names |= {
         scheduler_name_of(one.obj)
@@ -193,8 +291,8 @@ def _play(
     }
     served = {*_OWN, *(scheduler_name_of(pod) for pod in cluster.pods() if pod["spec"].get("nodeName"))}
     machine = new_machine(names, profile, features)
-    run = Run(cluster, Answers(machine, cluster), {pod.uid for pod in waiting})
-    simulation = Simulation(cluster, run, is_offered_once=is_offered_once)
+    run = Run(cluster, Answers(machine, cluster, {pod.uid for pod in waiting}))
+    simulation = Simulation(cluster, run, only=chosen, is_offered_once=is_offered_once)
     with _progress(len(arrivals)) as on_arrival:
         played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
     played.notes = [_unserved(name, served) for name in sorted(names - served)]
@@ -235,6 +333,17 @@ class _Bar:
 # -- the answer -----------------------------------------------------------------------------------
 
 
+def _find_refusals(played: Simulated, budget_steps: int) -> None:
+    """Why nodes refuse pods that wait, node by node."""
+    from scheduler.offline.reasons import Reasons
+
+    reasons = Reasons(played.answers, budget_steps=budget_steps)
+    waiting = [pod for pod in played.pods if not pod.has_place and pod.ended_s is None]
+    firsts = {pod.reason: pod for pod in reversed(waiting)}
+    for pod in sorted(waiting, key=lambda pod: firsts[pod.reason] is not pod)[:_REFUSALS_MAX]:
+        pod.refusals = reasons.of(pod)
+
+
 def document_of(played: Simulated) -> dict[str, Any]:
     """The answer for programs."""
     return {
@@ -272,6 +381,7 @@ def _row(pod: Played) -> dict[str, Any]:
         "node": pod.node or None,
         "devices": pod.devices,
         **({"reason": pod.reason} if pod.reason else {}),
+        **({"refusals": [one.document() for one in pod.refusals]} if pod.refusals else {}),
     }
 
 
@@ -279,18 +389,27 @@ def _print_rows(played: Simulated, *, is_wide: bool) -> None:
     cells = [
         (f"{pod.namespace}/{pod.name}", pod.node, ", ".join(map(device_text, pod.devices)) or "<none>")
         for pod in played.pods
-        if pod.bound_s is not None
+        if pod.has_place
     ]
     if cells:
         print_table(("POD", "NODE", "DEVICES"), cells)
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Played]] = {}
     for pod in played.pods:
         if pod.bound_s is None:
-            reasons.setdefault(pod.reason or str(pod.outcome), []).append(f"{pod.namespace}/{pod.name}")
-    for reason, names in reasons.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        click.echo(f"{', '.join(names) if is_wide else names[0] + more}: {reason}")
+            reasons.setdefault(pod.reason or str(pod.outcome), []).append(pod)
+    for reason, pods in reasons.items():
+        click.echo(
+            f"{_some([f'{pod.namespace}/{pod.name}' for pod in pods], len(pods), None if is_wide else 1)}: {reason}"
+        )
+        for refusal in pods[0].refusals:
+            nodes = _some(refusal.nodes, len(refusal.nodes), None if is_wide else _NAMES_MAX)
+            click.echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")
     click.echo(verdict(f"{played.placed} placed, {played.refused} not", is_good=not played.refused) + _used(played))
+
+
+def _some(names: Sequence[str], count: int, shown: int | None) -> str:
+    more = f" and {count - shown} more" if shown is not None and count > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _used(played: Simulated) -> str:
@@ -314,9 +433,7 @@ def _print_csv(played: Simulated) -> None:
 _PRINT: Final[dict[str, Callable[[Simulated], None]]] = {
     "table": partial(_print_rows, is_wide=False),
     "wide": partial(_print_rows, is_wide=True),
-    "name": lambda played: print_names(
-        "pod", ((pod.namespace, pod.name) for pod in played.pods if pod.bound_s is not None)
-    ),
+    "name": lambda played: print_names("pod", ((pod.namespace, pod.name) for pod in played.pods if pod.has_place)),
     "json": lambda played: print_document(document_of(played), "json"),
     "yaml": lambda played: print_document(document_of(played), "yaml"),
     "csv": _print_csv,

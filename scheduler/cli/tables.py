@@ -38,7 +38,7 @@ def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int
         rows: As many texts each as there are titles; control characters become blanks.
         width: The terminal's columns, None for tab-separated lines.
     """
-    table = [[_plain(text) for text in row] for row in (titles, *rows)]
+    table = [[one_line(text) for text in row] for row in (titles, *rows)]
     if width is None:
         return ["\t".join(row) for row in table]
     widths = [max(len(row[column]) for row in table) for column in range(len(titles) - 1)]
@@ -82,5 +82,6 @@ def device_text(result: Mapping[str, Any]) -> str:
     return f"{result['driver']}/{result['pool']}/{result['device']}{more}"
 
 
-def _plain(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text that moves no cursor and turns no direction: what cannot be printed is a blank."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -13,21 +13,18 @@ A file holds a KubeSchedulerConfiguration as people have it, a document of our o
       DRAConsumableCapacity: false
 
 Our own kind may have the fields of both; no field may be in both documents (ADR 0022).
+
+Not here: reading a file (`file`), which loads YAML and lint. A scheduler without a file needs neither to start.
 """
 
-from scheduler.config.file import ConfigError, ConfigFile, load_config, read_config
 from scheduler.config.profiles import ProfileConfig, profile_plugins
 from scheduler.config.sections import LeaderElection, Serving
 from scheduler.config.settings import Config
 
 __all__ = [
     "Config",
-    "ConfigError",
-    "ConfigFile",
     "LeaderElection",
     "ProfileConfig",
     "Serving",
-    "load_config",
     "profile_plugins",
-    "read_config",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
 from pydantic.alias_generators import to_camel
@@ -36,13 +36,6 @@ UPSTREAM: Final = "upstream"
 """In the context of a validation: the file is one that kube-scheduler reads too, so kinds are as strict as there."""
 
 
-def without_nulls(value: Any) -> Any:
-    """A document without the members that are null: they mean the same as members that are left out."""
-    if isinstance(value, dict):
-        return {key: without_nulls(one) for key, one in value.items() if one is not None}
-    return [without_nulls(one) for one in value] if isinstance(value, list) else value
-
-
 class FieldsError(ValueError):
     """Fields that break a rule across fields, by paths relative to the section."""
 
@@ -55,7 +48,13 @@ class Section(BaseModel):
     """A mapping of the file: its fields are known, their kinds are exact."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, use_enum_values=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_enum_values=True,
+        defer_build=True,  # a section's validator is built with its first value: most plugins' arguments are in no file
     )
 
 

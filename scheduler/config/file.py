@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion, without_nulls
+from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
 from scheduler.config.findings import may_follow, without
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profiles import PluginConfig
@@ -29,6 +29,7 @@ from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import Place
 from scheduler.lint.scheduler_config import ACCEPTED, CONFIG_GROUP, modernize_config
 from scheduler.lint.view import View
+from scheduler.yaml_reading import without_nulls
 
 _HEAD: Final = ("apiVersion", "kind")
 _ZERO_DURATIONS: Final = ("0", "0s", "0m", "0h", "")

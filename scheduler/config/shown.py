@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import yaml
 
-from scheduler.config.fields import without_nulls
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, with_defaults
 from scheduler.config.plugin_sets import MULTI_POINT, POINTS, Enabled, PluginSet
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
+from scheduler.yaml_reading import without_nulls
 
 _HEAD: Final = {"api_version", "kind"}
 _IN_FORCE: Final = ("leaderElection", "percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")

@@ -37,6 +37,8 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
+from scheduler.core.reports.cause_search import Group
+from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
@@ -57,6 +59,7 @@ from scheduler.model.gang import (
     waiting_text,
 )
 from scheduler.model.keys import NodeName
+from scheduler.model.objects import Pod
 
 _ATTEMPTS_MAX: Final = 64
 """Searches that go on. One that has not gone on for longest begins anew."""
@@ -78,12 +81,14 @@ class Quorum(Struct, frozen=True):
         min_count: What its PodGroup says, or the largest that its pods say; where none says one, all pods that exist.
         placed: Pods that have a node, or finished well.
         ready: Those that can be tried, the most important first.
+        others: Those that count and have no node, but cannot be tried now.
     """
 
     key: GangKey
     min_count: int
     placed: int
     ready: tuple[QueuedPod, ...]
+    others: tuple[Pod, ...]
 
     @property
     def needed(self) -> int:
@@ -108,6 +113,7 @@ class GangCycles(Part):
         feasibility: Feasibility,
         bindings: BindingCycles,
         conditions: PodConditions,
+        causes: Causes,
         preemptions: Preemptions,
         undo: Callable[[QueuedPod, Runner, Cycle, NodeName], None],
         fail: Callable[[QueuedPod, Status], None],
@@ -119,6 +125,7 @@ class GangCycles(Part):
         self._attempts: Final = attempts
         self._bindings: Final = bindings
         self._conditions: Final = conditions
+        self._causes: Final = causes
         self._preemptions: Final = preemptions
         self._undo: Final = undo
         self._fail: Final = fail
@@ -150,7 +157,7 @@ class GangCycles(Part):
         if quorum.needed > GANG_PODS_MAX:
             self._wait(queued, f"group {key} needs {quorum.needed} pods; {GANG_PODS_MAX} are placed together at most")
         elif quorum.missing > 0:
-            self._wait_for_others(queued, waiting_text(quorum.missing, key, quorum.min_count))
+            self._wait_for_others(queued, key, declared)
         else:
             self._go_on(queued, quorum, calls_max, max(steps_max, _TURN_STEPS))
         return True
@@ -176,11 +183,13 @@ class GangCycles(Part):
             self._postpone(queued, quorum, attempt, steps)
             return
         self._queue.lanes.charge(queued.namespace, steps, now_ms)
+        placed = frozenset([one.queued.uid for one in found]) if isinstance(found, list) else frozenset()
+        for uid, one in attempt.places.undone.items():
+            if uid not in placed:
+                self._undo(one.queued, one.queued.runner, one.cycle, one.node)
         if isinstance(found, list):
             self._commit(found, quorum, queued)
         elif isinstance(found, Unfit):
-            for one in attempt.places.undone.values():
-                self._undo(one.queued, one.queued.runner, one.cycle, one.node)
             self._reject(quorum, queued, found, attempt)
         else:
             assert found.failure is not None
@@ -216,16 +225,35 @@ class GangCycles(Part):
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
         self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
 
-    def _wait_for_others(self, queued: QueuedPod, text: str) -> None:
+    def _wait_for_others(self, queued: QueuedPod, key: GangKey, declared: int) -> None:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
         now_ms = self._ground.timers.now_ms
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
         at_ms = now_ms + GATED_SILENT_MS
-        self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, text))
+        self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, key, declared))
 
-    def _report_later(self, queued: QueuedPod, ticket: int, text: str) -> None:
-        if self._queue.find(queued.uid) is queued and queued.ticket == ticket:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
+    def _report_later(self, queued: QueuedPod, ticket: int, key: GangKey, declared: int) -> None:
+        if self._queue.find(queued.uid) is not queued or queued.ticket != ticket:
+            return
+        quorum = self._count(key, queued, declared)  # others may have come meanwhile
+        if quorum.missing > 0:
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(self._lacks(quorum))))
+
+    def _lacks(self, quorum: Quorum) -> str:
+        """What keeps a group from being tried: pods that do not exist, or the first that does, and why it waits."""
+        absent = quorum.missing - len(quorum.others)
+        if absent > 0:
+            return waiting_text(absent, quorum.key, quorum.min_count)
+        pod = min(quorum.others, key=lambda one: one.key)
+        more = f" and {len(quorum.others) - 1} more" if len(quorum.others) > 1 else ""
+        return f"pod {pod.key.name}{more} of group {quorum.key} cannot be tried yet: {self._keeps_out(pod)}"
+
+    def _keeps_out(self, pod: Pod) -> str:
+        queued = self._queue.find(pod.uid)
+        if queued is None:
+            return f"it is for the scheduler {pod.spec.scheduler_name}"
+        status = queued.runner.pre_enqueue(pod, self._ground.view)
+        return status.message if status.is_rejection else "its last attempt has not ended"
 
     def _message(self, text: str) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=text, reasons={})
@@ -233,6 +261,7 @@ class GangCycles(Part):
     def _count(self, key: GangKey, tried: QueuedPod, declared: int) -> Quorum:
         placed = living = 0
         ready: list[QueuedPod] = []
+        others: list[Pod] = []
         for uid in self._store.gangs.of(key):
             pod = self._store.pods[uid]
             is_placed = pod.node_name is not None or self._store.node_of(uid) is not None
@@ -243,8 +272,10 @@ class GangCycles(Part):
             queued = self._queue.find(uid)
             if not is_placed and queued is not None and (queued is tried or queued.place in _TRIED):
                 ready.append(queued)
+            elif not is_placed:
+                others.append(pod)
         ready.sort(key=lambda one: (-one.priority, one.first_active_ms, one.pod.key))
-        return Quorum(key, declared or living, placed, tuple(ready))
+        return Quorum(key, declared or living, placed, tuple(ready), tuple(others))
 
     def _commit(self, found: list[Placed], quorum: Quorum, tried: QueuedPod) -> None:
         """All that are needed have a node: bind them. Pods left over are tried alone, later."""
@@ -271,7 +302,8 @@ class GangCycles(Part):
         """
         speakers = attempt.speakers(unfit.queued)
         now_ms = self._ground.timers.now_ms
-        count = f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together"
+        count = f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together."
+        told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         for queued in quorum.ready:
             if queued is not tried:
                 self._queue.fly(queued, now_ms)
@@ -279,5 +311,7 @@ class GangCycles(Part):
             queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
             rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
             self._queue.rejected(queued, rejecters, None, now_ms)
-            text = unfit.message if queued is unfit.queued else f"{unfit.message} (pod {unfit.queued.pod.key.name})"
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, f"{text} {count}."))
+        fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
+        mates = [(one, told) for one in quorum.ready if one is not unfit.queued]
+        group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
+        self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)

@@ -98,6 +98,7 @@ class SchedulingCycles(Part):
             feasibility=feasibility,
             bindings=bindings,
             conditions=conditions,
+            causes=causes,
             preemptions=preemptions,
             undo=self._undo,
             fail=self._fail,

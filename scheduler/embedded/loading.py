@@ -132,8 +132,10 @@ def restorable(api: Api, given: Mapping[str, Json]) -> Restorable:
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
         raise bad_request(f"{kind.kind} without metadata.name")
-    metadata.setdefault("uid", str(uuid.uuid4()))
-    metadata.setdefault("creationTimestamp", api.now())
+    if "uid" not in metadata:
+        metadata["uid"] = str(uuid.uuid4())
+    if "creationTimestamp" not in metadata:
+        metadata["creationTimestamp"] = api.now()
     if kind.is_namespaced:
         metadata["namespace"] = metadata.get("namespace") or "default"
     namespace = metadata["namespace"] if kind.is_namespaced else ""

@@ -15,9 +15,11 @@ class _Part(BaseModel):
 class Step(_Part):
     """One change."""
 
-    kind: str = Field(description="Which kind of change.")
+    kind: str = Field(description="Which kind of cause it removes: docs/reasons.md lists them.")
     cause: str = Field(description="What is in the way.")
     change: str = Field(description="What to do about it.")
+    command: str = Field(default="", description="A line for a shell that does it, or opens what is to be edited.")
+    objects: tuple[str, ...] = Field(default=(), description="What is changed: KIND/NAME or KIND/NAMESPACE/NAME.")
 
 
 class NodeGroup(_Part):
@@ -71,8 +73,12 @@ class Explanation(_Part):
     )
     node: str | None = None
     message: str = Field(default="", description="What the scheduler says; empty where the pod fits.")
-    verdict: str = Field(description="The first line: the verdict and its cause.")
+    kind: str = Field(default="", description="Which kind of cause: docs/reasons.md lists them; empty where it fits.")
+    cause: str = Field(default="", description="What keeps the pod out, whole; empty where it fits.")
+    objects: tuple[str, ...] = Field(default=(), description="What the changes are made to.")
+    verdict: str = Field(description="The first line: the verdict, and the cause, which is cut after 160 characters.")
     advice: str = Field(description="The second line: what to do.")
+    command: str = Field(default="", description="All of the changes as a line for a shell, where there is one.")
     changes: tuple[Step, ...] = Field(
         default=(), description="What makes the pod fit, together, in the order in which to do it."
     )

@@ -1,12 +1,12 @@
 """A pod or claim explained: the scheduler's verdict, the change that is found to help, the nodes with their reasons.
 
 Rules of this module
-  1. The cause that is said is that of a change which made the pod fit; where none did, what the live scheduler's event
-     says, or its sentence.
+  1. The cause that is said is that of a change which made the pod fit; where none did, what the plugins say, or the
+     scheduler's sentence.
   2. Who asks about a claim is told about a pod that waits for it; where none does, about a pod with that claim alone.
-  3. The pod is asked about alone: other pods that wait are counted in a note.
+  3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
 
-Not here: changes and their search, output.
+Not here: changes (the plugins, `object_edits`) and their `search`, the words of a pod that does not fit (`wording`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,17 @@ from typing import Any, Final
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.embedded.loading import is_from_a_server
-from scheduler.explain.answer import Device, Explanation, NodeGroup, SelectorFailure, Step
-from scheduler.explain.claim_changes import claim_changes
-from scheduler.explain.device_changes import device_changes
+from scheduler.explain.answer import Device, Explanation, NodeGroup, Step
+from scheduler.explain.object_edits import object_edits
 from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
-from scheduler.explain.pod_changes import pod_changes
-from scheduler.explain.search import BUDGET, Found, smallest
+from scheduler.explain.search import BUDGET, Search
 from scheduler.explain.selector_failures import selector_failures
-from scheduler.explain.world import BUDGET_STEPS, Change, Ruling, World
+from scheduler.explain.wording import cut, told_of
+from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
-_IN_PLACE: Final = ("toleration", "gate", "full-claim", "pinned-claim", "binding-condition")
-"""Changes of pods and claims that the API server lets somebody make to an object that is there."""
-_FIRST: Final = ("priority-class", "reference", "namespace", "class-name", "namespace-label", "gate")
-"""Changes without which nothing else is looked at; they come first among several."""
 
 
 class NotThereError(ValueError):
@@ -72,29 +66,10 @@ def explain_pod(
             return _unserved(told, name, str(spec.get("schedulerName")), known)
         why, scores, groups = scores_and_groups(world, str(told.node))
         return told.model_copy(update={"advice": f"{told.advice}; {why}", "scores": scores, "nodes": groups})
-    candidates = _candidates(objects)
-    found = smallest(world, candidates, budget)
-    changes = sorted(found.changes, key=lambda change: change.kind not in _FIRST)
-    verdict = ruling.verdict
+    verdict, groups = ruling.verdict, _groups(ruling)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    changes = [_of_failure(change, failures) for change in changes]
-    cause, change = ("", "") if changes else world.cause()
-    return Explanation(
-        subject=subject,
-        fits=False,
-        outcome=verdict.outcome.value,
-        node=verdict.node or None,
-        message=verdict.reason,
-        verdict=_first_line(name, ruling, changes, cause),
-        advice=_second_line(changes, found, len(candidates), change) + _made_anew(objects, changes),
-        changes=tuple(map(_step, changes)),
-        also=tuple(map(_step, found.also)),
-        questions=found.asked,
-        exhausted=found.is_exhausted,
-        nodes=_groups(ruling),
-        failures=failures,
-        notes=notes,
-    )
+    found = Search(world, budget).smallest(ruling, object_edits(objects))
+    return told_of(found, ruling, objects, failures).model_copy(update={"nodes": groups, "notes": notes})
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -188,10 +163,6 @@ def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
     )
 
 
-def _candidates(objects: Objects) -> list[Change]:
-    return [*claim_changes(objects), *pod_changes(objects), *device_changes(objects)]
-
-
 def _unserved(told: Explanation, name: str, scheduler: str, known: str) -> Explanation:
     """It would fit, but nobody seems to look at it."""
     cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
@@ -200,9 +171,11 @@ def _unserved(told: Explanation, name: str, scheduler: str, known: str) -> Expla
         update={
             "fits": False,
             "outcome": "unserved",
-            "verdict": f"{name} waits though it fits on node {told.node}: {cause}",
-            "advice": f"to make it start: {change}; this field of a pod cannot be edited: make the pod anew",
-            "changes": (Step(kind="scheduler-name", cause=cause, change=change),),
+            "verdict": f"{name} waits though it fits on node {told.node} [scheduler-unknown]: {cut(cause)}",
+            "advice": f"to make it start: {change}; make the pod anew, as this field cannot be edited",
+            "changes": (Step(kind="scheduler-unknown", cause=cause, change=change),),
+            "kind": "scheduler-unknown",
+            "cause": cause,
             "node": None,
             "devices": (),
         }
@@ -245,58 +218,6 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
     )
 
 
-def _of_failure(change: Change, failures: Sequence[SelectorFailure]) -> Change:
-    """That a selector fails is the cause, where the change is to drop it."""
-    for one in failures:
-        if change.kind == "selector" and change.cause.startswith(f"{one.of}: the selector `{one.expression}`"):
-            return replace(change, cause=f"{one.of}: the selector fails for device {one.device}: {one.message}")
-    return change
-
-
-def _first_line(name: str, ruling: Ruling, changes: Sequence[Change], cause: str) -> str:
-    assert ruling.verdict is not None
-    does_not = "does not start yet" if ruling.verdict.outcome is Outcome.WAITS else "does not fit"
-    causes = "; and then ".join(change.cause for change in changes) or cause
-    if ruling.verdict.outcome is Outcome.ERROR and causes:
-        causes = f"{causes} ({ruling.verdict.reason})"
-    return f"{name} {does_not}: {causes or ruling.verdict.reason}"
-
-
-def _second_line(changes: Sequence[Change], found: Found, count: int, told: str) -> str:
-    if len(changes) == 1:
-        return f"to make it fit: {changes[0].text}"
-    if changes:
-        steps = "; then ".join(change.text for change in changes)
-        return f"no single change that was tried makes it fit; together these do: {steps}"
-    if told:
-        return f"to make it fit: {told}"
-    if not count:
-        return "no change is known here that could help"
-    tried = f"{count} {'change' if count == 1 else 'changes'}"
-    if count == 1 and not found.is_exhausted:
-        return "the only change that is known here, and was tried, does not make it fit"
-    if found.is_exhausted:
-        return f"no change found: the budget is used up after {found.asked} questions about {tried} and their pairs"
-    return f"none of the {tried} that were tried makes it fit, and no two of them do"
-
-
-def _made_anew(objects: Objects, changes: Sequence[Change]) -> str:
-    """What the API server would not let anybody edit in place."""
-    edited = {index for change in changes if change.kind not in _IN_PLACE for index, _ in change.edits}
-    parts = []
-    for source in objects.sources:
-        if source.place in edited and is_from_a_server(objects.world.objects[source.place].obj):
-            what = "change the template and make the pod anew" if source.template else "make it anew"
-            parts.append(f"; the spec of a {source.label.partition(' ')[0]} cannot be edited: {what}")
-    if objects.pod_index in edited and is_from_a_server(objects.pod):
-        parts.append("; this field of a pod cannot be edited: make the pod anew")
-    return "".join(dict.fromkeys(parts))
-
-
-def _step(change: Change) -> Step:
-    return Step(kind=change.kind, cause=change.cause, change=change.text)
-
-
 def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
     assert ruling.verdict is not None
     if ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or ruling.verdict.node:
@@ -314,7 +235,8 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
-    waiting = sum(is_waiting(one) for one in ruling.answers.cluster.pods()) - (not ruling.fits)
+    tried = ruling.answers.tried
+    waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler.explain.world import Obj, World
+from scheduler.explain.world import World
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 
 
@@ -22,13 +22,11 @@ class Source(NamedTuple):
         place: The index of the object.
         label: How messages name it.
         path: From the object to the claim's spec.
-        template: What the claim or its next one is made from, if anything.
     """
 
     place: int
     label: str
     path: tuple[str, ...]
-    template: str = ""
 
     def spec(self, obj: Mapping[str, Any]) -> Any:
         """The claim's spec within the object."""
@@ -38,20 +36,11 @@ class Source(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request, or an alternative of one: `where` leads from the claim's spec to what names the class."""
+    """A request, or an alternative of one; `body` is what names the class."""
 
     source: Source
     name: str
-    where: tuple[str | int, ...]
     body: Mapping[str, Any]
-
-    def of(self, obj: Obj) -> dict[str, Any]:
-        """The same in a copy of the object."""
-        found: Any = self.source.spec(obj)
-        for key in self.where:
-            found = found[key]
-        assert isinstance(found, dict)
-        return found
 
     @property
     def label(self) -> str:
@@ -120,8 +109,8 @@ class Objects:
             template = next(
                 (one.get("resourceClaimTemplateName") for one in self.claim_entries() if one.get("name") == entry), ""
             )
-            label = f"{label} (made from template {template})" if template else label
-            yield Source(index, label, ("spec",), str(template or ""))
+            label = f"ResourceClaimTemplate {namespace}/{template}" if template else label
+            yield Source(index, label, ("spec",))
         for entry in self.claim_entries():
             name = entry.get("resourceClaimTemplateName")
             if (
@@ -134,12 +123,12 @@ class Objects:
     def _requests(self) -> Iterator[Request]:
         for source in self.sources:
             devices = source.spec(self.world.objects[source.place].obj).get("devices") or {}
-            for number, request in enumerate(devices.get("requests") or ()):
-                name, where = str(request.get("name")), ("devices", "requests", number)
+            for request in devices.get("requests") or ():
+                name = str(request.get("name"))
                 if isinstance(request.get("exactly"), Mapping):
-                    yield Request(source, name, (*where, "exactly"), request["exactly"])
-                for place, sub in enumerate(request.get("firstAvailable") or ()):
-                    yield Request(source, f"{name}/{sub.get('name')}", (*where, "firstAvailable", place), sub)
+                    yield Request(source, name, request["exactly"])
+                for sub in request.get("firstAvailable") or ():
+                    yield Request(source, f"{name}/{sub.get('name')}", sub)
 
     def devices(self) -> Iterator[tuple[int, int, Mapping[str, Any], Mapping[str, Any]]]:
         """Each published device: index of its slice, place in it, the slice's spec, the device."""

@@ -1,69 +1,114 @@
-"""The smallest change that makes the pod fit: candidates are tried one by one, then two by two.
+"""What makes the pod fit: what the plugins propose, carried out; else edits of objects that no plugin sees.
 
 Rules of this module
-  1. Nothing is said to help that was not asked and did.
-  2. A question costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that is said.
+  1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
+  2. The smallest that helps is said; two together where none helps alone.
+  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
+     is said.
 
-Not here: the candidates.
+Not here: the candidates (the plugins, `object_edits`).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.explain.world import Change, World
+from scheduler.explain.object_edits import ObjectEdit
+from scheduler.explain.world import Ruling, World
+from scheduler.framework.blame import Change, Why
 
-BUDGET: Final = 400_000
-"""Steps for one explanation: 1,000 questions to a small cluster, 8 to one of 50,000 objects."""
+BUDGET: Final = 40_000
+"""Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
 _STEPS_LEAST: Final = 400
-_ALSO_MAX: Final = 3
+
+Step = Change | ObjectEdit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """What the search came to.
 
     Attributes:
-        changes: What makes the pod fit, together; empty when nothing was found.
-        also: Other single changes that make it fit.
-        asked: How many questions were asked.
-        is_exhausted: The steps were used up before all was asked: what was found may not be the smallest.
+        why: What the plugins say.
+        steps: What makes the pod fit, together; empty when nothing was found.
+        also: Other single changes that make it fit, as far as the plugins say.
+        asked: How many changes were asked about.
+        is_exhausted: Not all was asked: what was found may not be the smallest.
     """
 
-    changes: tuple[Change, ...]
-    also: tuple[Change, ...]
-    asked: int
-    is_exhausted: bool
+    why: Why | None
+    steps: tuple[Step, ...] = ()
+    also: tuple[Step, ...] = ()
+    asked: int = 0
+    is_exhausted: bool = False
 
 
-def smallest(world: World, candidates: Sequence[Change], budget: int = BUDGET) -> Found:
-    """The smallest single change that helps, else the smallest pair."""
-    ordered = sorted(candidates, key=lambda change: change.size)
-    cost = max(_STEPS_LEAST, len(world.objects))
-    left, asked = budget // cost, 0
-    helped: list[Change] = []
-    is_exhausted = False
-    for change in ordered:
-        if len(helped) > _ALSO_MAX:
-            break
-        if change.amount_of and any(change.amount_of == one.amount_of for one in helped):
-            continue
-        if left <= asked:
-            is_exhausted = True
-            break
-        asked += 1
-        if world.ask((change,)).fits:
-            helped.append(change)
-    if helped:
-        return Found((helped[0],), tuple(helped[1:]), asked, is_exhausted)
-    pairs = sorted(itertools.combinations(ordered, 2), key=lambda pair: pair[0].size + pair[1].size)
-    for pair in pairs:
-        if left <= asked:
-            return Found((), (), asked, True)
-        asked += 1
-        if world.ask(pair).fits:
-            return Found(pair, (), asked, False)
-    return Found((), (), asked, is_exhausted)
+@dataclass(slots=True)
+class Search:
+    """One explanation's questions."""
+
+    world: World
+    left: int
+    found: Found = field(default_factory=lambda: Found(None))
+
+    def smallest(self, ruling: Ruling, edits: Sequence[ObjectEdit]) -> Found:
+        """The smallest single change that helps, else two."""
+        found = self.found
+        found.why = ruling.why()
+        self._of_the_plugins(ruling)
+        is_single = len(found.steps) == 1
+        seconds: list[tuple[Step, ...]] = []
+        for edit in edits:
+            if is_single and (edit.harms, edit.size) >= (False, found.steps[0].size):
+                break
+            if (made := self._ask((edit,))) is None:
+                return found
+            if made.fits:
+                found.also = (*found.steps, *found.also) if is_single else ()
+                found.steps = (edit,)
+                return found
+            if not found.steps and (second := made.why()) is not None and len(second.changes) == 1:
+                found.asked += second.asked
+                if made.fits_with(second.changes):
+                    seconds.append((edit, *second.changes))
+        if found.steps or seconds:
+            found.steps = found.steps or seconds[0]
+            return found
+        for pair in itertools.combinations(edits, 2):
+            if (made := self._ask(pair)) is None:
+                return found
+            if made.fits:
+                found.steps = pair
+                return found
+        return found
+
+    def _of_the_plugins(self, ruling: Ruling) -> None:
+        """What they propose, as far as it proves right when it is carried out."""
+        found, why = self.found, self.found.why
+        if why is None:
+            return
+        found.asked, found.is_exhausted = why.asked, why.is_exhausted
+        proposed = [why.changes, *((one,) for one in why.also)] if why.changes else []
+        for place, changes in enumerate(proposed):
+            if place:  # the machine that has seen the last one's objects is of no use any more
+                if not self._may_ask():
+                    return
+                ruling = self.world.ask()
+            if ruling.fits_with(changes):
+                found.steps, found.also = changes, why.also[place:]
+                return
+
+    def _ask(self, edits: Sequence[ObjectEdit]) -> Ruling | None:
+        """None where the budget is used up."""
+        if not self._may_ask():
+            return None
+        self.found.asked += 1
+        return self.world.ask([one for edit in edits for one in edit.edits])
+
+    def _may_ask(self) -> bool:
+        self.left -= max(_STEPS_LEAST, len(self.world.objects))
+        self.found.is_exhausted |= self.left < 0
+        return self.left >= 0

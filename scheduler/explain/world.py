@@ -1,55 +1,40 @@
-"""Objects and one pod of them: what the scheduler says about it, also after a change.
+"""Objects and one pod of them: what the scheduler says about it, why, and what it says once a change is made.
 
 Rules of this module
-  1. Each question is asked of a new cluster: nothing that one answer did is seen by the next.
-  2. Objects that were given are never changed; a change is made to a copy.
+  1. Each cluster is loaded once and asked once; what plugins propose is then carried out on it, which ends its use.
+  2. Objects that were given are never changed; an edit is made to a copy.
 
-Not here: which changes are worth asking about (`claim_changes`, `device_changes`, `pod_changes`), who asks (`search`).
+Not here: which changes are worth asking about (the plugins, `object_edits`), in which order (`search`).
 
-Cost: O(objects) for each question.
+Cost: O(objects) for each question; O(changed objects) for carrying out what plugins propose.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from allocator import Features
+from msgspec import structs
+
+from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.blame import COMMAND, Change, Why
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.objects import Node, Pod
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
 from scheduler.offline.cluster import Decoded
 
 Obj: TypeAlias = dict[str, Any]
-Edit: TypeAlias = Callable[[Obj], None]
+Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]
+"""Indexes of objects, and what is done to each."""
+
+_Shown: TypeAlias = Node | Pod | ResourceClaim | ResourceSlice | DeviceClass
 
 BUDGET_STEPS: Final = 200_000
-"""For each node's search, as `allocate` has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that a person could do.
-
-    Attributes:
-        kind: For programs: which kind of change.
-        size: How much it asks of people; the smallest that helps is said (docs/adr/0030).
-        cause: What is in the way, as a fact about the objects.
-        text: What to do.
-        edits: Indexes of the objects, and what is done to each.
-        amount_of: What is asked for less of, "" where it is no such change. Where less helps, still less does too, and
-            nobody needs to be told.
-    """
-
-    kind: str
-    size: int
-    cause: str
-    text: str
-    edits: tuple[tuple[int, Edit], ...]
-    amount_of: str = ""
+"""For each node's search, as `simulate` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +52,22 @@ class World:
     decoded: Decoded = field(default_factory=dict, repr=False, compare=False)
     """What one question has decoded, for the others."""
 
-    def cause(self) -> tuple[str, str]:
-        """What the live scheduler's event would say: the cause, and a change that would help; "" for none."""
-        ruling = self.ask(reports_causes=True)
-        if ruling.verdict is None or ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
-            return "", ""
-        if ruling.verdict.uid in ruling.loaded.claim_problems:
-            return "", ""  # its reason says why no claim is made: where controllers run, an event does
-        cause, _, change = cause_of(ruling.verdict.reason).partition(TO_MAKE_IT_FIT)
-        return cause, change
-
-    def ask(self, changes: Iterable[Change] = (), *, reports_causes: bool = False) -> Ruling:
-        """What the scheduler says about the pod once these changes are made; it alone waits."""
+    def ask(self, edits: Edits = ()) -> Ruling:
+        """What the scheduler says about the pod once these edits are made; it alone waits."""
         objects = list(self.objects)
         copied: set[int] = set()
-        for change in changes:
-            for index, edit in change.edits:
-                given = objects[index]
-                obj = given.obj if index in copied else copy.deepcopy(dict(given.obj))
-                copied.add(index)
-                edit(obj)  # type: ignore[arg-type]
-                objects[index] = Given(given.place, obj)
+        for index, edit in edits:
+            given = objects[index]
+            obj = given.obj if index in copied else copy.deepcopy(dict(given.obj))
+            copied.add(index)
+            edit(obj)  # type: ignore[arg-type]
+            objects[index] = Given(given.place, obj)
         # What is edited lives for this question only, so it may not stay there under its id.
         shared = (dict(self.checked), dict(self.decoded)) if copied else (self.checked, self.decoded)
         cluster = OfflineCluster(self.now_ms, *shared)
         loaded = cluster.load(objects)
         answers = decide(
-            cluster,
-            features=self.features,
-            budget_steps=BUDGET_STEPS,
-            config=self.config,
-            asked={self.pod},
-            reports_causes=reports_causes,
+            cluster, features=self.features, budget_steps=BUDGET_STEPS, config=self.config, asked={self.pod}
         )
         verdict = next((one for one in answers.verdicts if one.pod == self.pod), None)
         return Ruling(answers, loaded, verdict)
@@ -116,3 +85,42 @@ class Ruling:
     def fits(self) -> bool:
         """Whether the pod gets its node and devices without anybody's help."""
         return self.verdict is not None and self.verdict.outcome is Outcome.FITS
+
+    def why(self) -> Why | None:
+        """What the plugins say, and which changes would help; None where they cannot say."""
+        if self.verdict is None or self.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+            return None
+        return self.answers.machine.causes.why(self.verdict.uid, COMMAND)  # type: ignore[arg-type]
+
+    def fits_with(self, changes: Iterable[Change]) -> bool:
+        """Whether the scheduler, shown the objects as these changes leave them, places the pod; asked once only.
+
+        That it decides so is enough: the API server does not know the objects that the scheduler has seen.
+        """
+        assert self.verdict is not None
+        run = self.answers.run
+        assert run is not None
+        for change in changes:
+            for kind, obj in _changed(change, self.answers):
+                run.show(kind, obj)
+        return run.places(self.verdict.uid)
+
+
+def _changed(change: Change, answers: Answers) -> Iterator[tuple[str, _Shown]]:
+    """The objects that a change leaves otherwise; the pod last, so that it is not tried before all is as it will be."""
+    store, view = answers.machine.store, answers.machine.ground.view
+    claims: dict[Any, ResourceClaim] = {one.key: one for one in change.claims}
+    for held in change.released:
+        claim = claims.get(held.claim) or view.claim(held.claim)
+        if claim is not None:
+            claims[held.claim] = replace(claim, allocation=None, reserved_for=())
+    for uid in change.removed:
+        pod = store.pods[uid]
+        yield "Pod", structs.replace(pod, status=structs.replace(pod.status, phase="Succeeded"))
+    if change.node is not None:
+        yield "Node", change.node
+    yield from (("ResourceSlice", one) for one in change.slices)
+    yield from (("DeviceClass", one) for one in change.classes)
+    yield from (("ResourceClaim", one) for one in claims.values())
+    if change.pod is not None:
+        yield "Pod", change.pod

@@ -18,10 +18,12 @@ from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from allocator import DeviceClass, ResourceSlice
 from allocator.requests.taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -33,16 +35,46 @@ TO_MAKE_IT_FIT: Final = "; to make it fit: "
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3
-NODES_TRIED: Final = 8
+_BLAMES_SAID: Final = 3
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
 
 
-def pod_text(other: Pod, *, to: Pod) -> str:
-    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
-    who = f"pod {other.key}" if other.metadata.namespace == to.metadata.namespace else "a pod of another namespace"
-    return f"{who} (priority {other.spec.priority or 0})"
+class Limits(Struct, frozen=True):
+    """How closely plugins look.
+
+    Args:
+        nodes: Nodes that are looked at closely, and on which a change is tried.
+        devices: Devices of these nodes together.
+        counts: Smaller amounts that are tried, the largest first.
+        holders: Pods and claims that are tried without, the least important first.
+        changes: Changes that are tried in all.
+        names_others: Pods and claims of other namespaces are named.
+        firsts: Changes after which it is asked what else would have to be done, each on one node.
+        also: Changes that help and are said beside the first.
+        steps: A pod whose cause takes more is told of none.
+    """
+
+    nodes: int
+    devices: int
+    counts: int
+    holders: int
+    changes: int
+    names_others: bool
+    firsts: int
+    also: int
+    steps: int
+
+
+EVENT: Final = Limits(
+    nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False, firsts=6, also=0, steps=5_000
+)
+"""Found beside scheduling, and told to whoever may read the pod's events."""
+COMMAND: Final = Limits(
+    nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True, firsts=256, also=3, steps=10**7
+)
+"""`dra-scheduler explain`: a process of its own, told to somebody who has read all the objects."""
 
 
 class Change(Struct, frozen=True):
@@ -50,36 +82,92 @@ class Change(Struct, frozen=True):
 
     Args:
         size: How much it asks of people; the smallest that helps is said (docs/adr/0030-explain.md).
-        cause: What is in the way, as a fact.
         text: What to do.
         on: The nodes that the pod may fit on then.
-        pod, node, claims: Objects as they would be.
+        command: A line for a shell that does it, "" where there is none.
+        cause, kind: What is in the way where that is another fact than its blame's, "" where it is the same.
+        harms: Somebody else has to give way to it: it is never said first where another helps. That pods of a higher
+            priority end is seen without it.
+        pod, node, claims, slices, classes: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
     """
 
     size: int
-    cause: str
     text: str
     on: tuple[NodeName, ...]
+    command: str = ""
+    cause: str = ""
     pod: Pod | None = None
     node: Node | None = None
     claims: tuple[ResourceClaim, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
     removed: tuple[PodUid, ...] = ()
     released: tuple[Held, ...] = ()
+    kind: str = ""
+    harms: bool = False
 
 
 class Blame(Struct, frozen=True):
-    """The nearest miss among nodes that one plugin refused.
+    """A fact that keeps the pod from nodes which one plugin refused.
 
     Args:
-        cause: What the node lacks, as a fact.
-        kind: Equal for causes of one kind: a pod is told once of each.
+        kind: Its entry in `framework.cause_kinds`.
+        cause: The fact; the object that makes it so stands first.
+        about: Equal for facts about the same things: a pod is told once of each.
         changes: Worth asking about.
     """
 
+    kind: str
     cause: str
-    kind: Hashable
+    about: Hashable
     changes: tuple[Change, ...] = ()
+
+
+class Why(Struct, frozen=True):
+    """Why a pod fits no node.
+
+    Args:
+        blames: What plugins say, the nearest miss first.
+        changes: What lets the pod in, together and in this order: one, or two where no single one does, or none.
+        also: Other single changes that do.
+        asked: How many changes were tried.
+        is_exhausted: The limits ended the search, so there may be a change that nobody tried.
+    """
+
+    blames: tuple[Blame, ...]
+    changes: tuple[Change, ...] = ()
+    also: tuple[Change, ...] = ()
+    asked: int = 0
+    is_exhausted: bool = False
+
+    @property
+    def kind(self) -> str:
+        """That of the fact that is to be mended, of the nearest miss where nothing helps."""
+        return self.changes[0].kind if self.changes else self.blames[0].kind
+
+    @property
+    def cause(self) -> str:
+        """The facts alone."""
+        if self.changes:
+            return "; and then ".join(one.cause for one in self.changes)
+        return "; ".join(one.cause for one in self.blames[:_BLAMES_SAID])
+
+    @property
+    def advice(self) -> str:
+        """What to do, "" where nothing helps."""
+        return "; then ".join(one.text for one in self.changes)
+
+    @property
+    def text(self) -> str:
+        """All of it, as events have it."""
+        return f"[{self.kind}] {self.cause}{TO_MAKE_IT_FIT if self.changes else ''}{self.advice}"
+
+    @property
+    def about(self) -> Hashable:
+        """Equal for the same things."""
+        size = sum(one.size for one in self.changes)
+        return ("change", size, self.blames[0].about) if size else tuple([one.about for one in self.blames])
 
 
 @runtime_checkable
@@ -88,18 +176,71 @@ class BlamingPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """The nearest miss among `nodes`, all of which this plugin refused for the cycle's pod; None: it cannot say.
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """What keeps the cycle's pod from `nodes`, all of which this plugin refused: the nearest miss first.
 
-        Called after PreFilter. `nodes` may be thousands: it looks closely at a few. Its steps are the cycle's.
+        Called after PreFilter; none where the plugin cannot say. `nodes` may be thousands: it looks closely at
+        `limits.nodes` of them. Its steps are the cycle's.
         """
         ...
 
 
-def likeliest(nodes: Sequence[NodeInfo], view: ClusterView) -> list[NodeInfo]:
+class Pin(Struct, frozen=True):
+    """An object that lets the pod run on few nodes only, whatever else is so.
+
+    Args:
+        kind, cause: As of a `Blame`; the cause goes on with what keeps the pod from these nodes.
+        nodes: Those few; maybe none that is there.
+    """
+
+    kind: str
+    cause: str
+    nodes: frozenset[NodeName]
+
+
+@runtime_checkable
+class PinningPlugin(Protocol):
+    """Optional: a plugin that knows of such objects."""
+
+    @property
+    def name(self) -> str: ...
+    def pin(self, cycle: Cycle) -> Pin | None:
+        """What pins the cycle's pod, None where nothing does. Called after PreFilter."""
+        ...
+
+
+def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
+    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
+    is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
+    who = f"pod {other.key}" if is_named else "a pod of another namespace"
+    return f"{who} (priority {other.spec.priority or 0})"
+
+
+def edited_object(pod: Pod) -> str:
+    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`.
+
+    A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
+    """
+    owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    if owner is None:
+        return f"pod {pod.key}"
+    kind, name = owner.kind.lower(), owner.name
+    suffix = f"-{(pod.metadata.labels or {}).get('pod-template-hash', '')}"
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+        kind, name = "deployment", name.removesuffix(suffix)
+    return f"{kind} {pod.metadata.namespace}/{name}"
+
+
+def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
+    """The fact and the command, of claims for admin access where the API server takes none."""
+    cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
+    return cause, f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
+
+
+def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:
     """Those of many nodes that are worth a closer look: the ones with devices of their own, where there are any."""
     own = view.inventory.nodes_with_own_slices
-    return ([node for node in nodes if node.name in own] or list(nodes))[:NODES_TRIED]
+    return ([node for node in nodes if node.name in own] or list(nodes))[: limits.nodes]
 
 
 def named(nodes: Sequence[NodeInfo], one: str, many: str) -> str:

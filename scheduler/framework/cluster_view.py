@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from allocator import Allocation, Features, Inventory, Ledger
+from allocator import Allocation, DeviceId, Features, Inventory, Ledger, Taint
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
@@ -13,7 +13,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.gang import GangKey, GangSize
 from scheduler.model.images import ImageState
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
@@ -46,6 +46,18 @@ class ClusterView(Protocol):
 
     def claim_names(self, namespace: str) -> Sequence[str]:
         """Names of the namespace's claims, for a person who has mistyped one; of a great many only the first."""
+        ...
+
+    def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
+        """Claims that hold the device or a share of it; of a great many only the first."""
+        ...
+
+    def taint_rule(self, device: DeviceId, taint: Taint) -> str:
+        """The DeviceTaintRule that puts the taint on the device, "" where its driver does."""
+        ...
+
+    def pod_named(self, key: PodKey) -> Pod | None:
+        """The pod that has this name now."""
         ...
 
     def is_held(self, claim: ClaimUid) -> bool:

@@ -48,7 +48,7 @@ from scheduler.framework.api import (
     ScorePlugin,
     TargetedHints,
 )
-from scheduler.framework.blame import Blame, BlamingPlugin
+from scheduler.framework.blame import Blame, BlamingPlugin, Limits, Pin, PinningPlugin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
@@ -253,17 +253,26 @@ class Runner:
         plan = self.plan(cycle, view, filtered)
         return filtered, plan if isinstance(plan, Status) else self.verdict(plan, cycle, node, view)
 
-    def blame(self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """What a plugin says of nodes that it refused, none where PreFilter did; None when it cannot say."""
+    def blame(
+        self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+    ) -> Sequence[Blame]:
+        """What a plugin says of nodes that it refused, no nodes where PreFilter did; nothing when it cannot say."""
         plugin: object = self.plugins.get(name)
         if not isinstance(plugin, BlamingPlugin):
-            return None
+            return ()
         try:
-            return plugin.blame(cycle, nodes, view)
+            return plugin.blame(cycle, nodes, view, limits)
         except Exception:
             if self.is_strict:
                 raise
-            return None
+            return ()
+
+    def pin(self, cycle: Cycle) -> tuple[str, Pin] | None:
+        """What pins the pod to few nodes, and the plugin that says so."""
+        for plugin in self.plugins.values():
+            if isinstance(plugin, PinningPlugin) and (found := plugin.pin(cycle)) is not None:
+                return plugin.name, found
+        return None
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from allocator import FaultKind
 
 State: TypeAlias = Literal["free", "shared", "used", "tainted", "blocked", "closed", "unusable"]
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class States(_Part):
+    """How many devices are in each state; together they are all there are."""
+
+    free: int = 0
+    shared: int = 0
+    used: int = 0
+    tainted: int = 0
+    blocked: int = 0
+    closed: int = 0
+    unusable: int = 0
+
+
+def count_states(states: Iterable[State]) -> States:
+    """How often each occurs."""
+    return States(**Counter[str](states))
 
 
 class Largest(_Part):
@@ -28,6 +49,7 @@ class ClassSummary(_Part):
     name: str
     devices: int
     free: int = Field(description="Devices that could be given now, each by itself; partitions of one device overlap.")
+    states: States
     largest: tuple[Largest, ...]
 
 
@@ -58,6 +80,19 @@ class Capacity(_Part):
     left: str
 
 
+class Blocker(_Part):
+    """One thing that keeps a device from being given out."""
+
+    kind: Literal["claim", "counter", "partition", "taint", "node", "pool"] = Field(
+        description="claim: it has the device; counter: too little of it is left; partition: it takes of that counter."
+    )
+    name: str = Field(
+        description="The claim (NAMESPACE/NAME), counter (SET.COUNTER), partition, key of the taint, node, or pool; "
+        "empty where the text counts more of them."
+    )
+    text: str
+
+
 class DeviceSummary(_Part):
     """One published device."""
 
@@ -73,10 +108,11 @@ class DeviceSummary(_Part):
     )
     taints: tuple[str, ...]
     users: tuple[User, ...]
+    blocked_by: tuple[Blocker, ...] = Field(description="All that blocks it; empty where a claim could be given it.")
     capacity: dict[str, Capacity]
 
 
-class Counter(_Part):
+class CounterSummary(_Part):
     """A counter that partitions of a physical device share."""
 
     counter_set: str
@@ -98,12 +134,45 @@ class PoolSummary(_Part):
     reason: str
     nodes: tuple[str, ...] = Field(description="Nodes that its slices name; empty: it depends on labels.")
     devices: int
-    counters: tuple[Counter, ...]
+    counters: tuple[CounterSummary, ...]
+
+
+class PoolFault(_Part):
+    """What is wrong with a pool as its driver publishes it."""
+
+    driver: str
+    pool: str
+    kind: FaultKind
+    slices: tuple[str, ...] = Field(description="Names of the ResourceSlices that make it so.")
+    text: str
+
+
+class ProfileSummary(_Part):
+    """Partitions of one size: devices of a driver that consume as much of counters."""
+
+    driver: str
+    profile: str = Field(description="What the driver calls it, in an attribute `profile`; empty where it does not.")
+    counters: dict[str, str] = Field(
+        description="What one consumes. Counters that differ in a last number only are one: memory-slice of "
+        "memory-slice-0 and memory-slice-1."
+    )
+    devices: int
+    free: int = Field(description="Each by itself.")
+    states: States
+    together: int = Field(description="How many of the free could be given, one beside the other; see is_exact.")
+    is_exact: bool = Field(description="False: `together` is an upper bound, and it may be fewer.")
 
 
 class DeviceList(_Part):
-    """The devices of a cluster."""
+    """The devices of a cluster.
 
+    `states` counts the devices of the nodes and classes that were asked for, whether `devices` has all of them or
+    those that are free.
+    """
+
+    states: States
+    profiles: tuple[ProfileSummary, ...]
+    faults: tuple[PoolFault, ...]
     classes: tuple[ClassSummary, ...]
     nodes: tuple[NodeSummary, ...]
     devices: tuple[DeviceSummary, ...]

@@ -6,6 +6,7 @@ Rules of this module
      may use it takes pods. Taints of nodes other than those of cordoned, unreachable and unready ones do not count:
      pods tolerate them.
   3. A device that several nodes see is listed once.
+  4. Each device has one state, and the counts of all states together are the devices: of a class, of a profile, of all.
 
 Not here: reading objects (`scheduler.cli`), tables.
 
@@ -14,37 +15,47 @@ Cost: O(devices), and for each class O(nodes * their pools); the questions of `l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from allocator import (
+    INCOMPLETE_FAULTS,
+    INVALID_FAULTS,
     AllocationError,
     Device,
     DeviceId,
+    Fault,
     Features,
     NodePools,
     PoolId,
     ResourceSlice,
     free_devices,
     lacking,
+    pool_faults,
     prevent_allocation,
 )
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
 from scheduler.inventory.answer import (
+    Blocker,
     Capacity,
     ClassSummary,
     DeviceList,
     DeviceSummary,
     Largest,
     NodeSummary,
+    PoolFault,
+    ProfileSummary,
     State,
-    User,
+    count_states,
 )
+from scheduler.inventory.blockers import Blockers, taint_blockers, taint_text
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.pools import newest, pool_ids, pool_summary
+from scheduler.inventory.profiles import CounterId, Partition, profile_summaries
 from scheduler.inventory.users import amount_text, users_by_device
 from scheduler.model.node_info import NodeInfo
 from scheduler.offline import Given, OfflineCluster, observed_machine
@@ -53,6 +64,9 @@ _CLOSING: Final = {
     "node.kubernetes.io/not-ready": "not ready",
     "node.kubernetes.io/unreachable": "unreachable",
 }
+
+
+_GIVABLE: Final = ("free", "shared")
 
 
 class Filter(NamedTuple):
@@ -74,9 +88,15 @@ class _Seen:
 
     device: Device
     slice: ResourceSlice
+    view: PoolView | None = None
+    """None: no node sees it."""
+    index: int = 0
     is_open: bool = False
+    closed: Blocker | None = None
+    """The first node that takes no pods now."""
     is_lacking: bool = False
     is_dedicated: bool = False
+    has_paid: bool = False
     consumed: Mapping[str, int] | None = None
     classes: dict[str, bool] = field(default_factory=dict)
     """Name of each class that it matches -> whether it is free for it."""
@@ -143,20 +163,36 @@ class _Listing:
         self._offered: dict[str, list[Offered]] = {name: [] for name in self._classes}
         self._nodes: list[NodeSummary] = []
         self._errors: dict[str, None] = {}
+        self._faults: dict[PoolId, tuple[Fault, ...]] = {}
+        self._users = users_by_device(machine)
+        self._blockers = Blockers(self._users, self._in_use)
 
     def answer(self, notes: Iterable[str]) -> DeviceList:
         for info in self._infos:
             self._look_at(info)
-        devices = self._devices()
-        classes = self._summaries()
-        pools = tuple(
-            pool_summary(self._inventory, pool, tuple(self._views.get(pool, {}).values()), self._in_use)
-            for pool in pool_ids(self._inventory)
-            if not self._wanted.nodes or pool in self._views
-        )
-        nodes = tuple(one for one in self._nodes if one.free or not self._wanted.free_only)
+        known = self._machine.store.node_infos.keys() or None
+        pools = [pool for pool in pool_ids(self._inventory) if not self._wanted.nodes or pool in self._views]
+        for pool in pools:
+            slices = self._inventory.slices_of_pool(pool).values()
+            self._faults[pool] = pool_faults(slices, known, self._features)
+        counters = {pool: self._counters(pool) for pool in pools}
+        listed = self._listed()
         return DeviceList(
-            classes=classes, nodes=nodes, devices=devices, pools=pools, notes=(*notes, *self._errors, *self._gone())
+            states=count_states(state for _, state in listed),
+            profiles=self._profiles(listed, counters),
+            faults=tuple(
+                PoolFault(driver=pool.driver, pool=pool.pool, kind=one.kind, slices=one.slices, text=one.text)
+                for pool, faults in self._faults.items()
+                for one in faults
+            ),
+            classes=self._summaries(),
+            nodes=tuple(one for one in self._nodes if one.free or not self._wanted.free_only),
+            devices=self._devices(listed),
+            pools=tuple(
+                pool_summary(self._inventory.slices_of_pool(pool).values(), self._faults[pool], counters[pool])
+                for pool in pools
+            ),
+            notes=(*notes, *self._errors, *self._gone(), *self._without_nodes()),
         )
 
     # -- what nodes see ----------------------------------------------------------------------------
@@ -170,28 +206,32 @@ class _Listing:
             return
         for view in pools.pools:
             self._views.setdefault(view.id, {})[id(view)] = view
+        shut = Blocker(kind="node", name=info.name, text=f"node {info.name} is {closed}") if closed else None
         for number in range(len(pools.usable)):
-            self._look_at_pool(pools, number, is_open=not closed)
+            self._look_at_pool(pools, number, shut)
         for name in self._classes:
             self._look_for(name, info, closed)
 
-    def _look_at_pool(self, pools: NodePools, number: int, *, is_open: bool) -> None:
+    def _look_at_pool(self, pools: NodePools, number: int, closed: Blocker | None) -> None:
         view, start = pools.usable[number]
+        is_open = closed is None
         key = id(view), is_open
         if key in self._done and not view.has_per_device_selection:
             return
         self._done.add(key)
-        held, short = self._held(view), lacking(view, self._in_use)
+        held, short = self._held(view), lacking(view, self._in_use, self._features)
         for index, device in enumerate(view.devices):
             if pools.elsewhere >> (start + index) & 1:
                 continue
             seen = self._seen.get(device.id)
             if seen is None:
-                seen = self._seen[device.id] = _Seen(device, view.slices[index])
+                seen = self._seen[device.id] = _Seen(device, view.slices[index], view, index)
                 seen.is_lacking = bool(short >> index & 1)
                 seen.is_dedicated = bool(held.dedicated >> index & 1)
+                seen.has_paid = bool((held.sharing & view.shareable) >> index & 1)
                 seen.consumed = held.consumed.get(index)
             seen.is_open |= is_open
+            seen.closed = seen.closed or closed
 
     def _held(self, view: PoolView) -> HeldDevices:
         entry = self._in_use.pools.get(view.id)
@@ -234,30 +274,57 @@ class _Listing:
     def _summaries(self) -> tuple[ClassSummary, ...]:
         attributes = nearness_attributes(self._inventory)
         asking = Asking(self._inventory, self._in_use, self._features)
-        counts = {name: [0, 0] for name in self._classes}
+        states: dict[str, list[State]] = {name: [] for name in self._classes}
+        free: Counter[str] = Counter()
         for seen in self._seen.values():
             for name, is_free in seen.classes.items():
-                counts[name][0] += 1
-                counts[name][1] += is_free
+                states[name].append(_state(seen))
+                free[name] += is_free
         summaries = []
         for name in self._classes:
             offered = self._offered[name]
             near = (asking.largest(name, offered, attribute) for attribute in attributes)
             largest: list[Largest] = [asking.largest(name, offered), *(one for one in near if one.count)]
-            devices, free = counts[name]
-            summaries.append(ClassSummary(name=name, devices=devices, free=free, largest=tuple(largest)))
+            summaries.append(
+                ClassSummary(
+                    name=name,
+                    devices=len(states[name]),
+                    free=free[name],
+                    states=count_states(states[name]),
+                    largest=tuple(largest),
+                )
+            )
         return tuple(summaries)
 
-    def _devices(self) -> tuple[DeviceSummary, ...]:
-        users = users_by_device(self._machine)
-        listed = [self._summary(one, _state(one), users) for one in self._seen.values()]
+    def _listed(self) -> list[tuple[_Seen, State]]:
+        """The devices of the nodes and classes that are asked for, free or not."""
+        listed = [(one, _state(one)) for one in self._seen.values()]
         if not self._wanted.nodes:
-            listed += [self._summary(one, "unusable", users) for one in self._unusable()]
-        if self._wanted.classes:
-            listed = [one for one in listed if one.classes]
-        if self._wanted.free_only:
-            listed = [one for one in listed if one.state in ("free", "shared")]
-        return tuple(sorted(listed, key=lambda one: (one.node or "~", one.driver, one.pool, one.device)))
+            listed += [(one, "unusable") for one in self._unusable()]
+        return [each for each in listed if each[0].classes] if self._wanted.classes else listed
+
+    def _devices(self, listed: Iterable[tuple[_Seen, State]]) -> tuple[DeviceSummary, ...]:
+        shown = [each for each in listed if each[1] in _GIVABLE or not self._wanted.free_only]
+        summaries = [self._summary(one, state) for one, state in shown]
+        return tuple(sorted(summaries, key=lambda one: (one.node or "~", one.driver, one.pool, one.device)))
+
+    def _counters(self, pool: PoolId) -> Mapping[CounterId, tuple[int, int]]:
+        """What each counter holds, and what is left of it."""
+        counters: dict[CounterId, tuple[int, int]] = {}
+        for view in self._views.get(pool, {}).values():
+            left = view.counters_left(self._in_use.pools.get(pool))
+            for counter, total, rest in zip(view.counter_ids, view.counters, left, strict=True):
+                counters[counter] = total, min(rest, counters.get(counter, (total, rest))[1])
+        return counters
+
+    def _profiles(
+        self, listed: Iterable[tuple[_Seen, State]], counters: Mapping[PoolId, Mapping[CounterId, tuple[int, int]]]
+    ) -> tuple[ProfileSummary, ...]:
+        left = {pool: {counter: rest for counter, (_, rest) in each.items()} for pool, each in counters.items()}
+        partitions = (
+            Partition(one.device, state, one.has_paid) for one, state in listed if one.device.consumes_counters
+        )
+        return profile_summaries(partitions, left)
 
     def _unusable(self) -> Iterable[_Seen]:
         for pool in pool_ids(self._inventory):
@@ -266,7 +333,7 @@ class _Listing:
                     if device.id not in self._seen:
                         yield _Seen(device, slice_)
 
-    def _summary(self, seen: _Seen, state: State, users: Mapping[DeviceId, tuple[User, ...]]) -> DeviceSummary:
+    def _summary(self, seen: _Seen, state: State) -> DeviceSummary:
         device = seen.device
         consumed = seen.consumed or {}
         return DeviceSummary(
@@ -276,8 +343,9 @@ class _Listing:
             node=seen.slice.node_name or device.node_name or None,
             classes=tuple(seen.classes),
             state=state,
-            taints=tuple(f"{one.key}{'=' + one.value if one.value else ''}:{one.effect}" for one in device.taints),
-            users=users.get(device.id, ()),
+            taints=tuple(map(taint_text, device.taints)),
+            users=self._users.get(device.id, ()),
+            blocked_by=tuple(self._blocked_by(seen)) if state not in _GIVABLE else (),
             capacity={
                 name: Capacity(
                     total=amount_text(one.value.nano),
@@ -287,10 +355,36 @@ class _Listing:
             },
         )
 
+    def _blocked_by(self, seen: _Seen) -> Iterator[Blocker]:
+        """All that keeps the device from a claim."""
+        if seen.is_dedicated or seen.consumed is not None or seen.view is None:
+            yield from self._blockers.holders(seen.device.id)
+        if seen.view is not None and seen.is_lacking and not seen.is_dedicated:
+            yield from self._blockers.counters(seen.view, seen.index)
+        yield from taint_blockers(seen.device.taints)
+        if seen.view is None:
+            yield self._why_unseen(seen)
+        elif not seen.is_open and seen.closed is not None:
+            yield seen.closed
+
+    def _why_unseen(self, seen: _Seen) -> Blocker:
+        """Why no node has a device that is published."""
+        pool, name = seen.device.id.pool_id, seen.slice.node_name or seen.device.node_name or ""
+        for fault in self._faults[pool]:
+            if fault.kind in INCOMPLETE_FAULTS or fault.kind in INVALID_FAULTS:
+                return Blocker(kind="pool", name=pool.pool, text=f"pool {pool.pool}: {fault.text}")
+        if name and name not in self._machine.store.node_infos:
+            return Blocker(kind="node", name=name, text=f"there is no Node {name}")
+        return Blocker(kind="node", name=name, text="no node here may use it")
+
+    def _without_nodes(self) -> Iterable[str]:
+        if self._inventory.slices and not self._machine.store.node_infos:
+            yield "there is no Node, so no device can be given out"
+
     def _gone(self) -> Iterable[str]:
         """Devices that claims hold and nobody publishes."""
         published = {device.id for one in self._inventory.slices.values() for device in one.devices}
-        for device, users in users_by_device(self._machine).items():
+        for device, users in self._users.items():
             if device not in published:
                 yield f"{device} is held by claim {users[0].claim}, and no slice publishes it"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from allocator import Inventory, Ledger, PoolId, ResourceSlice
-from allocator.pools.pools import PoolView
-from scheduler.inventory.answer import Counter, PoolSummary
+from allocator import INCOMPLETE_FAULTS, INVALID_FAULTS, Fault, Inventory, PoolId, ResourceSlice
+from scheduler.inventory.answer import CounterSummary, PoolSummary
+from scheduler.inventory.profiles import CounterId
 from scheduler.inventory.users import amount_text
 
 
@@ -17,47 +17,42 @@ def pool_ids(inventory: Inventory) -> list[PoolId]:
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of the newest generation, by name."""
+    """The slices of the newest generation, by name; also those of which this release's features say nothing."""
     known = sorted(slices, key=lambda slice_: slice_.name)
     generation = max(slice_.generation for slice_ in known)
     return [slice_ for slice_ in known if slice_.generation == generation]
 
 
-def pool_summary(inventory: Inventory, pool: PoolId, views: Collection[PoolView], in_use: Ledger) -> PoolSummary:
-    """A pool, with what nodes make of it.
+def pool_summary(
+    slices: Collection[ResourceSlice], faults: Iterable[Fault], counters: Mapping[CounterId, tuple[int, int]]
+) -> PoolSummary:
+    """A pool.
 
     Args:
-        views: The pool as nodes see it; none where no node does.
+        slices: All of it, of any generation.
+        counters: What each holds, and what allocations leave of it.
     """
-    slices = inventory.slices_of_pool(pool).values()
     current = newest(slices)
-    counts = {slice_.resource_slice_count for slice_ in current}
     state: Literal["complete", "incomplete", "invalid"] = "complete"
-    reason = next((view.invalid_reason for view in views if view.invalid_reason), "")
-    if reason:
-        state = "invalid"
-    elif len(counts) > 1:
-        state, reason = "incomplete", f"its slices disagree about how many there are: {sorted(counts)}"
-    elif len(current) != min(counts):
-        state, reason = "incomplete", f"{len(current)} of {min(counts)} slices are there"
-    counters = {}
-    for view in views:
-        left = view.counters_left(in_use.pools.get(pool))
-        for (counter_set, name), total, rest in zip(view.counter_ids, view.counters, left, strict=True):
-            counters[counter_set, name] = (total, rest)
+    reason = ""
+    for fault in faults:
+        if fault.kind in INCOMPLETE_FAULTS or fault.kind in INVALID_FAULTS:
+            state, reason = "incomplete" if fault.kind in INCOMPLETE_FAULTS else "invalid", fault.text
+            break
+    pool = current[0].pool_id
     return PoolSummary(
         driver=pool.driver,
         pool=pool.pool,
         generation=current[0].generation,
         slices=len(current),
-        expected=max(counts),
+        expected=max(slice_.resource_slice_count for slice_ in current),
         superseded=len(slices) - len(current),
         state=state,
         reason=reason,
         nodes=tuple(sorted({slice_.node_name for slice_ in slices if slice_.node_name})),
         devices=sum(len(slice_.devices) for slice_ in current),
         counters=tuple(
-            Counter(counter_set=counter_set, counter=name, total=amount_text(total), left=amount_text(rest))
+            CounterSummary(counter_set=counter_set, counter=name, total=amount_text(total), left=amount_text(rest))
             for (counter_set, name), (total, rest) in sorted(counters.items())
         ),
     )

@@ -95,15 +95,19 @@ async def check(
             f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {text_of(served)}; "
             "enable it with --runtime-config=resource.k8s.io/v1=true"
         )
-    missing, warnings = await _missing_permissions(client, permissions, numbers)
-    if lease_namespace is not None:
-        served = await client.send("GET", LEASE_API)
+    rights = _missing_permissions(client, permissions, numbers)
+    if lease_namespace is None:
+        missing, warnings = await rights
+    else:
+        (missing, warnings), served, for_leases = await asyncio.gather(
+            rights, client.send("GET", LEASE_API), _missing_for_leases(client, lease_namespace, leases)
+        )
         if not isinstance(served, Accepted):
             raise PreflightError(
                 f"the API server ({version.git_version}) does not serve leases.coordination.k8s.io: {text_of(served)}; "
                 "without leader election, --leader-elect=false, see to it that no second scheduler has this name"
             )
-        missing += await _missing_for_leases(client, lease_namespace, leases)
+        missing += for_leases
     if missing:
         role = "manifests/base/rbac.yaml holds the role that grants all of them"
         raise PreflightError("\n".join([*missing, role]), may_pass=True)

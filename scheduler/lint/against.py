@@ -9,19 +9,34 @@ Not here: drivers and attributes in expressions (`selectors`), classes (`claim_r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+from allocator import DecodeError, FaultKind, PoolId, ResourceSlice, decode_slice, pool_faults
 from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.pods import PodSpec
 from scheduler.lint.published import Published
+from scheduler.lint.taken import features_of
 from scheduler.lint.view import View, mapping, mappings, sequence, text
+
+_FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
+    "two-nodes": ("contradicting-slices", ("spec", "pool", "name")),
+    "counts-disagree": ("contradicting-slices", ("spec", "pool", "resourceSliceCount")),
+    "surplus-slices": ("contradicting-slices", ("spec", "pool", "resourceSliceCount")),
+    "device-twice": ("contradicting-slices", ("spec", "devices")),
+    "counter-set-twice": ("contradicting-slices", ("spec", "sharedCounters")),
+    "unknown-counter": ("unknown-counter", ("spec", "devices")),
+    "counter-too-small": ("counter-too-small", ("spec", "devices")),
+    "unknown-node": ("unknown-node", ("spec",)),
+}
+"""Code and place of what `pool_faults` finds; slices that are missing or older `_pools` tells."""
 
 
 def check_against(context: Context, specs: Sequence[PodSpec]) -> None:
     """Compare what the files name with what is there."""
     _pools(context)
+    _faults(context)
     published = context.published
     if published is None:
         return
@@ -181,3 +196,28 @@ def _pools(context: Context) -> None:
                 "before all are",
                 f"resourceSliceCount: {len(names)}, or the other slices",
             )
+
+
+def _faults(context: Context) -> None:
+    """Pools of which slices contradict each other, those of the cluster among them."""
+    published, features = context.published, features_of(context)
+    pools: dict[PoolId, dict[str, ResourceSlice]] = {}
+    views: dict[str, View] = {}
+    for view in context.views:
+        if view.is_dra and view.kind == "ResourceSlice" and not any(each.is_error for each in view.findings):
+            try:
+                slice_ = decode_slice(view.obj)
+            except (DecodeError, ValueError, TypeError):
+                continue
+            pools.setdefault(slice_.pool_id, {})[slice_.name] = slice_
+            views[slice_.name] = view
+    for slice_ in published.slices if published is not None else ():
+        if slice_.pool_id in pools:
+            pools[slice_.pool_id].setdefault(slice_.name, slice_)
+    nodes = published.nodes.keys() if published is not None and published.nodes else None
+    for pool, slices in pools.items():
+        for fault in pool_faults(slices.values(), nodes, features):
+            found = next((views[name] for name in fault.slices if name in views), None)
+            if fault.kind in _FAULTS and found is not None:
+                code, path = _FAULTS[fault.kind]
+                found.warning(code, path, f"pool {pool.pool}: {fault.text}")

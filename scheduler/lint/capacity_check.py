@@ -6,10 +6,13 @@ Only devices, nodeSelector, required node affinity, taints and cordons count; CP
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 from allocator import (
     Allocated,
@@ -17,7 +20,6 @@ from allocator import (
     BudgetExhausted,
     Claim,
     DecodeError,
-    DeviceClass,
     Features,
     Inventory,
     NodeSelectorError,
@@ -25,15 +27,17 @@ from allocator import (
     Question,
     allocate,
     decode_claim_spec,
-    decode_class,
-    decode_node_selector,
     explain,
-    match_node_selector,
 )
 from scheduler.lint.context import Context
 from scheduler.lint.pods import MANY, PodSpec, claim_spec_of
 from scheduler.lint.published import Published, defaulted_claim_spec
-from scheduler.lint.view import mapping, mappings, sequence, text
+from scheduler.lint.taken import classes_of, features_of
+from scheduler.lint.view import mapping, mappings, text
+from scheduler.model.node_selectors import required_node_affinity
+from scheduler.model.objects import Node, Pod
+from scheduler.model.taints import find_untolerated
+from scheduler.yaml_reading import without_nulls
 
 _REPLICAS_MAX: Final = 256
 _BUDGET_STEPS: Final = 50_000
@@ -53,16 +57,22 @@ def check_capacity(context: Context, specs: Sequence[PodSpec]) -> None:
     published = context.published
     if published is None or not published.slices:
         return
-    features = Features(kubernetes="1.37" if context.settings.minor >= 37 else "1.36")
+    features = features_of(context)
+    inventory = Inventory(published.slices, classes_of(context, published).values())
+    nodes = _nodes_of(published)
     for pod in specs:
-        claims = _claims_of(pod, context, published)
-        if not claims:
+        claims, placing = _claims_of(pod, context, published), _placing(pod)
+        if not claims or placing is None:
             continue
         wanted = pod.replicas
         if wanted == MANY:
             continue  # one on each node is what it is; too few devices show on the nodes that have none
         most = min(max(wanted, 1), _REPLICAS_MAX)
-        fit = _fit(pod, claims, context, published, features=features, wanted=most)
+        possible = _possible(placing, nodes) if published.nodes else _nodes_named(published)
+        if possible:
+            fit = _fit(claims, possible, inventory, published, features=features, wanted=most)
+        else:
+            fit = Fit(0, f"none of {len(nodes)} nodes passes its nodeSelector, affinity and tolerations")
         if fit.pods >= most:
             continue
         view = pod.replicas_view or pod.view
@@ -75,6 +85,21 @@ def check_capacity(context: Context, specs: Sequence[PodSpec]) -> None:
             + (f": {fit.reason}" if fit.reason else ""),
             f"at most {fit.pods} replicas, or more devices" if fit.pods and wanted > 1 else "",
         )
+
+
+def _possible(placing: Pod, nodes: Sequence[Node]) -> list[NodeView]:
+    affinity = required_node_affinity(placing)
+    return [
+        NodeView(node.name, node.labels)
+        for node in nodes
+        if affinity.matches(node) and find_untolerated(node, placing) is None
+    ]
+
+
+def _nodes_named(published: Published) -> list[NodeView]:
+    """Where no Node is known, those that slices name."""
+    names = {slice_.node_name for slice_ in published.slices if slice_.node_name} or {"any-node"}
+    return [NodeView(name, {}) for name in sorted(names)]
 
 
 def _claims_of(pod: PodSpec, context: Context, published: Published) -> list[Claim]:
@@ -100,17 +125,14 @@ def _claims_of(pod: PodSpec, context: Context, published: Published) -> list[Cla
 
 
 def _fit(
-    pod: PodSpec, claims: list[Claim], context: Context, published: Published, *, features: Features, wanted: int
+    claims: list[Claim],
+    nodes: list[NodeView],
+    inventory: Inventory,
+    published: Published,
+    *,
+    features: Features,
+    wanted: int,
 ) -> Fit:
-    nodes = [
-        NodeView(name, _labels(node)) for name, node in sorted(published.nodes.items()) if _is_feasible(pod, name, node)
-    ]
-    if not published.nodes:
-        names = {slice_.node_name for slice_ in published.slices if slice_.node_name} or {"any-node"}
-        nodes = [NodeView(name, {}) for name in sorted(names)]
-    if not nodes:
-        return Fit(0, f"none of {len(published.nodes)} nodes passes its nodeSelector, affinity and tolerations")
-    inventory = Inventory(published.slices, {**published.classes, **_file_classes(context)}.values())
     in_use = published.in_use.copy()
     share_ids = (f"share-{number}" for number in count(1))
     is_sure = True
@@ -148,53 +170,32 @@ def _reason(claims: list[Claim], nodes: list[NodeView], inventory: Inventory, in
     return f"request {name} needs {wanted}: {total} free, at most {most} on a node ({len(nodes)} nodes)"
 
 
-def _file_classes(context: Context) -> dict[str, DeviceClass]:
-    classes = {}
-    for name, view in context.classes.items():
-        try:
-            classes[name] = decode_class(view.obj)
-        except DecodeError:
-            continue
-    return classes
+def _nodes_of(published: Published) -> list[Node]:
+    """The nodes by name, as schedulers read them; a cordon is a taint. What nobody can read is left out."""
+    nodes = []
+    for name, node in sorted(published.nodes.items()):
+        labels = mapping(mapping(node.get("metadata")).get("labels"))
+        spec = mapping(node.get("spec"))
+        taints = [taint for _, taint in mappings(spec.get("taints"))]
+        if spec.get("unschedulable"):
+            taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+        read = {
+            "metadata": {
+                "name": name,
+                "labels": {key: value for key, value in labels.items() if isinstance(value, str)},
+            },
+            "spec": {"taints": [without_nulls(taint) for taint in taints]},
+        }
+        with suppress(msgspec.ValidationError):
+            nodes.append(msgspec.convert(read, Node))
+    return nodes
 
 
-# --- nodes --------------------------------------------------------------------------------------------------
-
-
-def _labels(node: Mapping[str, Any]) -> dict[str, str]:
-    labels = mapping(mapping(node.get("metadata")).get("labels"))
-    return {key: value for key, value in labels.items() if isinstance(value, str)}
-
-
-def _is_feasible(pod: PodSpec, name: str, node: Mapping[str, Any]) -> bool:
-    labels = _labels(node)
-    wanted = mapping(pod.spec.get("nodeSelector"))
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    affinity = mapping(mapping(pod.spec.get("affinity")).get("nodeAffinity"))
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if isinstance(required, dict):
-        try:
-            if not match_node_selector(decode_node_selector(required), NodeView(name, labels)):
-                return False
-        except (DecodeError, NodeSelectorError):
-            return False
-    spec = mapping(node.get("spec"))
-    taints = [taint for _, taint in mappings(spec.get("taints"))]
-    if spec.get("unschedulable"):
-        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-    tolerations = [entry for entry in sequence(pod.spec.get("tolerations")) if isinstance(entry, dict)]
-    return all(
-        taint.get("effect") == "PreferNoSchedule" or any(_tolerates(each, taint) for each in tolerations)
-        for taint in taints
-    )
-
-
-def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+def _placing(pod: PodSpec) -> Pod | None:
+    """What of a pod decides its node, devices aside; None where nobody can read it."""
+    spec = {name: pod.spec.get(name) for name in ("nodeSelector", "tolerations")}
+    affinity = mapping(pod.spec.get("affinity")).get("nodeAffinity")
+    spec["affinity"] = {"nodeAffinity": affinity} if affinity is not None else None
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert({"metadata": {}, "spec": without_nulls(spec)}, Pod)
+    return None

@@ -30,6 +30,7 @@ from scheduler.lint.repartitioned import check_repartitioned
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selectors import check_selectors
 from scheduler.lint.server_rules import check_server_rules
+from scheduler.lint.taken import check_taken
 from scheduler.lint.view import View
 from scheduler.lint.workloads import check_workload, complete_selector, separate_templates
 from scheduler.yaml_reading import without_collector
@@ -146,6 +147,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
     specs = find_pod_specs(context)
     check_pods(context, specs)
     check_against(context, specs)
+    check_taken(context)
     check_capacity(context, specs)
     check_repartitioned(context)
 

@@ -15,10 +15,16 @@ _NAMES_MAX: Final = 200
 _LISTED_MAX: Final = 10
 
 
+def closest(name: str, known: Collection[str]) -> str:
+    """The name that was probably meant, or nothing."""
+    close = get_close_matches(name, known, 1) if len(known) <= _NAMES_MAX else []
+    return close[0] if close else ""
+
+
 def nearest(name: str, known: Collection[str]) -> str:
     """`did you mean NAME?`, or nothing."""
-    close = get_close_matches(name, known, 1) if len(known) <= _NAMES_MAX else []
-    return f"did you mean {close[0]}?" if close else ""
+    found = closest(name, known)
+    return f"did you mean {found}?" if found else ""
 
 
 def listed(known: Collection[str]) -> str:

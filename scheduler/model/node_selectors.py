@@ -73,7 +73,11 @@ class RequiredNodeAffinity:
         for key, value in self.labels:
             if labels.get(key) != value:
                 return False
-        return self.terms is None or any(term.matches(node.name, labels) for term in self.terms)
+        return self.matches_term(node)
+
+    def matches_term(self, node: Node) -> bool:
+        """Whether one of the terms matches, or there are none."""
+        return self.terms is None or any(term.matches(node.name, node.labels) for term in self.terms)
 
     @property
     def problems(self) -> tuple[str, ...]:

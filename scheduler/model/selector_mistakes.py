@@ -20,19 +20,24 @@ from typing import Final, NamedTuple
 
 _NAMES_MAX: Final = 2_000
 _VALUES_SAID: Final = 3
+_ATTRIBUTES: Final = "attributes"
 _ATTRIBUTE: Final = re.compile(r"""device\.(attributes|capacity)\[\s*(["'])([^"']+)\2\s*\]\s*\.\s*([A-Za-z_]\w*)""")
 _COMPARED: Final = re.compile(_ATTRIBUTE.pattern + r"""\s*==\s*(["'])([^"']*)\5""")
 _DRIVER: Final = re.compile(r"""device\.driver\s*==\s*(["'])([^"']*)\1""")
+
+
+_KINDS: Final = {"int": "an int", "bool": "a bool"}
 
 
 class Mistake(NamedTuple):
     """Something that is written in a selector, and what may be meant.
 
     Attributes:
-        kind: For programs: driver-name, guard, attribute-name, attribute-domain, version or attribute-value.
+        kind: For programs: driver-name, guard, attribute-name, attribute-domain, version, attribute-kind or
+            attribute-value.
         size: How much of the selector's meaning changes: 1 a name, 2 a value like it, 4 another meaning.
         cause: What devices have, as a fact.
-        instead: What to write.
+        instead: What to write, "" where nothing is like it.
         expression: The selector with it.
     """
 
@@ -86,6 +91,17 @@ class PublishedNames:
         for found in _COMPARED.finditer(expression):
             yield from self._compared(expression, found)
 
+    def unknown(self, expression: str) -> Iterator[Mistake]:
+        """Names that no device has and that are like no other: for them `instead` is empty."""
+        for found in _DRIVER.finditer(expression):
+            if found[2] not in self._drivers and not near(found[2], self._drivers):
+                yield Mistake("driver-name", 1, f"no device{self._where} has the driver {found[2]}", "", expression)
+        for found in _ATTRIBUTE.finditer(expression):
+            what, domain, name = found[1], found[3], found[4]
+            if (what, domain, name) not in self._counts and not [*self._named(expression, found)]:
+                text = f"no device{self._where} has {what} {domain}/{name}"
+                yield Mistake("attribute-name", 1, text, "", expression)
+
     def _named(self, expression: str, found: re.Match[str]) -> Iterator[Mistake]:
         what, domain, name = found[1], found[3], found[4]
         if (what, domain, name) in self._counts:
@@ -117,12 +133,27 @@ class PublishedNames:
             cause = f"{domain}/{name} is a version, and the selector compares it with a string"
             whole = expression[: found.start(6) - 1] + quoted + expression[found.end(6) + 1 :]
             yield Mistake("version", 1, cause, quoted, whole)
+        for kind, one in values:
+            if kind in {"int", "bool"} and one.lower() == value.lower():
+                cause = f"{domain}/{name} is {_KINDS[kind]}, and the selector compares it with the string {value!r}"
+                whole = expression[: found.start(6) - 1] + value.lower() + expression[found.end(6) + 1 :]
+                yield Mistake("attribute-kind", 1, cause, value.lower(), whole)
         there = [one for kind, one in values if kind == "string"]
         meant = near(value, there) or near(value.lower(), [one.lower() for one in there])
         meant = next((one for one in there if meant in (one, one.lower())), "") if meant else ""
         for other in [meant] if meant else there[:_VALUES_SAID]:
             more = f"{text}; {values['string', other]} have {other!r}"
             yield Mistake("attribute-value", 2 if meant else 4, more, repr(other), _put(expression, found, 6, other))
+
+
+def named_drivers(expression: str) -> list[str]:
+    """Drivers that the selector compares a device's with."""
+    return [found[2] for found in _DRIVER.finditer(expression)]
+
+
+def compared_values(expression: str) -> list[tuple[str, str]]:
+    """Attributes, with their domains, that it compares with a text, and the texts."""
+    return [(f"{found[3]}/{found[4]}", found[6]) for found in _COMPARED.finditer(expression) if found[1] == _ATTRIBUTES]
 
 
 def _parted(driver: str, full: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ Rules of this module
   2. Nobody is preempted for devices: an answer is what kube-scheduler would say.
   3. The pod is asked about as it stands, and is not among the cluster's pods: one with `spec.nodeName` takes no room.
 
-Not here: the answer itself (`every_node`), lines (`cli.verdicts`).
+Not here: the answer itself (`every_node`), lines (`cli.old_names`).
 
 Source: none upstream. The form is that of the recorded cases of tests/plugins, docs/guide.md describes it.
 """
@@ -78,6 +78,16 @@ class Cases:
         if not isinstance(case, Mapping):
             raise CaseError("a case is a JSON object")
         return {"name": str(case.get("name", "")), **as_json(self.ask(case))}
+
+    def answer_anyhow(self, case: Any) -> dict[str, Any]:
+        """The same; of a case that cannot be answered its name and an `error`."""
+        name = str(case.get("name", "")) if isinstance(case, Mapping) else ""
+        try:
+            return self.answer(case)
+        except CaseError as error:
+            return {"name": name, "error": str(error)}
+        except Exception as error:  # a defect of ours harms this case only
+            return {"name": name, "error": f"{type(error).__name__}: {error}"}
 
     def ask(self, case: Mapping[str, Any]) -> Answer:
         """The scheduler's answer.

@@ -96,10 +96,10 @@ class EveryNode:
         self._now_ms: Final = now_ms
         self.view: Final = CoreView(machine.store, machine.overlay, lambda: "")
 
-    def answer(self, runner: Runner, pod: Pod) -> Answer:
-        """What the plugins of a profile say of a pod."""
+    def answer(self, runner: Runner, pod: Pod, *, has_run: bool = False) -> Answer:
+        """What the plugins of a profile say of a pod; whether one that `has_run` is queued is no question any more."""
         status = runner.pre_enqueue(pod, self.view)
-        if not status.is_success:
+        if not (status.is_success or has_run):
             return Answer(pre_enqueue=status, fit_error=status.message)
         answer, infos = Answer(), self._machine.store.node_infos
         if not infos:

@@ -168,7 +168,7 @@ class _Table:
         self.pod: Final = new[0]
         names = {scheduler_name_of(pod.obj) for pod in self.cluster.stored_pods()}
         self.machine: Final = new_machine(names, profile, features)
-        self.run: Final = Run(self.cluster, Answers(self.machine, self.cluster), {self.pod.uid})
+        self.run: Final = Run(self.cluster, Answers(self.machine, self.cluster, {self.pod.uid}))
         self.run.start()
         self.run.until(now_ms)
         self.board: Final = Board(self.cluster, self.run)

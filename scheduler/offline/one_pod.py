@@ -56,7 +56,7 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: 
     except UndecodableError:
         return Asked(None, tuple(broken))
     runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector))
-    return Asked(EveryNode(machine, cluster.now_ms).answer(runner, asked), tuple(broken))
+    return Asked(EveryNode(machine, cluster.now_ms).answer(runner, asked, has_run=is_placed), tuple(broken))
 
 
 def _profile_of(name: str, config: Config) -> ProfileConfig:

@@ -3,7 +3,7 @@
 A node's reason is the verdict of the first plugin that refuses it. Where devices are missing, it also says how many of
 them each rule took away.
 
-Not here: the verdict (`verdicts`), the counting (`allocator.answers.explain`).
+Not here: the verdict (`verdicts`), the counting (`allocator.answers.funnel`).
 
 Cost: the plugins are asked once for each node and shape of pods. The counting looks at every device, so it is made for
 the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from allocator import AllocationError, Question, explain
 from scheduler.core.state.cluster_view import CoreView
@@ -24,7 +24,7 @@ from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.offline.every_node import EveryNode
-from scheduler.offline.verdicts import Answers, Verdict
+from scheduler.offline.verdicts import Answers
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
@@ -54,6 +54,13 @@ class NodeReason:
         }
 
 
+class _HasUid(Protocol):
+    """A pod, a verdict on one, or what became of one."""
+
+    @property
+    def uid(self) -> str: ...
+
+
 class Reasons:
     """The reasons of the pods that were asked about together."""
 
@@ -65,10 +72,10 @@ class Reasons:
         self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
         self._funnels_left = FUNNELS_MAX
 
-    def of(self, verdict: Verdict) -> list[NodeReason]:
+    def of(self, asked: _HasUid) -> list[NodeReason]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
         machine, view = self._machine, self._nodes.view
-        pod = machine.store.pods.get(PodUid(verdict.uid))
+        pod = machine.store.pods.get(PodUid(asked.uid))
         runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
         if pod is None or runner is None:
             return []
@@ -129,7 +136,10 @@ def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) ->
     except AllocationError as error:
         yield str(error)
         return
-    short = [request for request in explanation.requests if request.left < max(request.wanted, 1)]
+    if explanation.failure:
+        yield explanation.failure
+        return
+    short = [request for request in explanation.requests if request.lacks]
     yield from map(str, short or explanation.requests)
     if explanation.pools_left_out:
         yield f"left out: {', '.join(explanation.pools_left_out)}"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -29,8 +29,9 @@ from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.leaving import leave
+from scheduler.offline.reasons import NodeReason
 from scheduler.offline.utilization import Utilization, utilization
-from scheduler.offline.verdicts import Outcome, Run, devices_of
+from scheduler.offline.verdicts import Answers, Outcome, Run, devices_of
 
 _SETTLE_MS: Final = 12_000
 """After the last event: the longest back-off of a pod is 10 s."""
@@ -55,7 +56,8 @@ class Played:
 
     Attributes:
         outcome: At the end; FITS for every pod that was bound, also when it has ended since.
-        reason: Why it has no node.
+        reason: Why it has no node, or no devices on the node that it was put on.
+        refusals: Why nodes refuse it at the end, where that was asked.
         is_of_daemon_set: It belongs to a node, and comes and goes with it.
     """
 
@@ -69,7 +71,13 @@ class Played:
     devices: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.UNKNOWN
     reason: str = ""
+    refusals: Sequence[NodeReason] = ()
     is_of_daemon_set: bool = False
+
+    @property
+    def has_place(self) -> bool:
+        """Whether it got a node, though its driver may not be done."""
+        return self.bound_s is not None or self.outcome is Outcome.WAITS
 
 
 class Sample(NamedTuple):
@@ -85,6 +93,7 @@ class Simulated:
     """The result.
 
     Attributes:
+        answers: The machine at the end, and what it said.
         pods: All that waited or came, in that order.
         allocated: Of each device class, at the end.
         end_s: When nothing was left to happen.
@@ -92,6 +101,7 @@ class Simulated:
         notes: What is worth knowing about the question.
     """
 
+    answers: Answers
     pods: list[Played]
     allocated: dict[str, Utilization]
     end_s: Fraction
@@ -101,7 +111,7 @@ class Simulated:
 
     @property
     def placed(self) -> int:
-        return sum(pod.bound_s is not None for pod in self.pods)
+        return sum(pod.has_place for pod in self.pods)
 
     @property
     def refused(self) -> int:
@@ -113,12 +123,21 @@ class Simulation:
 
     Args:
         run: Of the cluster; nothing was observed yet.
+        only: Namespace and name of the pods to play of those that wait at the beginning; None: all.
         is_offered_once: Pods that arrive and do not fit at once are taken away.
     """
 
-    def __init__(self, cluster: OfflineCluster, run: Run, *, is_offered_once: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: OfflineCluster,
+        run: Run,
+        *,
+        only: Collection[tuple[str, str]] | None = None,
+        is_offered_once: bool = False,
+    ) -> None:
         self._cluster: Final = cluster
         self._run: Final = run
+        self._only: Final = only
         self._is_offered_once: Final = is_offered_once
         self._begin_ms: Final = cluster.now_ms
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -140,7 +159,7 @@ class Simulation:
             on_arrival: Called after each arrival, for a progress bar.
         """
         for pod in self._cluster.stored_pods():
-            if not pod.obj["spec"].get("nodeName"):
+            if not pod.obj["spec"].get("nodeName") and (self._only is None or (pod.namespace, pod.name) in self._only):
                 self._expect(pod, Fraction(0))
         self._cluster.api.store.listen(self._notice)
         self._run.start()
@@ -259,6 +278,7 @@ class Simulation:
         verdict = self._run.verdict(pod)
         played.outcome, played.reason = verdict.outcome, verdict.reason
         played.devices = devices_of(self._run.answers, verdict)
+        played.node = played.node or verdict.node
 
     def _result(self) -> Simulated:
         for played in self._pods.values():
@@ -266,8 +286,9 @@ class Simulation:
                 self._judge(played)
             if played.bound_s is not None:
                 played.outcome, played.reason = Outcome.FITS, ""
+        self._add_stranded()
         for problem in self._cluster.loaded.problems:
-            if problem.pod is not None:
+            if problem.pod is not None and (self._only is None or problem.pod in self._only):
                 reason = f"the API server refuses the pod: {problem.text}"
                 refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
                 self._pods[f"refused {len(self._pods)}"] = refused
@@ -275,4 +296,12 @@ class Simulation:
         if self._is_sampled:
             self._sample()
         allocated = utilization(self._run.answers.machine)
-        return Simulated(list(self._pods.values()), allocated, self._time_s(), problems, self._samples)
+        pods = list(self._pods.values())
+        return Simulated(self._run.answers, pods, allocated, self._time_s(), problems, self._samples)
+
+    def _add_stranded(self) -> None:
+        """Pods that somebody put on a node without their devices: they wait for ever."""
+        for pod in self._cluster.stored_pods() if self._only is None else ():
+            if pod.uid not in self._pods and self._run.verdict(pod.obj).outcome is Outcome.UNSCHEDULABLE:
+                self._expect(pod, Fraction(0))
+                self._judge(self._pods[pod.uid])

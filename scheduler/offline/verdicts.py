@@ -22,12 +22,15 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from allocator import Features
+from msgspec import structs
+
+from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.inputs import (
     Deleted,
     Input,
+    Observed,
     RelistFinished,
     TimerFired,
 )
@@ -46,9 +49,12 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.outcomes import classify
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
-from scheduler.model.keys import ObjectKey
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ObjectKey, PodUid
+from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.offline.group_mates import with_mates
 from scheduler.offline.observing import observe_all, unreadable, watched_kinds
 from scheduler.plugins import default_plugins
 
@@ -96,10 +102,14 @@ class Answers:
     Attributes:
         broken: Objects that the scheduler cannot read, with the reason.
         notes: Of each uid what events say: reason and note, oldest first.
+        tried: Uids of the only pods without a node that are there.
+        run: What goes on deciding, for whoever wants to know what the machine makes of other objects.
     """
 
     machine: Machine
     cluster: OfflineCluster
+    tried: Collection[str]
+    run: Run | None = None
     verdicts: list[Verdict] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     notes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -119,7 +129,8 @@ def decide(
 
     Args:
         config: Its profiles, nodes and slices; None: the default plugins, with `budget_steps`.
-        asked: Namespace and name of the only pods to try, None for all. The others that wait are not there.
+        asked: Namespace and name of the only pods to answer about, None for all. Beside them those of their groups are
+            tried; the others that wait are not there.
         namespace: The only namespace whose pods to try, None for all.
         reports_causes: Whether the reasons say the cause too, as the live scheduler's events do.
 
@@ -128,12 +139,14 @@ def decide(
     """
     inside = [pod for pod in cluster.pods() if namespace in (None, pod["metadata"]["namespace"])]
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
-    names = map(scheduler_name_of, pods)
+    tried = with_mates(pods, inside) if asked is not None else pods
+    names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
     plugins = partial(default_plugins, budget_steps=budget_steps)
     profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config)
     machine = new_machine(names, profile, features, settings)
-    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}))
+    run.answers.run = run
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
     run.answers.verdicts = [run.verdict(pod) for pod in pods]
@@ -194,10 +207,9 @@ def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Coll
 class Run:
     """One machine and its cluster: whatever the machine decides is done, and observed."""
 
-    def __init__(self, cluster: OfflineCluster, answers: Answers, asked: Collection[str]) -> None:
+    def __init__(self, cluster: OfflineCluster, answers: Answers) -> None:
         self._cluster = cluster
         self.answers = answers
-        self._asked = asked
         self._machine = answers.machine
         self._codec = Codec(reads=KINDS)
         self._kinds = watched_kinds(cluster, self._codec)
@@ -206,7 +218,7 @@ class Run:
     def start(self) -> None:
         """Let the machine observe everything there is; then its lists are complete, and decisions may follow."""
         waiting = [pod.uid for pod in self._cluster.stored_pods() if not pod.obj["spec"].get("nodeName")]
-        left_out = {uid for uid in waiting if uid not in self._asked}  # they would be tried, too
+        left_out = {uid for uid in waiting if uid not in self.answers.tried}  # they would be tried, too
         for kind, seen in observe_all(self._cluster, self._codec, left_out):
             self._take(kind, seen)
         self._cluster.changes.clear()
@@ -218,18 +230,26 @@ class Run:
         else:
             self._inbox.append(seen.input)
 
-    def until(self, end_ms: int) -> None:
-        """Handle what is due up to a time."""
+    def places(self, uid: str) -> bool:
+        """Try a pod that waits, whatever it waits for; whether the machine gives it a node."""
+        self._machine.queue.activate(PodUid(uid), self._cluster.now_ms)
+        return self.until(self._cluster.now_ms + _HORIZON_MS, placed=uid)
+
+    def until(self, end_ms: int, *, placed: str = "") -> bool:
+        """Handle what is due up to a time, or until this pod is placed; whether it is."""
         machine, cluster = self._machine, self._cluster
         for _ in range(_INPUTS_MAX):
+            if placed in machine.store.assumed:
+                return True
             if self._inbox:
                 self._execute(machine.handle(self._inbox.popleft(), now_ms=cluster.now_ms))
                 continue
             deadline_ms = machine.next_deadline_ms()
             if deadline_ms is None or deadline_ms > end_ms:
-                return
+                return False
             cluster.now_ms = max(cluster.now_ms, deadline_ms)
             self._execute(machine.handle(TimerFired(), now_ms=cluster.now_ms))
+        return False
 
     def _execute(self, decisions: tuple[Decision, ...]) -> None:
         for decision in decisions:
@@ -254,6 +274,22 @@ class Run:
                 self._inbox.append(Deleted(kind.name, name, change.current.uid, change.revision))
             else:
                 self._take(kind, kind.decode_object(change.current.body))
+
+    def show(self, kind: str, obj: Pod | Node | ResourceClaim | ResourceSlice | DeviceClass) -> None:
+        """Let the machine observe an object, of the model, as the cluster does not have it."""
+        store = self._cluster.api.store
+        store.revision += 1
+        if isinstance(obj, ResourceClaim):
+            name, uid = ObjectKey(obj.key.namespace, obj.key.name), str(obj.uid)
+            shown: Any = replace(obj, revision=store.revision)
+        elif isinstance(obj, Pod | Node):
+            metadata = structs.replace(obj.metadata, resource_version=str(store.revision))
+            name, uid = ObjectKey(metadata.namespace, metadata.name), metadata.uid
+            shown = structs.replace(obj, metadata=metadata)
+        else:
+            name, uid, shown = ObjectKey("", obj.name), "", obj
+        observed = Observed(kind, name, uid, store.revision, shown)
+        self._execute(self._machine.handle(observed, now_ms=self._cluster.now_ms))
 
     # -- verdicts ----------------------------------------------------------------------------------
 

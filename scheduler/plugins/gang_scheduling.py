@@ -11,14 +11,17 @@ in one step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.gang import GANG_SCHEDULING, GangKey, declared_count, gang_key, waiting_text
 from scheduler.model.keys import PodUid
+from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
 
@@ -32,6 +35,18 @@ class GangScheduling:
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
         key = gang_key(pod)
         return SUCCESS if key is None else _waits_for(key, view)
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """The pods that the group lacks."""
+        key = gang_key(cycle.pod)
+        if key is None or _waits_for(key, view).is_success:
+            return ()
+        group, size = view.pod_group(key.pod_group), view.gang_size(key)
+        if group is None and key.is_pod_group:
+            cause = f"PodGroup {key}, which pod {cycle.pod.key} names, does not exist"
+            return (Blame("group-missing", cause, self.name),)
+        cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
+        return (Blame("group-incomplete", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` for its own group; `concerned` has found out that the group is complete."""

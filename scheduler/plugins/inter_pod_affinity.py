@@ -27,7 +27,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import (
@@ -43,7 +43,7 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, are_prepared, pod_terms, prepare, terms_of
-from scheduler.plugins.affinity_blame import blame_for_pods
+from scheduler.plugins.affinity_blame import Rules, blame_for_pods
 from scheduler.plugins.affinity_hints import namespace_helps, node_helps, pod_helps
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge, too_many
@@ -253,11 +253,13 @@ class InterPodAffinity:
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         slot = cycle.find(AffinitySlot)
-        return (
-            blame_for_pods(self.name, cycle.pod, nodes, view, slot.existing.__contains__) if slot is not None else None
-        )
+        if slot is None:
+            return ()
+        near, far = ([one.question for one in terms] for terms in (slot.affinity, slot.anti))
+        rules = Rules(near, far, slot.unique, slot.existing.__contains__)
+        return blame_for_pods(self.name, cycle, nodes, view, limits, rules=rules)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(Asked)

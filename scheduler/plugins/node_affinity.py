@@ -12,10 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import structs
-
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
-from scheduler.framework.blame import Blame, Change, likeliest, named
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SKIP, SUCCESS, Status
@@ -31,6 +29,7 @@ from scheduler.model.node_selectors import (
     required_terms,
 )
 from scheduler.model.objects import Node, NodeAffinityTerms, Pod
+from scheduler.plugins.label_blame import blame_for_labels
 from scheduler.plugins.normalize import normalize
 from scheduler.validation.field_errors import FieldError
 
@@ -98,29 +97,14 @@ class NodeAffinity:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """What the pod asks of nodes, and which of it might be dropped."""
-        pod, on = cycle.pod, tuple([node.name for node in likeliest(nodes, view)])
-        if not on:
-            return None
-        changes, asked = [], []
-        for key, value in (pod.spec.node_selector or {}).items():
-            selector = {name: other for name, other in (pod.spec.node_selector or {}).items() if name != key}
-            asked.append(f"the label {key}={value}, which the nodeSelector of pod {pod.key} asks for")
-            cause = f"no node that would do has {asked[-1]}"
-            text = f"drop {key}: {value} from the nodeSelector of pod {pod.key}, or label a node"
-            without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
-            changes.append(Change(4, cause, text, on, pod=without))
-        affinity = pod.affinity
-        if affinity is not None and affinity.node_affinity is not None and affinity.node_affinity.required is not None:
-            asked.append(f"all that the required nodeAffinity of pod {pod.key} asks for")
-            cause = f"no node that would do satisfies the required nodeAffinity of pod {pod.key}"
-            relaxed = structs.replace(affinity.node_affinity, required=None)
-            spec = structs.replace(pod.spec, affinity=structs.replace(affinity, node_affinity=relaxed))
-            text = f"relax the required nodeAffinity of pod {pod.key}"
-            changes.append(Change(5, cause, text, on, pod=structs.replace(pod, spec=spec)))
-        lacking = f"{named(nodes, 'does', 'do')} not have {', or '.join(asked)}"
-        return Blame(lacking, self.name, tuple(changes)) if asked else None
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """Which of the labels that the pod asks for is on no node, or not on the nearest."""
+        slot = cycle.find(NodeAffinitySlot)
+        refused = nodes[0].node if nodes else None
+        if slot is not None and refused is not None and not slot.added.matches(refused):
+            cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
+            return (Blame("node-affinity-unmet", cause, (self.name, "added")),)
+        return blame_for_labels(self.name, cycle, nodes, view, limits)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

@@ -9,7 +9,7 @@ cannot be changed, so no event of the pod is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -60,6 +61,17 @@ class NodeDeclaredFeatures:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         required = cycle.get(NodeDeclaredFeaturesSlot).required
         return SUCCESS if _has(node.node, required) else Status.unresolvable(REASON)
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """What the node lacks that lacks fewest."""
+        slot, near = cycle.find(NodeDeclaredFeaturesSlot), likeliest(nodes, view, limits)
+        if slot is None or not near:
+            return ()
+        lacking = {one.name: [each for each in slot.required if not _has(one.node, (each,))] for one in near}
+        name = min(lacking, key=lambda one: len(lacking[one]))
+        what = ", ".join(lacking[name])
+        cause = f"node {name} does not declare the kubelet feature {what}, which pod {cycle.pod.key} needs"
+        return (Blame("node-feature-missing", cause, (self.name, what)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came that has what it needs, or came to have it."""

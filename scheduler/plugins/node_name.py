@@ -7,7 +7,7 @@ Upstream: pkg/scheduler/framework/plugins/nodename (same verdicts and reason tex
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -46,6 +47,13 @@ class NodeNamePlugin:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         wanted = cycle.pod.spec.node_name
         return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        wanted = cycle.pod.spec.node_name
+        cause = f"pod {cycle.pod.key} may run on node {wanted} alone (spec.nodeName)"
+        if wanted not in view.node_infos:
+            cause = f"node {wanted}, which pod {cycle.pod.key} names (spec.nodeName), does not exist"
+        return (Blame("node-name-unmet", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when its node appears."""

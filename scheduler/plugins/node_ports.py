@@ -7,9 +7,12 @@ Upstream: pkg/scheduler/framework/plugins/nodeports (same verdicts, same reason 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+
+from msgspec import structs
 
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
@@ -20,17 +23,22 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Change, likeliest, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import ContainerPort, Node, Pod
 
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 _USERS_MAX: Final = 4
+_PORTS_MAX: Final = 16
+_LOOKUPS_A_PORT: Final = 2
+_LOOKUPS_A_POD: Final = 8
+_PORTS_TRIED: Final = 64
+_PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +72,22 @@ class NodePorts:
         taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
         return Status.unschedulable(REASON) if taken else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """Who has the ports, on the node with fewest such pods."""
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """Who has the ports, on the node with fewest such pods; another port, or that these pods end."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
-        near = [(_users_of(wanted, node), node) for node in likeliest(nodes, view)]
+        near = [(_users_of(cycle, _taken(cycle, wanted, node), node), node) for node in likeliest(nodes, view, limits)]
         if not near:
-            return None
-        users, node = min(near, key=lambda one: (len(one[0]), one[1].name))
-        who = ", ".join(pod_text(one, to=pod) for one in users[:_USERS_MAX])
-        taken = [one for one in wanted if is_any_used([one], node.used_ports)]
-        ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken)
+            return ()
+        near.sort(key=lambda one: (len(one[0]), one[1].name))
+        users, node = near[0]
+        taken = _taken(cycle, wanted, node)
+        ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken[:_USERS_MAX])
+        who = _who(users, pod, limits)
         cause = f"{who} {'has' if len(users) == 1 else 'have'} the host port {ports} of node {node.name}"
-        end = Change(
-            6, cause, f"end {who} on node {node.name}", (node.name,), removed=tuple([one.uid for one in users])
-        )
-        return Blame(cause, self.name, (end,) if len(users) <= _USERS_MAX else ())
+        changes = [
+            one for users, node in near for one in _changes(cycle, _taken(cycle, wanted, node), node, users, limits)
+        ]
+        return (Blame("port-taken", f"{cause}, which pod {pod.key} asks for", self.name, tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""
@@ -91,6 +100,54 @@ class NodePorts:
                 return Hint.SKIP
 
 
-def _users_of(wanted: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
-    found = [one for one in node.pods.values() if is_any_used(wanted, used_ports(one))]
+def _taken(cycle: Cycle, wanted: Sequence[HostPort], node: NodeInfo) -> list[HostPort]:
+    """The first of the wanted ports that are taken."""
+    cycle.charge(_LOOKUPS_A_PORT * len(wanted))
+    return list(islice((one for one in wanted if is_any_used([one], node.used_ports)), _PORTS_MAX))
+
+
+def _users_of(cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
+    cycle.charge(_LOOKUPS_A_POD * len(node.pods))
+    found = [one for one in node.pods.values() if is_any_used(taken, used_ports(one))]
     return sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))
+
+
+def _who(users: Sequence[Pod], pod: Pod, limits: Limits) -> str:
+    more = f" and {len(users) - _USERS_MAX} more" if len(users) > _USERS_MAX else ""
+    return ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX]) + more
+
+
+def _changes(
+    cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo, users: Sequence[Pod], limits: Limits
+) -> Iterator[Change]:
+    pod = cycle.pod
+    if len(taken) == 1:
+        (old,) = taken
+        numbers = range(old.port + 1, min(old.port + _PORTS_TRIED, _PORT_MAX) + 1)
+        free = next((one for one in numbers if not is_any_used([old._replace(port=one)], node.used_ports)), None)
+        if free is not None:
+            text = f"ask for another host port, like {free} instead of {old.port}, in {edited_object(pod)}"
+            yield Change(4, text, (node.name,), pod=_with_port(pod, old, free))
+    if len(users) <= _USERS_MAX:
+        text = f"end {_who(users, pod, limits)} on node {node.name}"
+        yield Change(6, text, (node.name,), removed=tuple([one.uid for one in users]))
+
+
+def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:
+    """The pod with another host port where it asked for `old`."""
+    lists = {}
+    for field in ("containers", "init_containers"):
+        containers = getattr(pod.spec, field) or ()
+        lists[field] = tuple([structs.replace(one, ports=_ports(one.ports, old, port)) for one in containers])
+    return structs.replace(pod, spec=structs.replace(pod.spec, **lists))
+
+
+def _ports(ports: tuple[ContainerPort, ...] | None, old: HostPort, port: int) -> tuple[ContainerPort, ...]:
+    return tuple(
+        [
+            structs.replace(one, host_port=port)
+            if (one.host_port, one.protocol or "TCP") == (old.port, old.protocol)
+            else one
+            for one in ports or ()
+        ]
+    )

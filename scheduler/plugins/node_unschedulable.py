@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Change, likeliest, named
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -52,18 +52,19 @@ class NodeUnschedulable:
         # Evicting pods never uncordons a node, so preemption must not try.
         return Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         changes = [
             Change(
                 2,
-                f"node {one.name} is cordoned",
                 f"kubectl uncordon {one.name}",
                 (one.name,),
+                command=f"kubectl uncordon {one.name}",
                 node=_uncordoned(one.node),
             )
-            for one in likeliest(nodes, view)
+            for one in likeliest(nodes, view, limits)
         ]
-        return Blame(f"{named(nodes, 'is', 'are')} cordoned", self.name, tuple(changes)) if nodes else None
+        cause = f"{named(nodes, 'is', 'are')} cordoned"
+        return (Blame("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""

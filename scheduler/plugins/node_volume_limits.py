@@ -16,9 +16,9 @@ Source: csi.go, utils.go v1.36.3 (VolumeLimitScaling off).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
@@ -29,6 +29,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -51,6 +52,7 @@ from scheduler.model.storage import (
     volume_claims,
     why_not_owned,
 )
+from scheduler.plugins.volume_blame import blame_for_claims
 
 NAME: Final = "NodeVolumeLimits"
 REASON: Final = "node(s) exceed max volume count"
@@ -71,6 +73,15 @@ class NodeVolumeLimitsSlot:
     volumes: tuple[CsiVolume, ...]
     refusal: Status | None
     refusal_without_csi_node: Status | None
+
+
+class _Excess(NamedTuple):
+    """Volumes of a driver on a node: attached, those that the pod brings, and how many there may be."""
+
+    driver: str
+    attached: int
+    new: int
+    limit: int
 
 
 class _RefusedError(Exception):
@@ -126,26 +137,32 @@ class NodeVolumeLimits:
             return slot.refusal_without_csi_node or SUCCESS
         if slot.refusal is not None:
             return slot.refusal
-        limits = _limits(csi_node)
-        if not any(volume.driver in limits for volume in slot.volumes):
-            return SUCCESS
         try:
-            attached = _attached(node, view)
+            return SUCCESS if _excess(slot, csi_node, node, view) is None else Status.unschedulable(REASON)
         except _RefusedError as refused:
             return refused.status
-        new: dict[str, int] = {}
-        for volume in slot.volumes:
-            if volume not in attached:
-                new[volume.driver] = new.get(volume.driver, 0) + 1
-        for attachment in view.storage.volume_attachments(node.name):
-            found = _attached_volume(attachment, view)
-            if found is not None:
-                attached[found] = None
-        for driver, count in new.items():
-            limit = limits.get(driver)
-            if limit is not None and count + sum(one.driver == driver for one in attached) > limit:
-                return Status.unschedulable(REASON)
-        return SUCCESS
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """How many volumes the driver has on the node where it has fewest more than it may."""
+        slot, pod = cycle.find(NodeVolumeLimitsSlot), cycle.pod
+        if slot is None or not nodes or slot.refusal is not None:
+            return blame_for_claims(self.name, cycle, view, limits)
+        found: list[tuple[_Excess, NodeInfo]] = []
+        for node in likeliest(nodes, view, limits):
+            cycle.charge(32 * len(node.pods))
+            try:
+                excess = _excess(slot, view.storage.csi_node(node.name), node, view)
+            except _RefusedError:
+                continue
+            if excess is not None:
+                found.append((excess, node))
+        if not found:
+            return ()
+        (driver, attached, new, limit), node = min(found, key=lambda one: one[0].attached + one[0].new - one[0].limit)
+        brings = f"pod {pod.key} brings {new} more" if new > 1 or attached else f"pod {pod.key} brings {new}"
+        cause = f"node {node.name} has {attached} of {limit} volumes of driver {driver}, and {brings}"
+        changes = [change for excess, one in found for change in _ending(pod, excess, one, view, limits)]
+        return (Blame("volume-limit", cause, (self.name, driver), tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a limit rises, volumes leave a node, or one of its claims appears."""
@@ -164,6 +181,44 @@ class NodeVolumeLimits:
     def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
         """A claim concerns its users alone."""
         return view.storage.users_of(change.new.key) if isinstance(change.new, PersistentVolumeClaim) else None
+
+
+def _excess(slot: NodeVolumeLimitsSlot, csi_node: CSINode | None, node: NodeInfo, view: ClusterView) -> _Excess | None:
+    """The first driver that would have more volumes than it may. Raises _RefusedError."""
+    limits = _limits(csi_node) if csi_node is not None else {}
+    if not any(volume.driver in limits for volume in slot.volumes):
+        return None
+    attached = _attached(node, view)
+    new: dict[str, int] = {}
+    for volume in slot.volumes:
+        if volume not in attached:
+            new[volume.driver] = new.get(volume.driver, 0) + 1
+    for attachment in view.storage.volume_attachments(node.name):
+        found = _attached_volume(attachment, view)
+        if found is not None:
+            attached[found] = None
+    for driver, count in new.items():
+        limit = limits.get(driver)
+        if limit is not None:
+            there = sum(one.driver == driver for one in attached)
+            if count + there > limit:
+                return _Excess(driver, there, count, limit)
+    return None
+
+
+def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Change]:
+    """Without one of the pods that have volumes of the driver, the least important first."""
+    found: list[Pod] = []
+    for one in node.pods.values():
+        try:
+            volumes = _volumes_of(one, view, is_new=False, has_csi_node=True) if one.spec.volumes else {}
+        except _RefusedError:
+            continue
+        if any(volume.driver == excess.driver for volume in volumes):
+            found.append(one)
+    for one in sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))[: limits.holders]:
+        text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
+        yield Change(6, text, (node.name,), removed=(one.uid,))
 
 
 def _may_attach(pod: Pod) -> bool:

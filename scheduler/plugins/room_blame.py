@@ -10,34 +10,48 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, pod_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.model.resources import CPU, PODS, counted_amounts, parse_nano
+from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
 
-_PODS_MAX: Final = 4
 _NANO: Final = 10**9
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
-def blame_for_room(plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int]) -> Blame | None:
+def blame_for_room(
+    plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits
+) -> Sequence[Blame]:
     """The node that lacks fewest resources, and of these least.
 
     Args:
         needed: What the pod asks for, cpu in milli, others in units.
     """
-    lacking = [(node, short) for node in nodes if (short := _lacking(node, needed))]
+    lacking = sorted(
+        ((node, short) for node in nodes if (short := _lacking(node, needed))), key=lambda one: _rank(*one)
+    )
     if not lacking:
-        return None
-    found, short = min(lacking, key=lambda one: _rank(*one))
+        return ()
+    nearest, *farther = [_blame(plugin, pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
+    others = [
+        structs.replace(change, cause=blame.cause, kind=blame.kind) for blame in farther for change in blame.changes
+    ]
+    return (structs.replace(nearest, changes=(*nearest.changes, *others)),)
+
+
+def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Blame:
+    kind = "pods-full" if PODS in short else "resources-short"
+    return Blame(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
+
+
+def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> str:
     parts = [
         f"{_amount(name, free)} {name} free, and pod {pod.key} asks for {_amount(name, asked)}"
         if name != PODS
-        else f"room for {found.allocatable.get(PODS, 0)} pods, and has {len(found.pods)}"
+        else f"room for {node.allocatable.get(PODS, 0)} pods, and has {len(node.pods)}"
         for name, (asked, free) in short.items()
     ]
-    cause = f"node {found.name} has {', and '.join(parts)}"
-    return Blame(cause, (plugin, *short), tuple(_changes(cause, pod, found, short)))
+    return f"node {node.name} has {', and '.join(parts)}"
 
 
 def _rank(node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> tuple[int, float, str]:
@@ -53,36 +67,24 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
     return lacking
 
 
-def _changes(lacking: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> Iterator[Change]:
+def _changes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Change]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
-        if free and (found := less_in_container(pod, name, asked - free)) is not None:
-            container, before, amount, smaller = found
-            yield Change(
-                3,
-                lacking,
-                f"ask for {name} {amount} instead of {before} in container {container} of pod {pod.key}",
-                (node.name,),
-                pod=smaller,
-            )
+        if free and (less := less_in_container(pod, name, asked - free)) is not None:
+            text, smaller = less
+            yield Change(3, text, (node.name,), pod=smaller)
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
-    for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[:_PODS_MAX]:
-        text = pod_text(one, to=pod)
-        yield Change(
-            6,
-            f"{lacking}: {text} is in its way",
-            f"end {text} on node {node.name}",
-            (node.name,),
-            removed=(one.uid,),
-        )
+    for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[: limits.holders]:
+        text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
+        yield Change(6, text, (node.name,), removed=(one.uid,))
 
 
 def _importance(pod: Pod) -> tuple[int, str]:
     return pod.spec.priority or 0, str(pod.key)
 
 
-def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, str, str, Pod] | None:
-    """The pod with less in the container that asks for most: its name, what it asks for, and would."""
+def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, Pod] | None:
+    """What a person changes in the container that asks for most, and the pod as it would be."""
     containers = pod.spec.containers or ()
     asked = [
         (parse_nano((one.resources.requests or {}).get(name, 0)) or 0 if one.resources is not None else 0)
@@ -101,7 +103,10 @@ def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, str, str, 
     resources = structs.replace(container.resources, requests={**requests, name: amount})
     changed = (*containers[:place], structs.replace(container, resources=resources), *containers[place + 1 :])
     smaller = structs.replace(pod, spec=structs.replace(pod.spec, containers=changed))
-    return container.name, str(requests[name]), amount, smaller
+    # The API server wants both equal of what cannot be shared.
+    both = " (requests and limits)" if is_served_resource(name) else ""
+    where = f"container {container.name} of {edited_object(pod)}"
+    return f"ask for {name} {amount} instead of {requests[name]} in {where}{both}", smaller
 
 
 def _amount(name: str, amount: int) -> str:

@@ -7,14 +7,21 @@ Upstream: pkg/scheduler/framework/plugins/schedulinggates (same verdicts, same r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
+from scheduler.framework.blame import Blame, Change, Limits
 from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
+_GATES_SAID: Final = 4
 NAME: Final = "SchedulingGates"
 
 
@@ -30,6 +37,18 @@ class SchedulingGates:
         if not gates:
             return SUCCESS
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """The gates, and the pod without them: whoever set one must remove it."""
+        pod, gates = cycle.pod, cycle.pod.spec.scheduling_gates or ()
+        if not gates:
+            return ()
+        names = ", ".join(one.name for one in gates[:_GATES_SAID]) + (", …" if len(gates) > _GATES_SAID else "")
+        cause = f"pod {pod.key} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
+        free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
+        text = f"whoever set {names} must remove it from pod {pod.key}"
+        changes = (Change(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
+        return (Blame("scheduling-gate", cause, self.name, changes),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it is the pod that lost its gates."""

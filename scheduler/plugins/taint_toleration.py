@@ -11,22 +11,20 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import structs
-
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Change, likeliest, named, taint_text, toleration_text
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod, Taint, Toleration
+from scheduler.model.objects import Node, Pod, Taint
 from scheduler.model.taints import FEW_TOLERATIONS, PREFER_NO_SCHEDULE, Tolerance, find_untolerated, is_tolerated
 from scheduler.plugins.normalize import normalize
+from scheduler.plugins.taint_blame import blame_for_taints
 
 NAME: Final = "TaintToleration"
 REASON: Final = "node(s) had untolerated taint(s)"
-_NODES_BLAMED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +70,15 @@ class TaintToleration:
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        """The taints of the first nodes; a toleration for each is asked about on nodes that have it."""
-        pod, by_taint = cycle.pod, dict[Taint, list[NodeInfo]]()
-        for one in nodes[:_NODES_BLAMED]:
-            if taint := find_untolerated(one.node, pod, _tolerance(cycle)):
-                by_taint.setdefault(taint, []).append(one)
-        causes = {taint: _has_taint(taint, having) for taint, having in by_taint.items()}
-        changes = [
-            Change(
-                2,
-                f"{causes[taint]}, which pod {pod.key} does not tolerate",
-                f"add the toleration {toleration_text(taint)} to pod {pod.key}, or remove the taint",
-                tuple([one.name for one in likeliest(having, view)]),
-                pod=_tolerating(pod, taint),
-            )
-            for taint, having in by_taint.items()
-        ]
-        cause = "; ".join(causes.values())
-        return Blame(f"{cause}, which pod {pod.key} does not tolerate", self.name, tuple(changes)) if causes else None
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        tolerance, own = _tolerance(cycle), cycle.pod.spec.tolerations or ()
+
+        cycle.charge(2 * len(own))
+
+        def tolerates(taint: Taint) -> bool:
+            return tolerance.covers(taint) if tolerance is not None else is_tolerated(taint, own)
+
+        return blame_for_taints(self.name, cycle, nodes, view, limits, tolerates=tolerates)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node's taints became tolerable to it, or its own tolerations changed."""
@@ -102,16 +90,6 @@ class TaintToleration:
                 return Hint.QUEUE if changed.uid == pod.uid else Hint.SKIP
             case _:
                 return Hint.SKIP
-
-
-def _has_taint(taint: Taint, nodes: Sequence[NodeInfo]) -> str:
-    return f"{named(nodes, 'has', 'have')} the taint {taint_text(taint)}"
-
-
-def _tolerating(pod: Pod, taint: Taint) -> Pod:
-    toleration = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect)
-    tolerations = (*(pod.spec.tolerations or ()), toleration)
-    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=tolerations))
 
 
 def _tolerance(cycle: Cycle) -> Tolerance | None:

@@ -11,7 +11,7 @@ compares names alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
@@ -31,7 +32,9 @@ from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
+from scheduler.plugins.volume_blame import blame_for_claims, claim_text
 
+_USERS_MAX: Final = 4
 NAME: Final = "VolumeRestrictions"
 REASON_DISK: Final = "node(s) had no available disk"
 REASON_ONE_POD: Final = (
@@ -95,6 +98,44 @@ class VolumeRestrictions:
             return Status.unschedulable(REASON_DISK)
         return Status.unschedulable(REASON_ONE_POD) if slot.has_rival else SUCCESS
 
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """Who has the claim, or the disk."""
+        slot, pod, near = cycle.find(VolumeRestrictionsSlot), cycle.pod, likeliest(nodes, view, limits)
+        if slot is None or not near:
+            return blame_for_claims(self.name, cycle, view, limits)
+        if slot.has_rival and slot.in_use:
+            claim = slot.in_use[0]
+            users = [one for uid in view.storage.users_of(claim)[:_USERS_MAX] if (one := view.pod(uid)) is not None]
+            users = [one for one in users if one.uid != pod.uid and view.node_of(one.uid) is not None]
+            who = ", ".join(f"{pod_text(one, to=pod, limits=limits)} on node {view.node_of(one.uid)}" for one in users)
+            cause = f"{claim_text(claim)} is for one pod alone (ReadWriteOncePod), and {who or 'another pod'} has it"
+            on = tuple([node.name for node in near])
+            end = Change(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
+            return (Blame("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
+        found = [(node, users) for node in near if (users := self._rivals(cycle, slot, node))]
+        if not found:
+            return ()
+        node, users = min(found, key=lambda one: (len(one[1]), one[0].name))
+        who = ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX])
+        cause = f"{who} on node {node.name} has a disk that pod {pod.key} mounts, too ({_disk(slot.disks, users[0])})"
+        changes = [
+            Change(
+                6,
+                f"end {', '.join(pod_text(one, to=pod, limits=limits) for one in users)} on node {node.name}",
+                (node.name,),
+                removed=tuple([one.uid for one in users]),
+            )
+            for node, users in found
+            if len(users) <= _USERS_MAX
+        ]
+        return (Blame("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
+
+    @staticmethod
+    def _rivals(cycle: Cycle, slot: VolumeRestrictionsSlot, node: NodeInfo) -> list[Pod]:
+        """Pods on a node with a disk of the pod."""
+        cycle.charge(8 * len(node.pods))
+        return [one for one in node.pods.values() if _conflicts(slot.disks, one)]
+
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node or one of its claims appears, or a pod leaves that had its disk or claim."""
         match change.new or change.old:
@@ -135,6 +176,16 @@ def _sources(disks: Iterable[Volume]) -> Hashable:
 
 def _conflicts(disks: tuple[Volume, ...], pod: Pod) -> bool:
     return any(_is_conflict(disk, other) for other in pod.spec.volumes or () if _is_disk(other) for disk in disks)
+
+
+def _disk(disks: tuple[Volume, ...], pod: Pod) -> str:
+    """The first of the disks that the pod has, too: its kind and name."""
+    disk = next(one for one in disks if _conflicts((one,), pod))
+    if disk.gce_persistent_disk is not None:
+        return f"gcePersistentDisk {disk.gce_persistent_disk.pd_name}"
+    if disk.aws_elastic_block_store is not None:
+        return f"awsElasticBlockStore {disk.aws_elastic_block_store.volume_id}"
+    return f"iscsi {disk.iscsi.iqn}" if disk.iscsi is not None else f"rbd {disk.rbd.image if disk.rbd else ''}"
 
 
 def _is_conflict(ours: Volume, theirs: Volume) -> bool:

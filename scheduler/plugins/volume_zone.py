@@ -9,7 +9,7 @@ Source: volume_zone.go v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -22,11 +22,12 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
+from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONES_DELIMITER
-from scheduler.model.keys import PodUid
+from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.storage import (
@@ -36,7 +37,9 @@ from scheduler.model.storage import (
     StorageClass,
     named_claims,
 )
+from scheduler.plugins.volume_blame import blame_for_claims, claim_text
 
+_VALUES_SAID: Final = 3
 NAME: Final = "VolumeZone"
 REASON: Final = "node(s) had no available volume zone"
 _LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -92,6 +95,28 @@ class VolumeZone:
             if value is None or value not in values:
                 return Status.unresolvable(REASON)
         return SUCCESS
+
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        """Where the volume is, and where the node."""
+        near = likeliest(nodes, view, limits)
+        if not near:
+            return blame_for_claims(self.name, cycle, view, limits)
+        node = near[0].node
+        for volume in cycle.pod.spec.volumes or ():
+            claim = volume.persistent_volume_claim
+            found = _volume_of(cycle.pod, claim.claim_name, view) if claim is not None else None
+            if claim is None or not isinstance(found, PersistentVolume):
+                continue
+            for key, values in _topologies(found):
+                has = node.labels.get(key, node.labels.get(_NOW_CALLED.get(key, key)))
+                if has not in values:
+                    key_of_claim = ObjectKey(cycle.pod.metadata.namespace, claim.claim_name)
+                    what = f"PersistentVolume {found.name} of {claim_text(key_of_claim)}"
+                    where = f"{_NOW_CALLED.get(key, key)}={','.join(sorted(values)[:_VALUES_SAID])}"
+                    there = f"in {has}" if has is not None else "in none"
+                    cause = f"{what} is in {where}; node {node.name} is {there}"
+                    return (Blame("volume-unreachable", cause, (self.name, found.name)),)
+        return ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` for nodes, its claims, volumes with other labels, and classes that wait for their pod."""

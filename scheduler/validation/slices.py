@@ -303,9 +303,10 @@ def quantities_of(spec: Mapping[str, Json]) -> Iterator[Json]:
         for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
             yield mapping.get("allocationMultiplier")
         for capacity in (device.get("capacity") or {}).values():
-            policy = capacity.get("requestPolicy") or {}
-            yield from (capacity.get("value"), policy.get("default"), *(policy.get("validValues") or ()))
-            yield from ((policy.get("validRange") or {}).get(field) for field in ("min", "max", "step"))
+            yield capacity.get("value")
+            if policy := capacity.get("requestPolicy"):
+                yield from (policy.get("default"), *(policy.get("validValues") or ()))
+                yield from ((policy.get("validRange") or {}).get(field) for field in ("min", "max", "step"))
 
 
 def _check_dedicated_capacity(capacity: Json, path: str) -> list[FieldError]:

@@ -24,8 +24,6 @@ from allocator import (
     NodeSelectorError,
     NodeView,
     PoolId,
-    Question,
-    Stage,
     candidate_nodes,
     check_node_selector,
     decode_allocation,
@@ -35,12 +33,10 @@ from allocator import (
     decode_slice,
     encode_allocation,
     encode_node_selector,
-    explain,
     match_node_selector,
 )
 from allocator.requests.capacity import CapacityError, consume
 from allocator.requests.taints import prevent_allocation, tolerates
-from allocator.search.census import Census
 from allocator.search.matching import can_match
 from allocator.search.problem import Problem
 from allocator.search.search import Search
@@ -49,7 +45,7 @@ from allocator.values.features import ALL_SHORTCUTS, Shortcuts
 from allocator.values.model import DeviceCapacity, RequestPolicy, Taint, Toleration, ValidRange
 from cel.quantity import Quantity
 from tests.allocator.build import NODE, answer, asks, case, claim, device, device_class, first_of, picked, pool, request
-from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, node_of
+from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, node_of
 from tests.allocator.generator import Generator
 
 ROOT = Path(__file__).parents[2]
@@ -541,102 +537,6 @@ def test_the_prefilter_leaves_out_unsatisfiable_nodes_only() -> None:
 
 
 # --- why not ---------------------------------------------------------------------------------------------
-
-
-def explained(slices: list[dict[str, Any]], claims: list[dict[str, Any]], **more: Any) -> Any:
-    question = case(slices, claims, **more)
-    return explain(
-        Question(
-            claims_of(question),
-            node_of(question),
-            inventory_of(question),
-            in_use_of(question),
-            features=Features(),
-            budget_steps=10_000,
-        )
-    )
-
-
-def test_an_explanation_counts_what_each_stage_removes() -> None:
-    devices = [
-        device("used", model="x"),
-        device("other", model="y"),
-        device("small", model="x", memory="1Gi"),
-        device("tainted", model="x", memory="8Gi", taints=[{"key": "k", "effect": "NoSchedule"}]),
-        device("good", model="x", memory="8Gi"),
-    ]
-    wanted = claim(request(count=2, cel='device.attributes["driver-a"].model == "x"', memory="4Gi"))
-    explanation = explained(
-        [pool(*devices), pool(device("foreign"), name="b", driver="driver-b")], [wanted], held=["driver-a/pool-1/used"]
-    )
-    (row,) = explanation.requests
-
-    assert row.removed == {
-        Stage.IN_USE: 1,
-        Stage.CLASS_SELECTOR: 1,
-        Stage.REQUEST_SELECTOR: 1,
-        Stage.CAPACITY: 1,
-        Stage.TAINT: 1,
-    }
-    assert (row.published, row.wanted, row.left) == (6, 2, 1)
-    assert str(explanation) == (
-        "node node-1: claim default/claim-0, request req-0 wants 2 of 6 devices: 1 in use, 1 not of the device class, "
-        "1 not matched by the request's selectors, 1 without the requested capacity, 1 tainted and not tolerated; "
-        "1 left"
-    )
-
-
-def test_an_explanation_tells_what_refuses_devices_during_the_search() -> None:
-    slices = [
-        pool(counters={"memory": 4}, size=2, slice_name="counters"),
-        pool(device("a", counters={"memory": 3}), device("b", counters={"memory": 3}), size=2, slice_name="devices"),
-    ]
-    counters = explained(slices, [claim(request("r0"), request("r1"))])
-    match = explained(
-        [pool(device("a", numa=0), device("b", numa=1))],
-        [claim(request("r0"), request("r1"), constraints=[{"matchAttribute": "driver-a/numa"}])],
-    )
-
-    assert counters.requests[1].refused.get(Stage.COUNTERS)
-    assert match.requests[1].refused.get(Stage.CONSTRAINT)
-    assert "refused by a constraint of the claim" in str(match.requests[1])
-
-
-def test_an_explanation_names_pools_that_are_left_out() -> None:
-    slices = [pool(device("a"), size=2), pool(device("b"), device("b"), name="twice")]
-    explanation = explained(slices, [claim(request())])
-
-    assert explanation.pools_left_out == (
-        "pool driver-a/pool-1 is incomplete",
-        "pool driver-a/twice is invalid: duplicate device name b",
-    )
-    assert "left out: pool driver-a/pool-1 is incomplete" in str(explanation)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
-def test_counting_what_is_refused_changes_no_answer(shortcuts: Shortcuts) -> None:
-    generator = Generator(31)
-    counted = 0
-    for _ in range(200):
-        census = Census()
-        question = generator.case()
-        answers = [_searched(question, shortcuts, one) for one in (None, census)]
-        assert answers[0] == answers[1]
-        counted += bool(census._refused)
-    assert counted > 20
-
-
-def _searched(question: dict[str, Any], shortcuts: Shortcuts, census: Census | None) -> object:
-    inventory, features = inventory_of(question), features_of(question)
-    claims = claims_of(question)
-    try:
-        plan = inventory.plan([claim.spec for claim in claims], features)
-        problem = Problem(claims, plan, inventory.node_pools(node_of(question), features), in_use_of(question))
-        search = Search(problem, budget_steps=20_000, shortcuts=shortcuts, census=census)
-        return search.run(), search.steps, [(slot.label, position) for slot, position in search.picks()]
-    except (AllocationError, ExhaustedError) as error:
-        return type(error), str(error)
 
 
 # --- hash seeds ------------------------------------------------------------------------------------------

@@ -45,6 +45,16 @@ class Share(_Part):
     used: float
 
 
+class Refusal(_Part):
+    """Nodes that one plugin refuses for one reason."""
+
+    plugin: str
+    reason: str
+    devices: tuple[str, ...] = Field(description="Of each request, how many devices each rule takes away.")
+    count: int
+    nodes: tuple[str, ...] = Field(description="The first 100 of them.")
+
+
 class PlayedPod(_Part):
     """A pod that waited, or arrived; times in seconds from the beginning."""
 
@@ -57,6 +67,9 @@ class PlayedPod(_Part):
     node: str | None
     devices: tuple[GivenDevice, ...]
     reason: str | None = Field(None, description="Why it has no node.")
+    refusals: tuple[Refusal, ...] | None = Field(
+        None, description="Why nodes refuse it: of the first 100 pods that wait, one of each reason first."
+    )
 
 
 class ShareThen(_Part):
@@ -85,49 +98,22 @@ class SimulateAnswer(_Part):
     over_time: tuple[Moment, ...] = Field((), alias="overTime", description="With --plot: what is drawn.")
 
 
-class Refusal(_Part):
-    """Nodes that one plugin refuses for one reason."""
-
-    plugin: str
-    reason: str
-    devices: tuple[str, ...] = Field(description="Of each request, how many devices each rule takes away.")
-    count: int
-    nodes: tuple[str, ...] = Field(description="The first 100 of them.")
-
-
-class AskedPod(_Part):
-    """A pod that was tried."""
+class WaitingPod(_Part):
+    """A pod that waits, and what keeps it out."""
 
     namespace: str
     name: str
     outcome: Outcome
-    node: str | None
-    devices: tuple[GivenDevice, ...]
-    reason: str | None = None
-    refusals: tuple[Refusal, ...] | None = None
+    node: str | None = Field(description="Where it would run.")
+    kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where none is known.")
+    cause: str = Field(description="Empty where it fits.")
 
 
-class AllocateAnswer(_Part):
-    """What `allocate` prints about pods."""
+class ExplainAllAnswer(_Part):
+    """What `explain -A` and `explain -n NAMESPACE` print, without a name."""
 
-    pods: tuple[AskedPod, ...]
-
-
-class NodeOfClaim(_Part):
-    """What one node could do for one claim that has it to itself."""
-
-    node: str
-    claim: str = Field(description="NAMESPACE/NAME.")
-    outcome: Literal["allocated", "none", "exhausted", "error"]
-    steps: int = Field(description="What the search took of its budget.")
-    claims: tuple[dict[str, Any], ...] | None = Field(None, description="namespace, name, and allocation as in v1.")
-    reason: str | None = None
-
-
-class AllocateClaimsAnswer(_Part):
-    """What `allocate` prints about claims alone."""
-
-    nodes: tuple[NodeOfClaim, ...]
+    waiting: int = Field(description="Pods that wait; at most 1,000 of them are asked about.")
+    pods: tuple[WaitingPod, ...]
 
 
 class PluginStatus(_Part):
@@ -171,7 +157,7 @@ class PreemptionAnswer(_Part):
 
 
 class VerdictsAnswer(_Part):
-    """What `verdicts` prints."""
+    """What `verdicts` prints, an old name of `explain -o wide`."""
 
     name: str = Field(description="The pod, as it was asked about.")
     pre_enqueue: PluginStatus | None = Field(alias="preEnqueue")
@@ -369,11 +355,10 @@ class VersionAnswer(_Part):
 
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
-    "allocate": AllocateAnswer,
-    "allocate-claims": AllocateClaimsAnswer,
     "cel-check": CelCheckAnswer,
     "cel-eval": CelEvalAnswer,
     "demo": DemoAnswer,
+    "explain-all": ExplainAllAnswer,
     "lint": LintAnswer,
     "make-room": RoomAnswer,
     "simulate": SimulateAnswer,

@@ -23,8 +23,6 @@ WITHOUT_YAML = {"run", "replay", "demo", "config", "lint", "convert", "cel", "co
 OF_FILES = {"lint", "convert"}
 """They read files, and a cluster only where it is named: what they are about is written in files."""
 OF_OBJECTS = {
-    "allocate": [],
-    "verdicts": ["--pod", "p"],
     "explain": ["pod/p"],
     "devices": [],
     "dump": [],

@@ -29,7 +29,7 @@ def test_a_list_of_gates() -> None:
     }
 
 
-COMMANDS = [["lint", "-"], ["convert", "-"], ["allocate", "-"], ["cel", "check", "true"], ["cel", "eval", "true"]]
+COMMANDS = [["lint", "-"], ["convert", "-"], ["simulate", "-"], ["cel", "check", "true"], ["cel", "eval", "true"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

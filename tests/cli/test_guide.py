@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from scheduler.config import load_config
+from scheduler.config.file import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 

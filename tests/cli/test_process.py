@@ -99,7 +99,7 @@ def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_or
     "arguments",
     [
         pytest.param(["lint", "-"], id="lint-reading-its-input"),
-        pytest.param(["allocate", "-"], id="allocate-reading-its-input"),
+        pytest.param(["simulate", "-"], id="simulate-reading-its-input"),
         pytest.param(["convert", "-"], id="convert-reading-its-input"),
     ],
 )

@@ -15,8 +15,6 @@ from pydantic import BaseModel
 from scheduler.cli.main import cli
 from tests.cli.answers import (
     MODELS,
-    AllocateAnswer,
-    AllocateClaimsAnswer,
     CelCheckAnswer,
     CelEvalAnswer,
     EvaluatedAlone,
@@ -72,21 +70,18 @@ def printed(command: list[str], folder: Path, *pods: dict[str, Any]) -> tuple[in
     return result.exit_code, result.stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "model"),
-    [(["simulate", "-f"], SimulateAnswer), (["allocate"], AllocateAnswer)],
-    ids=["simulate", "allocate"],
-)
-def test_answers_have_their_schema_and_exit_codes(command: list[str], model: type[BaseModel], tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["simulate", "-f"], ["allocate"]], ids=["simulate", "its old name"])
+def test_answers_have_their_schema_and_exit_codes(command: list[str], tmp_path: Path) -> None:
     code, text = printed(command, tmp_path, pod("fits", "one"))
-    (asked,) = model.model_validate_json(text).model_dump()["pods"]
+    (asked,) = SimulateAnswer.model_validate_json(text).model_dump()["pods"]
     assert (code, asked["outcome"], asked["node"]) == (0, "fits", "n")
     assert [(one["driver"], one["claim"][:8]) for one in asked["devices"]] == [(DRIVER, "fits-gpu")]
 
     code, text = printed(command, tmp_path, pod("fits", "one"), pod("waits", "five"))
-    _, waits = model.model_validate_json(text).model_dump()["pods"]
+    _, waits = SimulateAnswer.model_validate_json(text).model_dump()["pods"]
     assert (code, waits["outcome"], waits["node"]) == (1, "unschedulable", None)
     assert "cannot allocate all claims" in waits["reason"]
+    assert [one["nodes"] for one in waits["refusals"]] == [("n",)]
 
     assert CliRunner().invoke(cli, [*command, "--no-such-option"]).exit_code == 2
 
@@ -107,8 +102,8 @@ def test_each_command_that_prints_json_has_a_schema() -> None:
     }
     published = {path.stem.replace("-", " ") for path in SCHEMAS.glob("*.json")}
     assert with_json - published == {"dump"}
-    of_options = {"allocate claims", "make room", "what node"}
-    assert published - with_json == of_options
+    of_options_and_old_names = {"explain all", "make room", "what node", "verdicts"}
+    assert published - with_json == of_options_and_old_names
     named = (SCHEMAS / "README.md").read_text()
     assert [path.name for path in SCHEMAS.glob("*.json") if f"[{path.name}]" not in named] == []
 
@@ -135,15 +130,6 @@ def test_verdicts(tmp_path: Path) -> None:
     found = VerdictsAnswer.model_validate_json(text)
     assert (code, found.choices, found.nodes["n"].plugin) == (1, (), "DynamicResources")
     assert found.preemption is not None
-
-
-def test_claims_alone(tmp_path: Path) -> None:
-    code, text = printed(["allocate", "--claim", "one"], tmp_path)
-    (found,) = AllocateClaimsAnswer.model_validate_json(text).nodes
-    assert (code, found.outcome, found.node) == (0, "allocated", "n")
-    code, text = printed(["allocate", "--claim", "five"], tmp_path)
-    (found,) = AllocateClaimsAnswer.model_validate_json(text).nodes
-    assert (code, found.outcome) == (1, "none")
 
 
 def test_room(tmp_path: Path) -> None:

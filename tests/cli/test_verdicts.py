@@ -1,4 +1,4 @@
-"""`dra-scheduler verdicts`: cases in, answers out, and what is said of a broken case."""
+"""What each plugin says on each node: of cases, and of a pod among files, by `verdicts` and `explain -o wide`."""
 
 from __future__ import annotations
 
@@ -126,6 +126,15 @@ def test_a_person_reads_nodes_plugins_reasons_and_scores(tmp_path: Path) -> None
     ]
     assert int(lines[1][3]) == sum(int(score.rpartition(" ")[2]) for score in lines[1][4].split(", "))
     assert lines[2][4] == "Insufficient cpu"
+
+
+def test_explain_wide_says_the_same_below_the_cause(tmp_path: Path) -> None:
+    tables = asked(tmp_path, "--pod", "web", CPU='"64"').stdout
+    result = CliRunner().invoke(cli, ["explain", "web", "-o", "wide", "-f", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("pod team/web does not fit [resources-short]: node large has 8 cpu free, and pod")
+    assert result.stdout.endswith(f"\n\n{tables}")
 
 
 def test_when_no_node_fits_the_message_follows_and_the_exit_code_is_one(tmp_path: Path) -> None:

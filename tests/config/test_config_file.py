@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.config import Config, ConfigError, ProfileConfig, load_config
-from scheduler.config.file import parse_config
+from scheduler.config import Config, ProfileConfig
+from scheduler.config.file import ConfigError, load_config, parse_config
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"

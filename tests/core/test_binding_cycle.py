@@ -230,6 +230,18 @@ def test_a_refusal_of_a_repeated_write_does_not_free_the_devices():
     assert len(rig.machine.bindings) == 0
 
 
+def test_a_refusal_for_lack_of_the_admin_label_says_how_to_set_it():
+    rig = writing(reports_causes=True)
+    text = "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label"
+    rig.tell(WriteRejected(rig.take(WriteClaimStatus).id, 422, "Invalid", text))
+    label = "resource.kubernetes.io/admin-access"
+    assert rig.events[-1] == (
+        f"FailedScheduling: the API server refuses: Invalid: {text} Cause: [admin-access-unlabelled] Namespace default "
+        f"has no label {label}, and a claim there asks for admin access; to make it fit: "
+        f"kubectl label namespace default {label}=true"
+    )
+
+
 def test_a_refusal_fails_the_attempt_and_frees_the_devices():
     rig = writing()
     rig.tell(WriteRejected(rig.take(WriteClaimStatus).id, 422, "Invalid", "spec is immutable"))

@@ -7,14 +7,27 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from scheduler.core.reports.cause_search import _Case
 from scheduler.core.reports.causes import Causes
-from scheduler.framework.blame import LENGTH_MAX, SEPARATOR, Change, cause_of, with_cause, without_cause
+from scheduler.framework.blame import (
+    COMMAND,
+    EVENT,
+    LENGTH_MAX,
+    SEPARATOR,
+    Blame,
+    Change,
+    cause_of,
+    edited_object,
+    with_cause,
+    without_cause,
+)
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import NodeName
-from scheduler.model.objects import Pod
+from scheduler.model.objects import OwnerReference
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -62,9 +75,9 @@ def test_an_event_and_the_condition_say_the_sentence_and_then_the_cause() -> Non
 
     assert sentence == said(plain, "p")[0]
     assert said(plain, "p")[1] == ""
-    nearest = "node a: claim default/p-gpu, request gpu wants 1 of 1 devices: 1 not of the device class; 0 left"
-    mistaken = "DeviceClass other: no device of node a has the driver other.example.com; gpu.example.com publishes 1"
-    assert cause == f"{nearest} ({mistaken}); node b is cordoned"
+    mistaken = "DeviceClass other: no device has the driver other.example.com; gpu.example.com publishes 1"
+    change = "install the driver other.example.com, or look at its log: it publishes no ResourceSlice"
+    assert cause == f"[class-unmatched] {mistaken}; to make it fit: {change}"
     assert failures(rig) == [f"FailedScheduling: {sentence}{SEPARATOR}{cause}"]
     assert len([one for one in rig.decided if isinstance(one, PatchPodStatus)]) == 1
 
@@ -83,7 +96,7 @@ def test_a_change_that_does_not_suffice_is_not_said() -> None:
     want(rig, "p", builders.request_object(count=2), requests={"cpu": "100"})
     rig.server.put_node(builders.node("a", unschedulable=True))
     rig.settle()
-    assert said(rig, "p")[1] == "node a is cordoned"
+    assert said(rig, "p")[1] == "[node-cordoned] node a is cordoned"
 
 
 def test_who_holds_the_device_is_said_and_may_go() -> None:
@@ -156,8 +169,8 @@ def test_another_cause_is_told() -> None:
 def test_many_pods_that_are_tried_again_and_again_are_looked_at_now_and_then(monkeypatch) -> None:
     """Thousands of them would take the time of others for an answer that hardly changes."""
     looks: list[str] = []
-    blamed = Causes._blamed
-    monkeypatch.setattr(Causes, "_blamed", lambda self, one: looks.append(one.queued.namespace) or blamed(self, one))
+    found = Causes._found
+    monkeypatch.setattr(Causes, "_found", lambda self, one: looks.append(one.queued.namespace) or found(self, one))
     rig = rig_with("a", "b")
     for number in range(200):  # no two alike, of which one would be tried for both
         want(rig, f"p{number}", builders.request_object(count=3, selector=f"{number} >= 0"))
@@ -299,14 +312,15 @@ def test_a_change_that_is_said_binds_the_pod_once_it_is_made(nodes, count, selec
     before.server.put_claim(claim)
     before.server.put_pod(pod)
     helpful: list[Change] = []
-    helps = before.machine.causes._helps
+    search = before.machine.causes._search
+    helped = search._helped
 
-    def noted(runner: Runner, of: Pod, change: Change) -> bool:
-        is_helpful = helps(runner, of, change)
-        helpful.extend([change] if is_helpful else [])
-        return is_helpful
+    def noted(case: object, change: Change) -> Change | None:
+        found = helped(case, change)
+        helpful.extend([found] if found else [])
+        return found
 
-    before.machine.causes._helps = noted
+    search._helped = noted
     before.wait(1_000)
 
     assert bool(said(before, "p")[1]) == (before.node_of("p") is None)
@@ -350,10 +364,73 @@ def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
     (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
     runner = rig.machine.runners[builders.SCHEDULER]
     (held,) = rig.machine.overlay.counted[claim.uid]
-    change = Change(
-        6, "", "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),)
-    )
-    assert rig.machine.causes._helps(runner, pods["second"], change)
+    change = Change(6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),))
+    case, search = _Case(runner, pods["second"], EVENT), rig.machine.causes._search
+    assert search._helped(case, change)
     rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
     rig.watch()
-    assert not rig.machine.causes._helps(runner, pods["second"], change)
+    assert not search._helped(case, change)
+
+
+def test_the_condition_of_a_pod_that_waits_follows_what_is_true_now_and_its_events_do_not() -> None:
+    """Which device is in use, by whom, changes all the time; who reads the pod's status reads it as it is."""
+    rig = rig_with("a")
+    want(rig, "p", builders.request_object(count=5))
+    rig.settle()
+    first = failures(rig)[-1]
+    assert "ask for 1 device instead of 5" in said(rig, "p")[1]
+    for generation, devices in enumerate((2, 3, 3), 2):
+        rig.server.put_slice(builders.resource_slice("slice-a", node="a", generation=generation, devices=devices))
+        rig.wait(20_000)
+        assert f"ask for {devices} devices instead of 5" in said(rig, "p")[1]
+    assert set(failures(rig)) == {first}
+    assert len([one for one in rig.decided if isinstance(one, PatchPodStatus)]) == 3, "where it says the same, no write"
+    rig.server.put_slice(builders.resource_slice("slice-a", node="a", generation=9, devices=4))
+    rig.wait(400_000)
+    assert "ask for 4 devices instead of 5" in failures(rig)[-1]
+
+
+def test_ending_a_pod_frees_its_devices_too() -> None:
+    """Who ends it frees both, so it is one change; cpu is what the node lacks, and the device is in use, too."""
+    rig = rig_with("a")
+    want(rig, "first", requests={"cpu": "7"})
+    rig.settle()
+    want(rig, "second", requests={"cpu": "8"}, preemptionPolicy="Never")
+    rig.settle()
+    assert said(rig, "second")[1].endswith("; to make it fit: end pod default/first (priority 0) on node a")
+
+
+@pytest.mark.parametrize("is_important", [True, False])
+def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_important: bool) -> None:
+    """Whatever their sizes: a larger change of the pod's own comes before a smaller one of somebody else's object."""
+    rig = rig_with("a")
+    want(rig, "important", priority=1_000)
+    rig.settle()
+    (important,) = [pod.uid for pod in rig.server.pods.values()]
+    theirs = Change(1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ())
+    ours = Change(7, "ours", (NodeName("a"),))
+    monkeypatch.setattr(Runner, "blame", lambda *_: (Blame("devices-short", "it is so", 0, (theirs, ours)),))
+    want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
+    rig.settle()
+    (asked,) = rig.machine.queue.all()
+    for helping in (("ours", "theirs"), ("theirs",)):
+        rig.machine.causes._search._helped = lambda _, change, texts=helping: change if change.text in texts else None
+        why = rig.machine.causes.why(asked.uid, COMMAND)
+        assert tuple(one.text for one in (*why.changes, *why.also)) == helping
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "name"),
+    [
+        (None, None, "pod default/p"),
+        (("DaemonSet", "agents"), None, "daemonset default/agents"),
+        (("Job", "train"), None, "job default/train"),
+        (("ReplicaSet", "web-5d4f8"), {"pod-template-hash": "5d4f8"}, "deployment default/web"),
+        (("ReplicaSet", "web"), None, "replicaset default/web"),
+    ],
+)
+def test_what_is_edited_is_what_makes_such_pods(owner, labels, name: str) -> None:
+    owners = [] if owner is None else [OwnerReference(*owner, uid="uid-1", controller=True)]
+    pod = builders.pod("p")
+    metadata = structs.replace(pod.metadata, labels=labels, owner_references=tuple(owners))
+    assert edited_object(structs.replace(pod, metadata=metadata)) == name

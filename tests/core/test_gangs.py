@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -14,12 +14,15 @@ from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.trying import gang_attempt
 from scheduler.core.trying.gang_attempt import GangAttempt
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, PatchPodStatus, WriteClaimStatus
+from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
 from tests import builders, storage_builders
+from tests.core.plugins import Reject
 from tests.core.rig import Rig
 from tests.observed import deleted, observed
 from tests.sim.volumes import CLASSES, local_volume
@@ -125,6 +128,24 @@ def test_a_gang_waits_for_as_many_pods_as_it_needs_and_says_so():
     member(rig, "more", "g", 3)
     rig.wait(1_000)
     assert placed(rig)["more"] == "a"
+
+
+def test_a_gang_of_which_all_pods_are_there_says_which_cannot_be_tried_and_why():
+    rig = world(a=4)
+    member(rig, "x", "g", 3)
+    member(rig, "y", "g", 3, gates=("example.com/quota",))
+    member(rig, "z", "g", 3, devices=0, claims=("not-there",))
+    rig.wait(6_000)
+    assert "waiting for" not in message(rig, "x").replace("waiting for scheduling gates", "")
+    assert "pod y and 1 more of group default/g cannot be tried yet: waiting for scheduling gates" in message(rig, "x")
+
+
+def test_a_gang_with_a_pod_of_another_scheduler_says_so():
+    rig = world(a=4)
+    member(rig, "x", "g", 2)
+    member(rig, "y", "g", 2, scheduler="other")
+    rig.wait(6_000)
+    assert "pod y of group default/g cannot be tried yet: it is for the scheduler other" in message(rig, "x")
 
 
 def test_pods_of_another_namespace_are_of_another_gang():
@@ -317,6 +338,64 @@ def test_pods_of_a_gang_with_very_many_pods_are_told_so():
     rig.wait(20_000)
     assert placed(rig) == {}
     assert "group default/g has 21 pods; 20 may be one group" in message(rig, "x20")
+
+
+@dataclass(frozen=True)
+class Notes(Reject):
+    """Reserve: notes on whose behalf it reserved and what it undid."""
+
+    name: str = "Notes"
+    reserved: list = field(default_factory=list)
+    undone: list = field(default_factory=list)
+
+    def reserve(self, cycle, node, view):
+        self.reserved.append((cycle.pod.metadata.name, node.name))
+        return ReserveResult(SUCCESS)
+
+    def unreserve(self, cycle, node, view):
+        self.undone.append((cycle.pod.metadata.name, node))
+        return ()
+
+
+@dataclass(frozen=True)
+class Refuses(Reject):
+    """Reserve: refuses a pod, or fails for it."""
+
+    name: str = "Refuses"
+    pod: str = ""
+    status: Status = SUCCESS
+
+    def reserve(self, cycle, node, view):
+        return ReserveResult(self.status if cycle.pod.metadata.name == self.pod else SUCCESS)
+
+    def unreserve(self, cycle, node, view):
+        return ()
+
+
+@pytest.mark.parametrize("status", [Status.unschedulable("not here"), Status.error("broken")])
+@pytest.mark.parametrize("refused", "xyz")
+def test_what_plugins_reserved_is_undone_for_each_pod_of_a_gang_that_fails(status, refused):
+    notes = Notes()
+    rig = Rig(*default_plugins(), notes, Refuses(pod=refused, status=status), **TURNS)
+    rig.add_nodes("a")
+    for name in "xyz":
+        member(rig, name, "g", 3, devices=0)
+    rig.wait(5_000)
+    assert placed(rig) == {}
+    assert (refused, "a") in notes.reserved
+    assert set(notes.undone) == set(notes.reserved)
+
+
+def test_what_plugins_reserved_is_undone_for_a_pod_that_its_gang_does_without():
+    notes = Notes()
+    rig = Rig(*default_plugins(), notes, Refuses(pod="y", status=Status.unschedulable("not here")), **TURNS)
+    rig.add_nodes("a")
+    for name in "xyz":
+        member(rig, name, "g", 2, devices=0)
+    decide(rig)
+    assert set(notes.undone) == {("y", "a")}
+    rig.wait(5_000)
+    assert sorted(placed(rig)) == ["x", "z"]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -53,6 +54,26 @@ def test_a_pod_waits_while_a_rule_taints_all_devices_and_is_bound_when_it_goes()
     rig.wait(1_000)
 
     assert rig.node_of("p") is not None
+
+
+@pytest.mark.parametrize("own", [(), (Taint("hot", "", "NoSchedule", None),)])
+def test_the_cause_names_the_rule_and_not_another_or_one_where_the_driver_sets_the_taint(own):
+    rig = Rig(DynamicResources(), reports_causes=True)
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class())
+    published = builders.resource_slice("slice-a", node="a", devices=1)
+    rig.server.put_slice(replace(published, devices=tuple([replace(one, taints=own) for one in published.devices])))
+    rig.server.put_taint_rule(rule("other", pool="b"))
+    if not own:
+        rig.server.put_taint_rule(rule("recall", pool="a"))
+    add_pod(rig, "p")
+    rig.settle()
+    rig.wait(1_000)
+    condition = rig.condition_of("p")
+    assert condition is not None
+    said = "hot:NoSchedule, which" if own else "broken=recall:NoSchedule of DeviceTaintRule recall, which"
+    assert f"has the taint {said}" in condition[1]
+    assert "DeviceTaintRule other" not in condition[1]
 
 
 def test_a_rule_that_narrows_its_selector_frees_the_rest():

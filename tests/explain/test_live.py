@@ -36,7 +36,7 @@ def said(name: str, *, reports_causes: bool) -> dict[str, str]:
         settings=CoreSettings(reports_causes=reports_causes, is_strict=True),
     )
     pods = [pod for pod in cluster.pods() if not pod["spec"].get("nodeName")]
-    run = Run(cluster, Answers(machine, cluster), {pod["metadata"]["uid"] for pod in pods})
+    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in pods}))
     run.start()
     run.until(NOW_MS + HORIZON_MS)
     return {pod["metadata"]["name"]: run.verdict(pod).reason for pod in pods}
@@ -49,41 +49,104 @@ def test_the_sentence_before_the_cause_is_that_of_a_machine_that_says_none(name:
     assert all(len(message.encode()) <= LENGTH_MAX for message in told.values())
 
 
+IN_USE = "device node-1/gpu-0 is in use by ResourceClaim default/theirs (pod default/runs (priority 0))"
+ENDS = "end pod default/runs (priority 0), whose ResourceClaim is default/theirs"
 SAYS = [
     # cause, words of the cause, words of the change
     ("node-taint", "node node-1 has the taint example.com/only=others:NoSchedule", "add the toleration {key: example"),
     ("cordon", "node node-1 is cordoned", "kubectl uncordon node-1"),
     ("claim-pinned-to-a-cordoned-node", "node node-1 is cordoned", "kubectl uncordon node-1"),
-    ("node-selector", "has the label zone=a, which the nodeSelector of pod default/asked asks for", "drop zone: a"),
-    ("node-affinity", "satisfies the required nodeAffinity of pod default/asked", "relax the required nodeAffinity"),
+    (
+        "node-selector",
+        "no node has the label zone, which the nodeSelector of pod default/asked asks for",
+        "drop zone: a",
+    ),
+    (
+        "node-affinity",
+        "no node has the label zone, which the nodeAffinity of pod default/asked",
+        "relax the required node",
+    ),
     ("cpu", "node node-1 has 8 cpu free, and pod default/asked asks for 9", "ask for cpu 8 instead of 9 in container"),
     ("memory", "node node-1 has 16Gi memory free, and pod default/asked asks for 17Gi", "ask for memory 16Gi instead"),
     ("cpu-of-running-pods", "node node-1 has 50m cpu free", "ask for cpu 50m instead of 100m in container main"),
-    ("too-many-pods", "room for 1 pods, and has 1: pod default/runs (priority 0) is in", "end pod default/runs"),
-    ("resource-nobody-has", "node node-1 has 0 example.com/tpu free", ""),
+    ("too-many-pods", "node node-1 has room for 1 pods, and has 1", "end pod default/runs (priority 0)"),
+    ("resource-nobody-has", "resource example.com/tpu of pod default/asked: no node has it, and no DeviceClass", ""),
     ("each-node-for-another-reason", "node node-1 has 8 cpu free", "ask for cpu 8 instead of 9"),
-    ("claim-pinned-elsewhere", "has the label kubernetes.io/hostname=node-2", "drop kubernetes.io/hostname: node-2"),
+    (
+        "claim-pinned-elsewhere",
+        "node node-1 has kubernetes.io/hostname=node-1; the nodeSelector",
+        "hostname: node-1 instead",
+    ),
     ("class-missing", "names DeviceClass gpu.example.com, which does not exist; there are: none", ""),
     (
         "another-pod-is-first",
         "gpu-0 is in use by ResourceClaim default/theirs (pod default/first",
         "end pod default/fi",
     ),
-    ("node-without-devices", "node node-2: claim default/gpu, request gpu wants 1 of 0 devices", ""),
-    ("second-claim-does-not-fit", "claim default/other, request gpu wants 1 of 1 devices: 1 not matched", ""),
-    ("two-claims-one-device", "enough devices for each request, and not for all together", ""),
-    ("class-selector-false", "1 not of the device class", ""),
+    (
+        "node-without-devices",
+        "slice-node-1 is for node node-1, and no Node has that name",
+        "the kubelet of node-1 must register",
+    ),
+    ("second-claim-does-not-fit", "of ResourceClaim default/other: no device of its class satisfies `false`", ""),
+    (
+        "two-claims-one-device",
+        "gpu-0 is the only one on node node-1 for request gpu of ResourceClaim default/gpu and",
+        "",
+    ),
+    (
+        "class-selector-false",
+        "DeviceClass gpu.example.com: no device has the driver x; drivers: gpu",
+        "install the driver x",
+    ),
     ("selector-false", "model equal to the string 'H100'; 1 have 'A100'", "write 'A100' in the selector of"),
-    ("count-too-large", "asks for 3 devices; on node node-1 there are at most 2", "ask for 2 devices instead of 3"),
-    ("all-devices-in-use", "1 in use", ""),
-    ("shared-capacity-too-small", "asks for memory 81Gi; no device of node", "ask for memory 80Gi instead of 81Gi"),
-    ("counters", "1 without counters left in their pool", ""),
-    ("match-attribute", "asks for 2 devices; on node node-1 there are at most 1", "ask for 1 device instead of 2"),
-    ("incomplete-pool", "pool gpu.example.com/node-1 is incomplete", ""),
-    ("pool-with-a-name-twice", "is invalid: duplicate device name gpu-0", ""),
+    (
+        "count-too-large",
+        "node node-1 has 2 devices that would do for request gpu, which asks for 3",
+        "ask for 2 devices",
+    ),
+    ("all-devices-in-use", IN_USE, ENDS),
+    ("all-mode-with-one-in-use", f"{IN_USE}; request gpu asks for all 2", ENDS),
+    (
+        "shared-capacity-too-small",
+        "gpu-0 has memory 80Gi, and request gpu asks for 81Gi",
+        "memory 80Gi instead of 81Gi",
+    ),
+    (
+        "shared-capacity-consumed",
+        "gpu-0 has memory 30Gi left of 80Gi, request gpu takes 40Gi; pod default/runs",
+        "30Gi instead",
+    ),
+    (
+        "counters",
+        "part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device node-1/part-0",
+        ENDS,
+    ),
+    (
+        "match-attribute",
+        "2 devices with the same gpu.example.com/index are needed; the most on node",
+        "1 device instead of 2",
+    ),
+    (
+        "incomplete-pool",
+        "of generation 1 there are 1 of 2 ResourceSlices (slice-node-1)",
+        "publish the 1 missing ResourceSlice",
+    ),
+    (
+        "pool-with-a-name-twice",
+        "device gpu-0 is in slices again and slice-node-1",
+        "publish pool gpu.example.com/node-1 anew",
+    ),
     ("device-taint", "device node-1/gpu-0 has the taint example.com/hot:NoSchedule", "add the toleration"),
     ("device-taint-rule", "has the taint example.com/broken:NoSchedule", "add the toleration"),
-    ("extended-resource-in-use", "1 in use", ""),
+    ("extended-resource-in-use", IN_USE, ENDS),
+    ("cel-error", "no device of its class has attributes gpu.example.com/nothing", "drop or relax the selector"),
+    ("cel-error-in-the-class", "DeviceClass gpu.example.com: no device has attributes gpu.example.com/nothing", ""),
+    (
+        "binding-conditions",
+        "ResourceClaim default/gpu waits for example.com/ready to be set: device gpu-0",
+        "the driver must set",
+    ),
 ]
 
 

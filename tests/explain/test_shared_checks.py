@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 from allocator import Features
-from scheduler.explain.world import Change, World
+from scheduler.explain.world import World
 from scheduler.offline import Given
 from tests.offline.causes import Obj, claim, device_class, gpu, node, pod, request, slice_
 
@@ -29,12 +29,12 @@ def fewer(obj: Obj) -> None:
 def test_a_change_is_seen_by_its_own_question_only() -> None:
     asked = world()
     before = copy.deepcopy([one.obj for one in asked.objects])
-    change = Change("count", 3, "", "", ((3, fewer),))
+    change = ((3, fewer),)
 
     assert not asked.ask().fits
-    assert asked.ask((change,)).fits
+    assert asked.ask(change).fits
     assert not asked.ask().fits
-    assert asked.ask((change,)).fits
+    assert asked.ask(change).fits
     assert [one.obj for one in asked.objects] == before
 
 
@@ -59,9 +59,9 @@ def tainted(obj: Obj) -> None:
 def test_a_slice_that_a_change_edits_is_decoded_anew() -> None:
     asked = world()
     asked.objects[3].obj["spec"]["devices"]["requests"][0]["exactly"]["count"] = 1
-    change = Change("taint", 1, "", "", ((2, tainted),))
+    change = ((2, tainted),)
 
     assert asked.ask().fits
-    assert not asked.ask((change,)).fits
+    assert not asked.ask(change).fits
     assert asked.ask().fits
     assert len(asked.decoded) == 2

@@ -49,9 +49,9 @@ async def plant(world: World) -> dict[str, tuple[str, str]]:
             f"names DeviceClass {world.class_name}s, which does not exist",
             f"write deviceClassName: {world.class_name} instead of",
         ),
-        "selector": ("model == 'NOBODY-HAS-IT'` leaves no device", "drop or relax the selector"),
+        "selector": ("model equal to the string 'NOBODY-HAS-IT'", "in the selector of request gpu"),
         "cordon": (f"node {cordoned} is cordoned", f"kubectl uncordon {cordoned}"),
-        "count": ("asks for 9 devices; on node", f"instead of 9 in request gpu of ResourceClaim {space}/count"),
+        "count": ("which asks for 9", f"instead of 9 in request gpu of ResourceClaim {space}/count"),
         "taint": (
             f"{tainted}/gpu-0 has the taint example.com/hot:NoSchedule",
             "add the toleration {key: example.com/hot",
@@ -60,7 +60,7 @@ async def plant(world: World) -> dict[str, tuple[str, str]]:
             f"{held}/gpu-0 is in use by ResourceClaim {space}/first (pod {space}/first",
             f"end pod {space}/first",
         ),
-        "label": ("example.com/zone=nowhere, which the nodeSelector", "drop example.com/zone: nowhere"),
+        "label": ("the label example.com/zone, which the nodeSelector of pod", "drop example.com/zone: nowhere"),
         "cpu": (
             f"has 64 cpu free, and pod {space}/cpu asks for 100",
             "ask for cpu 64 instead of 100 in container main",

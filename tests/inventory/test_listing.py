@@ -172,7 +172,7 @@ def test_users_counters_capacity_and_pools_are_told() -> None:
     assert (user.claim, user.pods, user.request) == ("team/c", ("team/p",), "r")
     pools = {one.pool: one for one in found.pools}
     assert [(one.counter, one.total, one.left) for one in pools["n"].counters] == [("memory", "80Gi", "40Gi")]
-    assert (pools["half"].state, pools["half"].reason) == ("incomplete", "1 of 2 slices are there")
+    assert (pools["half"].state, pools["half"].reason) == ("incomplete", "1 of 2 slices are there: half-1")
     objects, _, _ = STATES["share left"]
     (device,) = listed(*objects).devices
     assert device.capacity["memory"].left == "40Gi"
@@ -259,11 +259,13 @@ def test_first_line_says_what_is_free_and_what_fits(tmp_path: Path) -> None:
     lines = run(tmp_path).stdout.splitlines()
 
     first = (
-        "gpu: 2 of 3 free; largest request that fits: 2 on one node (gpu-0), 1 of one gpu.example.com/numaNode (gpu-0)"
+        "gpu: 2 of 3 free, 1 used; largest request that fits: 2 on one node (gpu-0), "
+        "1 of one gpu.example.com/numaNode (gpu-0)"
     )
     assert lines[0] == first
-    assert lines[3] == "gpu-0\tgpu\t2 of 3\tteam/p"
-    assert f"gpu-0\t{DRIVER}/gpu-0/z\tgpu\tused\t-\t-\tteam/p by claim team/c" in run(tmp_path, "-o", "wide").stdout
+    assert lines[3] == "gpu-0\tgpu\t2 of 3\tteam/p\t-"
+    row = f"gpu-0\t{DRIVER}/gpu-0/z\tgpu\tused\t-\t-\tteam/p by claim team/c\tclaim team/c, pod team/p"
+    assert row in run(tmp_path, "-o", "wide").stdout
     assert run(tmp_path, "--free", "-o", "name").stdout == f"{DRIVER}/gpu-0/x\n{DRIVER}/gpu-0/y\n"
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import os
 import signal
+import struct
 import sys
+import termios
 from contextlib import suppress
 from typing import Any
 
+import click
 import pytest
 
-from scheduler.cli.main import INTERRUPTED
 from scheduler.core.ground.inputs import Deleted
 from scheduler.core.machine import Machine
 from scheduler.embedded.cluster import EmbeddedCluster
@@ -141,7 +145,63 @@ async def test_watch_prints_again_what_has_changed_and_ends_with_ctrl_c() -> Non
         assert [one["device"] for one in (await read_document(process.stdout))["devices"]] == ["b"]
         process.send_signal(signal.SIGINT)
         assert await process.stdout.read() == b""
-        assert await process.wait() == INTERRUPTED
+        assert await process.wait() == 0
+
+
+async def test_tables_of_a_watch_are_separated() -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
+        command = (sys.executable, "-m", "scheduler", "devices", "--watch", "-o", "name")
+        process = await asyncio.create_subprocess_exec(
+            *command, f"--kubeconfig={cluster.kubeconfig_path}", stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"gpu.example.com/n/a\n"
+        await cluster.apply([slice_of("n", gpu("b"))])
+        assert await process.stdout.readline() == b"---\n"
+        assert await process.stdout.readline() == b"gpu.example.com/n/b\n"
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+
+
+class Screen:
+    """A terminal of 60 columns and 6 lines: what a process writes to it."""
+
+    def __init__(self) -> None:
+        self.master, self.process_end = os.openpty()
+        fcntl.ioctl(self.process_end, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 60, 0, 0))
+        self.text = ""
+
+    async def until(self, *words: str) -> str:
+        """What is written until all of these words are there; and from then on, what comes after."""
+        while not all(word in self.text for word in words):
+            self.text += (await asyncio.to_thread(os.read, self.master, 65_536)).decode()
+        text, self.text = self.text, ""
+        return text
+
+
+async def test_a_terminal_is_drawn_anew_in_place_and_given_back() -> None:
+    async with EmbeddedCluster() as cluster:
+        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
+        screen = Screen()
+        command = (sys.executable, "-m", "scheduler", "devices", "--watch", f"--kubeconfig={cluster.kubeconfig_path}")
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=screen.process_end, env={**os.environ, "LINES": "", "COLUMNS": ""}
+        )
+        first = await screen.until("1 of 1 free", "\x1b[J")
+        assert first.startswith("\x1b[?1049h\x1b[?25l\x1b[H")
+        tainted = [gpu(f"d{number}", taints=[{"key": "k", "effect": "NoSchedule"}]) for number in range(20)]
+        await cluster.apply([slice_of("n", *tainted)])
+        second = await screen.until("0 of 20 free", "\x1b[J")
+        lines = second.partition("\x1b[H")[2].partition("\x1b[J")[0].splitlines()
+        assert len(lines) == 6
+        assert lines[-1].startswith("... and 21 more lines")
+        assert all(len(click.unstyle(line.replace("\x1b[K", ""))) <= 60 for line in lines)
+        process.send_signal(signal.SIGINT)
+        last = await screen.until("\x1b[?1049l", "d19")
+        assert await process.wait() == 0
+        assert "0 of 20 free, 20 tainted" in last.partition("\x1b[?1049l")[2]
+        assert "Traceback" not in first + second + last
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,15 @@ def reviewing(*refused: tuple[str, str]):
     return answer
 
 
+def after_the_server(review, lease_api, count):
+    """What is asked side by side once the server is known: rights, and with one GET whether it serves leases."""
+
+    async def answer(request):
+        return await (review if request.method == "POST" else lease_api)(request)
+
+    return [answer] * (count + 1)
+
+
 @asynccontextmanager
 async def client_of(server):
     """It gives up on a silent server after 3 s, where the program waits for 15."""
@@ -140,7 +149,7 @@ async def test_rights_to_the_lease_are_asked_for_where_it_lives():
         is_refused = attributes["resource"] == "leases" and attributes["verb"] != "create"
         return await reply({"status": {"allowed": not is_refused}}, 201)(request)
 
-    answers = [version("36"), reply({}), *[review] * VERBS, reply({}), *[review] * 3]
+    answers = [version("36"), reply({}), *after_the_server(review, reply({}), VERBS + 3)]
     async with misbehaving(*answers) as server, client_of(server) as client:
         with pytest.raises(PreflightError) as raised:
             await check(client, lease_namespace="team")
@@ -159,10 +168,11 @@ async def test_rights_to_leases_are_asked_for_by_name():
 
     async def review(request):
         attributes = (await request.json())["spec"]["resourceAttributes"]
-        asked.append((attributes["verb"], attributes.get("name")))
+        if attributes["resource"] == "leases":
+            asked.append((attributes["verb"], attributes.get("name")))
         return await reply({"status": {"allowed": attributes.get("name") != "b"}}, 201)(request)
 
-    answers = [version("36"), reply({}), *[reviewing()] * VERBS, reply({}), *[review] * 5]
+    answers = [version("36"), reply({}), *after_the_server(review, reply({}), VERBS + 5)]
     async with misbehaving(*answers) as server, client_of(server) as client:
         with pytest.raises(PreflightError) as raised:
             await check(client, lease_namespace="team", leases=("a", "b"))
@@ -176,10 +186,8 @@ async def test_rights_to_leases_are_asked_for_by_name():
 
 async def test_server_without_leases_is_named():
     missing = status(404, "NotFound", "the server could not find the requested resource")
-    async with (
-        misbehaving(version("36"), reply({}), *[reviewing()] * VERBS, missing) as server,
-        client_of(server) as client,
-    ):
+    answers = [version("36"), reply({}), *after_the_server(reviewing(), missing, VERBS + 3)]
+    async with misbehaving(*answers) as server, client_of(server) as client:
         with pytest.raises(PreflightError) as raised:
             await check(client, lease_namespace="team")
 

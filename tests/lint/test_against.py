@@ -197,6 +197,33 @@ def test_taints_and_tolerations_count() -> None:
     assert find(tolerating, template(), published=tainted) == []
 
 
+@pytest.mark.parametrize(
+    ("toleration", "fits"),
+    [
+        ("{key: gpu, value: null, effect: NoSchedule}", True),
+        ("{key: gpu, operator: Equal, value: other}", False),
+        ("{key: gpu, operator: Lt, value: ''}", False),
+        ("{operator: Exists, effect: NoExecute}", False),
+    ],
+)
+def test_tolerations_are_judged_as_the_scheduler_judges_them(toleration: str, fits: bool) -> None:
+    tainted = cluster({"a": 1}, taint="{key: gpu, effect: NoSchedule}")
+    found = find(pod(TEMPLATE_CLAIMS, more=f"tolerations: [{toleration}]\n"), template(), published=tainted)
+
+    assert ("does-not-fit" in codes(found)) is not fits
+
+
+@pytest.mark.parametrize(("term", "fits"), [("values: [a]", True), ("values: [b]", False), ("values: null", False)])
+def test_node_affinity_is_judged_as_the_scheduler_judges_it(term: str, fits: bool) -> None:
+    affinity = (
+        "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+        f"[{{matchFields: [{{key: metadata.name, operator: In, {term}}}]}}]}}}}}}\n"
+    )
+    found = find(pod(TEMPLATE_CLAIMS, more=affinity), template(), published=cluster({"a": 1}))
+
+    assert ("does-not-fit" in codes(found)) is not fits
+
+
 def test_devices_in_use_count() -> None:
     used = cluster(
         {"a": 1},

@@ -1,24 +1,32 @@
-"""docs/manifests.md names every rule, and no rule that is not there."""
+"""The table of codes is whole and true, and the pages that speak of codes are.
+
+`python -m tests.lint.test_docs` writes docs/lint-codes.md from the table.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+from collections.abc import Set
 from pathlib import Path
 
 import cel.lint
+import scheduler.cli.lint
 import scheduler.lint
+from scheduler.lint.against import _FAULTS
+from scheduler.lint.codes import CODES
+from scheduler.lint.findings import Severity
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORTERS = {"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn"}
+REPORTERS = frozenset({"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn"})
 
 
-def codes_of(source: str) -> set[str]:
+def codes_of(source: str, reporters: Set[str] = REPORTERS) -> set[str]:
     """The codes that a module reports: the first texts given to what makes findings."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in REPORTERS:
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in reporters:
             first = node.args[0]
             for each in (first.body, first.orelse) if isinstance(first, ast.IfExp) else (first,):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):
@@ -26,17 +34,63 @@ def codes_of(source: str) -> set[str]:
     return found
 
 
-def test_the_page_names_the_rules() -> None:
+PAGE = ROOT / "docs" / "lint-codes.md"
+FIXED = {"error": Severity.ERROR, "never_valid": Severity.ERROR, "warning": Severity.WARNING}
+"""What makes findings of one severity."""
+
+
+def page() -> str:
+    """docs/lint-codes.md."""
+    rows = [
+        f'| <a id="{name}"></a>`{name}` | {" or ".join(sorted(code.severities))} | {code.means} | {code.since} |'
+        for name, code in sorted(CODES.items())
+    ]
+    head = (
+        "# What lint finds, A to Z\n\n"
+        "Each finding ends with its code in brackets. An error is what a cluster refuses or ignores, or what\n"
+        "can never work; a warning works, and may surprise. What `convert` makes of each is in\n"
+        "[manifests.md](manifests.md). This page is written from `scheduler/lint/codes.py`.\n\n"
+        "| code | severity | what is so | since |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def sources() -> list[str]:
     package = Path(inspect.getfile(scheduler.lint)).parent
-    in_code = set().union(*(codes_of(path.read_text(encoding="utf-8")) for path in package.glob("*.py")))
-    in_code |= codes_of(inspect.getsource(cel.lint))
-    page = (ROOT / "docs" / "manifests.md").read_text(encoding="utf-8")
-    cells = [cell for line in page.splitlines() if line.startswith("|") for cell in line.split("|")]
+    modules = [path.read_text(encoding="utf-8") for path in package.glob("*.py")]
+    return [*modules, inspect.getsource(cel.lint), Path(inspect.getfile(scheduler.cli.lint)).read_text("utf-8")]
+
+
+def test_the_table_has_the_codes_that_are_reported() -> None:
+    faults = {code for code, _ in _FAULTS.values()}
+
+    assert set(CODES) == faults.union(*map(codes_of, sources()))
+
+
+def test_what_is_reported_as_an_error_is_one() -> None:
+    """Where the call itself says it; the rest is looked at where findings are made, in all tests of lint."""
+    wrong = [
+        (code, name)
+        for source in sources()
+        for name, severity in FIXED.items()
+        for code in codes_of(source, {name})
+        if severity not in CODES[code].severities
+    ]
+    assert wrong == []
+
+
+def test_the_pages_name_the_codes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()
+    manifests = (ROOT / "docs" / "manifests.md").read_text(encoding="utf-8")
+    cells = [cell for line in manifests.splitlines() if line.startswith("|") for cell in line.split("|")]
     in_page = {
         code
         for cell in cells
         if re.fullmatch(r"\s*`[a-z-]+`(?:,\s*`[a-z-]+`)*\s*", cell)
         for code in re.findall(r"`([a-z-]+)`", cell)
     }
+    assert in_page == set(CODES)
 
-    assert in_page == in_code
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

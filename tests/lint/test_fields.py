@@ -199,8 +199,9 @@ def test_what_the_api_refuses_is_an_error(text: str, message: str) -> None:
         claim("- {name: r, exactly: {deviceClassName: g, allocationMode: All, adminAccess: true}}"),
         claim("- {name: r, exactly: {deviceClassName: g, capacity: {requests: {m: 1Gi}}}}"),
         device_class("{extendedResourceName: example.com/gpu}"),
-        SLICE + "  sharedCounters: [{name: c, counters: {memory: {value: 80Gi}}}]\n",
-        SLICE
+        (SLICE + "  sharedCounters: [{name: c, counters: {memory: {value: 80Gi}}}]\n---\n" + SLICE)
+        .replace("resourceSliceCount: 1", "resourceSliceCount: 2")
+        .replace("{name: s}", "{name: counters}", 1)
         + "  devices: [{name: d, consumesCounters: [{counterSet: c, counters: {memory: {value: 10Gi}}}],"
         + " attributes: {resource.kubernetes.io/pcieRoot: {string: 'pci0000:01'}}}]\n",
     ],

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
-from scheduler.config import ConfigError, load_config
+from scheduler.config.file import ConfigError, load_config
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
 from scheduler.lint.engine import Source, convert, lint
@@ -41,7 +41,7 @@ def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
 
 
 # The process itself must live, so each runs in one of its own.
-@pytest.mark.parametrize("command", [["lint"], ["convert"], ["allocate"], ["demo", "--apply"], ["cel", "check", "-f"]])
+@pytest.mark.parametrize("command", [["lint"], ["convert"], ["simulate"], ["demo", "--apply"], ["cel", "check", "-f"]])
 def test_nesting_without_end_is_refused_by_every_command(tmp_path: Path, command: list[str]) -> None:
     file = tmp_path / "deep.yaml"
     file.write_text(DEEP["brackets"])
@@ -219,7 +219,7 @@ def test_places_are_right_in_a_file_of_which_a_part_is_broken() -> None:
     assert [error.place.line for error in errors] == [6]
 
 
-@pytest.mark.parametrize("command", ["lint", "convert", "allocate"])
+@pytest.mark.parametrize("command", ["lint", "convert", "simulate"])
 def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path, command: str) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(CONFIG_MAP * 100)
@@ -249,7 +249,7 @@ def test_a_larger_size_reads_more() -> None:
 TWO = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n"
 
 
-@pytest.mark.parametrize("command", [["lint"], ["convert"], ["allocate"], ["demo", "--apply"], ["cel", "check", "-f"]])
+@pytest.mark.parametrize("command", [["lint"], ["convert"], ["simulate"], ["demo", "--apply"], ["cel", "check", "-f"]])
 def test_two_manifests_without_a_separator_are_told_by_every_command(tmp_path: Path, command: list[str]) -> None:
     file = tmp_path / "two.yaml"
     file.write_text(TWO)

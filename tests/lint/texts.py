@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.lint.codes import CODES
 from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.engine import Source, lint
@@ -54,6 +55,7 @@ def find(*texts: str, published: Published | None = None, **settings: str) -> li
     found = lint(sources, Settings(**settings), published).findings
     said = [(each.code, each.place, each.field, each.message) for each in found]
     assert len(said) == len(set(said)), "the same is said twice"
+    assert [each for each in found if each.severity not in CODES[each.code].severities] == []
     return found
 
 

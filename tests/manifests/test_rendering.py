@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.config import Config, load_config
+from scheduler.config import Config
+from scheduler.config.file import load_config
 from scheduler.kube.feature_gates import METRICS_PATH
 from scheduler.kube.permissions import LEASES as LEASE_RIGHTS
 from scheduler.kube.permissions import PERMISSIONS

@@ -1,16 +1,18 @@
 """Causes for which a pod cannot be scheduled, and some that only look like one: objects, one pod named `asked`.
 
 Each is what a user would write or a cluster would hold; what comes of it is asked twice, of a cluster's scheduler and
-of `allocate`.
+of `simulate`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.kinds.catalog import POD
 
 Obj = dict[str, Any]
 
@@ -40,12 +42,26 @@ class Cause:
 
     async def build(self, cluster: EmbeddedCluster) -> None:
         """Store the objects, the asked pod included."""
-        for obj in self.objects:
-            await cluster.apply([obj])
+        await store(cluster, self.objects)
         for kind, name in self.deleted:
             registry = cluster.api.registry
             found = next(one for one in registry.kinds if one.kind == kind)
             cluster.api.delete(found, "default" if found.is_namespaced else "", name)
+
+
+async def store(cluster: EmbeddedCluster, objects: Sequence[Obj]) -> None:
+    """Create them; the server gives pods their uids, and claims are reserved for these."""
+    uids: dict[str, str] = {}
+    for given in objects:
+        obj = copy.deepcopy(given)
+        obj["metadata"].pop("resourceVersion", None)
+        uid = obj["metadata"].pop("uid", "")
+        for user in obj.get("status", {}).get("reservedFor") or ():
+            user["uid"] = uids.get(user["uid"], user["uid"])
+        await cluster.apply([obj])
+        if uid and obj["kind"] == "Pod":
+            stored = cluster.api.find(POD.kind_id, obj["metadata"]["namespace"], obj["metadata"]["name"])
+            uids[uid] = stored["metadata"]["uid"]
 
 
 # --- objects --------------------------------------------------------------------------------------------------
@@ -109,7 +125,7 @@ def template(*requests: Obj, name: str = "gpu", namespace: str = "default") -> O
 
 
 def allocated(obj: Obj, *devices: str, where: str = "node-1", users: Sequence[str] = ("runs",), **result: Any) -> Obj:
-    """The claim with these devices, reserved for pods of these names (whose uids nobody compares)."""
+    """The claim with these devices, reserved for pods of these names, with the uids that `running` gives them."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [where]}] if where else []
     selector = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}} if fields else {}
     results = [{"request": "gpu", "driver": DRIVER, "pool": "node-1", "device": name, **result} for name in devices]
@@ -145,8 +161,10 @@ def pod(*claims: str, name: str = "asked", namespace: str = "default", requests:
     }
 
 
-def running(name: str = "runs", where: str = "node-1", cpu: str = "1") -> Obj:
-    return {**pod(name=name, requests={"cpu": cpu}, nodeName=where), "status": {"phase": "Running"}}
+def running(name: str = "runs", where: str = "node-1", cpu: str = "1", *, uses: Sequence[str] = ()) -> Obj:
+    """A pod that runs and uses these claims; its uid is that for which `allocated` reserves them."""
+    runs = {**pod(*uses, name=name, requests={"cpu": cpu}, nodeName=where), "status": {"phase": "Running"}}
+    return {**runs, "metadata": {**runs["metadata"], "uid": f"uid-{name}"}}
 
 
 def rule(device: str) -> Obj:
@@ -266,12 +284,19 @@ CAUSES = [
     Cause(
         "claim-shared-with-a-running-pod",
         "fits",
-        [*WORLD, node("node-0"), running(), allocated(claim(), "gpu-0"), pod("gpu")],
+        [*WORLD, node("node-0"), running(uses=["gpu"]), allocated(claim(), "gpu-0"), pod("gpu")],
     ),
     Cause(
         "claim-pinned-to-a-cordoned-node",
         "unschedulable",
-        [node(unschedulable=True), node("node-2"), *WORLD[1:], running(), allocated(claim(), "gpu-0"), pod("gpu")],
+        [
+            node(unschedulable=True),
+            node("node-2"),
+            *WORLD[1:],
+            running(uses=["gpu"]),
+            allocated(claim(), "gpu-0"),
+            pod("gpu"),
+        ],
     ),
     Cause(
         "claim-pinned-elsewhere",
@@ -279,7 +304,7 @@ CAUSES = [
         [
             *WORLD,
             node("node-2"),
-            running(),
+            running(uses=["gpu"]),
             allocated(claim(), "gpu-0"),
             pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-2"}),
         ],
@@ -318,7 +343,7 @@ CAUSES = [
         "fits",
         [
             *WORLD,
-            running(),
+            running(uses=["theirs"]),
             allocated(claim(name="theirs"), "gpu-0"),
             TEAM_OF_ADMINS,
             claim(request(adminAccess=True), namespace="team"),
@@ -357,12 +382,18 @@ CAUSES = [
     Cause(
         "all-devices-in-use",
         "unschedulable",
-        [*WORLD, running(), allocated(claim(name="theirs"), "gpu-0"), claim(), pod("gpu")],
+        [*WORLD, running(uses=["theirs"]), allocated(claim(name="theirs"), "gpu-0"), claim(), pod("gpu")],
     ),
     Cause(
         "all-mode-with-one-in-use",
         "unschedulable",
-        [*TWO, running(), allocated(claim(name="theirs"), "gpu-0"), claim(request(allocationMode="All")), pod("gpu")],
+        [
+            *TWO,
+            running(uses=["theirs"]),
+            allocated(claim(name="theirs"), "gpu-0"),
+            claim(request(allocationMode="All")),
+            pod("gpu"),
+        ],
     ),
     Cause(
         "capacity-too-small",
@@ -385,7 +416,7 @@ CAUSES = [
             node(),
             slice_(SHARED),
             device_class(),
-            running(),
+            running(uses=["theirs"]),
             allocated(
                 claim(name="theirs"),
                 "gpu-0",
@@ -399,7 +430,7 @@ CAUSES = [
     Cause(
         "counters",
         "unschedulable",
-        [*PARTITIONED, running(), allocated(claim(name="theirs"), "part-0"), claim(), pod("gpu")],
+        [*PARTITIONED, running(uses=["theirs"]), allocated(claim(name="theirs"), "part-0"), claim(), pod("gpu")],
     ),
     Cause(
         "match-attribute",
@@ -485,7 +516,7 @@ CAUSES = [
         [
             *WORLD[:2],
             device_class(extendedResourceName=EXTENDED),
-            running(),
+            running(uses=["theirs"]),
             allocated(claim(name="theirs"), "gpu-0"),
             pod(requests={EXTENDED: "1"}),
         ],

@@ -1,4 +1,4 @@
-"""`allocate` says what the scheduler of a cluster does: the same objects, asked of both, for every cause we know."""
+"""`simulate` says what the scheduler of a cluster does: the same objects, asked of both, for every cause we know."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest_asyncio
 from click.testing import CliRunner
 
 from scheduler.app import SchedulerApp
-from scheduler.cli.allocate import allocate
 from scheduler.cli.pod_devices import verdict_of
+from scheduler.cli.simulate import simulate
 from scheduler.config import Config
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.server.statuses import ApiError
@@ -140,10 +140,10 @@ async def said_by_cluster() -> dict[str, tuple[Said, str]]:
     return dict(zip((cause.name for cause in CAUSES), verdicts, strict=True))
 
 
-def _allocate_says(text: str, cause: Cause, path: Path) -> Said:
+def _simulate_says(text: str, cause: Cause, path: Path) -> Said:
     path.write_text(text, encoding="utf-8")
     gates = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in cause.gates.items())
-    result = CliRunner().invoke(allocate, [str(path), "-o", "json", "--feature-gates", gates])
+    result = CliRunner().invoke(simulate, [str(path), "-o", "json", "--feature-gates", gates])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     (row,) = [row for row in json.loads(result.stdout)["pods"] if (row["namespace"], row["name"]) == _key(cause)]
     assert (result.exit_code == 0) == (row["outcome"] in ("fits", "waits")) or result.exit_code == 1
@@ -178,14 +178,14 @@ def test_there_are_many_causes() -> None:
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
-async def test_allocate_says_what_the_clusters_scheduler_does(
+async def test_simulate_says_what_the_clusters_scheduler_does(
     cause: Cause, said_by_cluster: dict[str, tuple[Said, str]], tmp_path: Path
 ) -> None:
     theirs, dump = said_by_cluster[cause.name]
     assert theirs["outcome"] == cause.want, theirs
 
     if dump:
-        _compare(_allocate_says(dump, cause, tmp_path / "dump.json"), theirs)
+        _compare(_simulate_says(dump, cause, tmp_path / "dump.json"), theirs)
     if not (cause.deleted or cause.has_history):
         manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(cause.objects)})
-        _compare(_allocate_says(manifests, cause, tmp_path / "manifests.json"), theirs)
+        _compare(_simulate_says(manifests, cause, tmp_path / "manifests.json"), theirs)

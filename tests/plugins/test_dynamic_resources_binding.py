@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
+from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
 from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.kube.metrics import Metrics
@@ -369,13 +370,17 @@ def test_pre_bind_waits_for_binding_conditions_and_says_so_once() -> None:
     assert isinstance(step, PreBindWait)
     assert (step.deadline_ms, step.claims) == (NOW_MS + TIMEOUT_MS, (binding.stored.key,))
     (event,) = step.events
-    assert (event.kind, event.type, event.reason, event.action, event.note) == (
+    assert (event.kind, event.type, event.reason, event.action, without_cause(event.note)) == (
         "Pod",
         "Normal",
         "BindingConditionsPending",
         "Scheduling",
         "waiting for binding conditions for device on node node",
     )
+    cause, _, advice = cause_of(event.note).partition(TO_MAKE_IT_FIT)
+    waits = "ResourceClaim default/claim waits for attached, warm to be set: device gpu-0 of pool node"
+    assert cause == f"[binding-condition-unset] {waits}, driver gpu.example.com"
+    assert advice == "the driver must set attached, warm in the claim's status.devices; look at its log"
     assert binding.step(NOW_MS + 1000) == msgspec.structs.replace(step, events=())
 
 

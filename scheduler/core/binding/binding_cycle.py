@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding import BindingCycle, Bindings, Stage
 from scheduler.core.binding.binding_waits import BindingWaits
@@ -47,10 +49,12 @@ from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
+from scheduler.framework.blame import TO_MAKE_IT_FIT, admin_access_unlabelled, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
@@ -189,6 +193,8 @@ class BindingCycles(Part):
                 if not binding.awaited and not binding.is_given_up:
                     self._give_up(binding, Status.error("PreBind asked for nothing that is answered"))
             case PreBindWait(deadline_ms, claims, events, reason, message):
+                if not self._settings.reports_causes:
+                    events = tuple([structs.replace(event, note=without_cause(event.note)) for event in events])
                 self._report(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
                 if reason:
@@ -389,7 +395,11 @@ class BindingCycles(Part):
     def _give_up_refused(self, binding: BindingCycle, refusal: WriteRejected) -> None:
         if refusal.is_configuration:
             binding.retry_ms = CONFIGURATION_RETRY_MS
-        self._give_up(binding, Status.error(f"the API server refuses: {refusal.reason}: {refusal.message}"))
+        text, cause = f"the API server refuses: {refusal.reason}: {refusal.message}", ""
+        if ADMIN_ACCESS_LABEL in refusal.message and self._settings.reports_causes:  # no plugin sees it before
+            fact, command = admin_access_unlabelled(binding.pod.metadata.namespace)
+            cause = f"[admin-access-unlabelled] {fact}{TO_MAKE_IT_FIT}{command}"
+        self._give_up(binding, Status.error(with_cause(text, cause)))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
         self.waits.rouse(binding)

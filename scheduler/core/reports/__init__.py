@@ -1,5 +1,6 @@
 """What people read: conditions, events, log lines.
 
-pod_conditions and allowances (how often), causes (what keeps a pod out), troubles (what fails),
+pod_conditions and allowances (how often), causes and cause_search (what keeps a pod out), troubles (what
+fails),
 unallocated_claims, repartitioned_pools.
 """

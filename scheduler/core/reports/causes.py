@@ -7,58 +7,42 @@ Rules of this module
   1. Pods that could be tried come first: causes are looked for in ticks that leave no pod active, at most
      `search_steps_per_turn` at a time, then not for `_PAUSE_MS`. Who was tried again meanwhile is asked about anew.
   2. Namespaces take turns. At most `_WAITING_MAX` pods wait for their cause; others go without one till tried again.
-  3. A pod is told of a cause once: while its sentence gives the same reasons and the cause is of the same kind, what
-     was said stays, for `_AGAIN_MS`. Whether it still is the cause is looked for after each refusal; of a namespace
-     for `_REPEATS_AT_ONCE` of them, and then once in `_REPEAT_EVERY_MS`.
-  4. A change is said only after all plugins, asked as if it were made, let the pod onto a node. Where none helps alone,
-     two are tried: the plugin that refuses a node once the first is made says what the second may be.
-  5. With `CoreSettings.reports_causes` off this module reports sentences, in the order of the refusals, and no more.
+  3. A pod's events say a cause once: while its sentence gives the same reasons and the cause is about the same things,
+     they say the same, for `_AGAIN_MS`. Its condition follows what is true now. Whether it still is the cause is looked
+     for after each refusal; of a namespace for `_REPEATS_AT_ONCE` of them, and then once in `_REPEAT_EVERY_MS`.
+  4. With `CoreSettings.reports_causes` off this module reports sentences, in the order of the refusals, and no more.
 
-Not here: causes and changes themselves (`framework.blame` and the plugins).
+Not here: looking for a cause (`cause_search`).
 
-Cost: O(1) for a refusal. A cause: O(nodes that refuse) look-ups, a close look at few nodes, `_CHANGES_MAX` dry runs.
+Cost: O(1) for a refusal.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
+from scheduler.core.reports.cause_search import CauseSearch, Group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import TO_MAKE_IT_FIT, Blame, Change, cause_of, with_cause, without_cause
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.plan import Plan, PreFiltered, Shape
-from scheduler.framework.runner import Runner
-from scheduler.framework.status import Code, Status
+from scheduler.framework.blame import EVENT, Limits, Why, cause_of, with_cause, without_cause
 from scheduler.model.keys import NodeName, PodUid
-from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
 
 _PAUSE_MS: Final = 10
 _WAITING_MAX: Final = 20_000
 _TOLD_MAX: Final = 20_000
 _AGAIN_MS: Final = 300_000
+_GROUPS_MAX: Final = 16
+"""Groups refused last, of which somebody may ask."""
 _REPEATS_AT_ONCE: Final = 100
 _REPEAT_EVERY_MS: Final = 500
-_NODES_ASKED: Final = 16
-"""Nodes asked anew where no verdicts are remembered."""
-_CHANGES_MAX: Final = 24
-_FIRSTS_MAX: Final = 6
-"""Changes after which it is asked what else would have to be done."""
-_BLAMES_MAX: Final = 3
-_STEPS_OF_A_POD: Final = 5_000
-"""A pod whose cause takes more is told of none: about 20 ms."""
-_DRY_RUN_STEPS: Final = 50
-_NAMES_A_STEP: Final = 10
 
 
 class _Asked(Struct, eq=False):
@@ -67,22 +51,26 @@ class _Asked(Struct, eq=False):
     Args:
         refusal: What is reported of it without a cause.
         said: What was reported, "" while nothing was.
+        group, mates: Of a group it is the pod that has no place; the others are told with it.
     """
 
     queued: QueuedPod
     ticket: int
     refusal: Reason
-    nominated_node: NodeName | None
+    nominated_node: NodeName | None = None
     said: str = ""
+    group: Group | None = None
+    mates: tuple[_Asked, ...] = ()
 
 
 class _Told(Struct, frozen=True):
-    """What a pod was told: for which reasons, which kind of cause, in which words, and when."""
+    """What a pod was told: for which reasons, about what, in which words, and when; and what is so by now."""
 
     reasons: str
-    kind: Hashable
+    about: Hashable
     text: str
     at_ms: int
+    now: str
 
 
 class Causes(Part):
@@ -93,20 +81,19 @@ class Causes(Part):
     ) -> None:
         super().__init__(ground)
         self._is_on: Final = ground.settings.reports_causes
+        self._limits: Final = EVENT
         self._steps_per_turn: Final = ground.settings.search_steps_per_turn
+        self._search: Final = CauseSearch(ground, feasibility)
         self._queue: Final = queue
-        self._feasibility: Final = feasibility
         self._conditions: Final = conditions
         self._told: Final[OrderedDict[PodUid, _Told]] = OrderedDict()
         self._waiting: Final[OrderedDict[str, OrderedDict[PodUid, _Asked]]] = OrderedDict()
         self._may_repeat: Final = Allowances(_REPEATS_AT_ONCE, _REPEAT_EVERY_MS)
+        self._groups: Final[OrderedDict[PodUid, _Asked]] = OrderedDict()
         self._count = 0
         self._fresh: list[_Asked] = []
-        self._current: tuple[_Asked, Iterator[Blame | None]] | None = None
-        self._refusing: tuple[Shape | None, int, dict[str, list[NodeInfo]]] | None = None
-        """What was found last, for pods of one shape while nothing changes."""
+        self._current: tuple[_Asked, Iterator[Why | None]] | None = None
         self._not_before_ms = 0
-        self._steps_left = 0
         self.dropped = 0
         """Pods that too many others kept from being asked about."""
 
@@ -117,12 +104,37 @@ class Causes(Part):
         if not self._is_on:
             self._conditions.report(queued.pod, refusal, nominated_node)
             return
-        asked = _Asked(queued, queued.ticket, refusal, nominated_node)
+        self._ask_about(_Asked(queued, queued.ticket, refusal, nominated_node))
+
+    def report_group(
+        self, queued: QueuedPod, refusal: Reason, group: Group, mates: Iterable[tuple[QueuedPod, Reason]]
+    ) -> None:
+        """A group has no room, as this pod has no place beside the others: all of them are told of its cause."""
+        others = tuple([_Asked(one, one.ticket, why) for one, why in mates])
+        asked = _Asked(queued, queued.ticket, refusal, group=group, mates=others)
+        self._groups[queued.uid] = asked
+        if len(self._groups) > _GROUPS_MAX:
+            self._groups.popitem(last=False)
+        if self._is_on:
+            for one in others:
+                self._begin(one)
+            self._ask_about(asked)
+        else:
+            for one in (asked, *others):
+                self._conditions.report(one.queued.pod, one.refusal)
+
+    def _begin(self, asked: _Asked) -> None:
+        """It is reported when this tick ends."""
+        queued = asked.queued
         self._fresh.append(asked)
         if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
             # Another process, or this one before it was restarted, has told the pod.
             reasons, text = without_numbers(without_cause(found.message)), cause_of(found.message)
-            self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms))
+            self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms, text))
+
+    def _ask_about(self, asked: _Asked) -> None:
+        queued = asked.queued
+        self._begin(asked)
         if self._known(asked) and not self._may_repeat.take(queued.namespace, self._timers.now_ms):
             return
         of_namespace = self._waiting.setdefault(queued.namespace, OrderedDict())
@@ -138,6 +150,7 @@ class Causes(Part):
     def forget(self, uid: PodUid) -> None:
         """The pod is bound or gone."""
         self._told.pop(uid, None)
+        self._groups.pop(uid, None)
 
     @property
     def remembered(self) -> int:
@@ -165,17 +178,22 @@ class Causes(Part):
     def _is_busy(self) -> bool:
         return self._queue.has_active() or self._queue.has_searching(self._timers.now_ms)
 
-    def _known(self, asked: _Asked) -> str:
+    def _known(self, asked: _Asked) -> _Told | None:
         """What the pod was told for the same reasons."""
         told = self._told.get(asked.queued.uid)
-        return told.text if told is not None and told.reasons == without_numbers(asked.refusal.message) else ""
+        return told if told is not None and told.reasons == without_numbers(asked.refusal.message) else None
 
-    def _say(self, asked: _Asked, cause: str) -> None:
-        text = with_cause(asked.refusal.message, cause)
-        if text != asked.said:
+    def _say(self, asked: _Asked, told: _Told | None) -> None:
+        """The event says what the pod was told, the condition what is so now."""
+        sentence, pod = asked.refusal.message, asked.queued.pod
+        event = with_cause(sentence, told.text) if told is not None else sentence
+        condition = Reason(asked.refusal.reason, with_cause(sentence, told.now) if told is not None else sentence)
+        if event != asked.said:
             nominated = asked.nominated_node if not asked.said else None
-            asked.said = text
-            self._conditions.report(asked.queued.pod, Reason(asked.refusal.reason, text), nominated)
+            asked.said = event
+            self._conditions.report(pod, condition, nominated, event)
+        else:
+            self._conditions.amend(pod, condition)
 
     def _tell(self, uid: PodUid, told: _Told) -> None:
         self._told.pop(uid, None)
@@ -183,43 +201,44 @@ class Causes(Part):
         if len(self._told) > _TOLD_MAX:
             self._told.popitem(last=False)
 
-    def _conclude(self, asked: _Asked, blame: Blame | None) -> None:
-        """The cause was found, or none."""
-        if not self._still_waits(asked) or blame is None:
-            return
+    def _conclude(self, asked: _Asked, why: Why) -> None:
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
         told = self._told.get(uid)
-        is_told = told is not None and (told.reasons, told.kind) == (reasons, blame.kind)
-        if told is None or not is_told or now_ms - told.at_ms >= _AGAIN_MS:
-            told = _Told(reasons, blame.kind, blame.cause, now_ms)
-            self._tell(uid, told)
-        self._say(asked, told.text)
+        if told is None or (told.reasons, told.about) != (reasons, why.about) or now_ms - told.at_ms >= _AGAIN_MS:
+            told = _Told(reasons, why.about, why.text, now_ms, why.text)
+        else:
+            told = structs.replace(told, now=why.text)
+        self._tell(uid, told)
+        self._say(asked, told)
+        for mate in asked.mates:
+            self._conclude(mate, why)
 
     # Who is next
 
     def _still_waits(self, asked: _Asked) -> bool:
         queued = asked.queued
         is_same = self._queue.find(queued.uid) is queued and queued.ticket == asked.ticket
-        return is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF, Place.GATED)
+        waits = is_same and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF, Place.GATED)
+        return waits and all(map(self._still_waits, asked.mates))
 
     def _look(self, now_ms: int) -> None:
-        self._steps_left = self._steps_per_turn
-        while self._steps_left > 0:
+        self._search.steps = 0
+        while self._search.steps < self._steps_per_turn:
             if self._current is None:
                 asked = self._next()
                 if asked is None:
                     break
-                self._current = asked, self._blamed(asked)
+                self._current = asked, self._found(asked)
             asked, finding = self._current
-            for blame in finding:
-                if blame is not None:
-                    self._conclude(asked, blame)
+            for why in finding:
+                if why is not None:
+                    self._conclude(asked, why)
                     break
-                if self._steps_left <= 0:
+                if self._search.steps >= self._steps_per_turn:
                     self._not_before_ms = now_ms + _PAUSE_MS
                     return
             self._current = None
-        if self._steps_left <= 0:
+        if self._search.steps >= self._steps_per_turn:
             self._not_before_ms = now_ms + _PAUSE_MS
 
     def _next(self) -> _Asked | None:
@@ -233,144 +252,35 @@ class Causes(Part):
             if asked is None:
                 continue
             self._count -= 1
-            self._steps_left -= 1
+            self._search.steps += 1
             if self._still_waits(asked):
                 return asked
-            if self._steps_left <= 0:
+            if self._search.steps >= self._steps_per_turn:
                 return None
         return None
 
     # The cause
 
-    def _blamed(self, asked: _Asked) -> Iterator[Blame | None]:
-        """The cause, last; before it None wherever this may pause. Nothing where none is found."""
-        queued = asked.queued
-        runner, cycle = queued.runner, Cycle(queued.pod, self._timers.wall_ms, _STEPS_OF_A_POD)
-        filtered = runner.pre_filter(cycle, self._view)
-        self._charge(_DRY_RUN_STEPS)
-        if not filtered.status.is_success:
-            blame = self._blame(runner, cycle, filtered.status.plugin, [])
-            blames = [blame] if blame is not None else []
-        else:
-            plan = runner.plan(cycle, self._view, filtered)
-            if isinstance(plan, Status):
-                return
-            blames = []
-            is_decided = asked.refusal.reason == UNSCHEDULABLE
-            for plugin, nodes in self._refused(runner, cycle, plan, filtered, is_decided=is_decided).items():
-                blame = self._blame(runner, cycle, plugin, nodes)
-                blames += [blame] if blame is not None else []
-                yield None
-        if not blames:
-            return
-        changes = sorted((change for blame in blames for change in blame.changes), key=lambda change: change.size)
-        for change in changes[:_CHANGES_MAX]:
-            yield None
-            if self._still_waits(asked) and self._helps(runner, cycle.pod, change):
-                yield Blame(f"{change.cause}{TO_MAKE_IT_FIT}{change.text}", ("change", change.size, blames[0].kind))
-                return
-        pairs: list[Change] = []
-        for change in changes[:_FIRSTS_MAX]:
-            yield None
-            pairs += self._pairs(runner, cycle.pod, change) if self._still_waits(asked) else ()
-        for pair in sorted(pairs, key=lambda pair: pair.size)[:_CHANGES_MAX]:
-            yield None
-            if self._still_waits(asked) and self._helps(runner, cycle.pod, pair):
-                yield Blame(f"{pair.cause}{TO_MAKE_IT_FIT}{pair.text}", ("changes", pair.size, blames[0].kind))
-                return
-        yield Blame("; ".join(blame.cause for blame in blames[:_BLAMES_MAX]), tuple(blame.kind for blame in blames))
+    def why(self, uid: PodUid, limits: Limits) -> Why | None:
+        """Why a pod that waits fits no node, at once and however long it takes; None where no plugin can say.
 
-    def _blame(self, runner: Runner, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> Blame | None:
-        before = cycle.steps_left
-        found = runner.blame(name, cycle, nodes, self._view)
-        self._charge(1 + before - cycle.steps_left)
-        return found
-
-    def _refused(
-        self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
-    ) -> dict[str, list[NodeInfo]]:
-        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
-
-        Args:
-            is_decided: Else a plugin failed, of which nothing is remembered.
+        For somebody who has the machine alone: `dra-scheduler explain`.
         """
-        infos, position = self._store.node_infos, self._store.changes.position
-        if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
-            return self._refusing[2]
-        nodes: dict[str, list[NodeInfo]] = {}
-        count = 0
-        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
-            count += 1
-            if name in infos:
-                of_plugin = nodes.get(status.plugin)
-                if of_plugin is None:
-                    of_plugin = nodes[status.plugin] = []
-                of_plugin.append(infos[name])
-        self._charge(count // _NAMES_A_STEP)
-        if not count:
-            for name in [one for one in self._store.node_order if filtered.allows(one)][:_NODES_ASKED]:
-                status = runner.verdict(plan, cycle, infos[name], self._view)
-                self._charge(_DRY_RUN_STEPS)
-                if status.is_rejection if is_decided else status.code is Code.ERROR:
-                    nodes.setdefault(status.plugin, []).append(infos[name])
-        found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
-        self._refusing = plan.shape, position, found
-        return found
+        queued = self._queue.find(uid)
+        if queued is None:
+            return None
+        refusal = condition_of(queued.pod)
+        reason = UNSCHEDULABLE if refusal is None else refusal.reason
+        for asked in self._groups.values():
+            if uid in (asked.queued.uid, *[one.queued.uid for one in asked.mates]) and self._still_waits(asked):
+                of = asked.queued
+                return next(filter(None, self._search.find(of.runner, of.pod, reason, limits, asked.group)), None)
+        return next(filter(None, self._search.find(queued.runner, queued.pod, reason, limits)), None)
 
-    def _helps(self, runner: Runner, pod: Pod, change: Change) -> bool:
-        """Whether all plugins let the pod onto one of the change's nodes, asked as if it were made."""
-        return any(
-            status.is_success for name in change.on for status, _ in self._asked_again(runner, pod, change, name)
-        )
-
-    def _pairs(self, runner: Runner, pod: Pod, first: Change) -> list[Change]:
-        """What would have to be done besides, on the first of its nodes: asked of the plugin that refuses it then."""
-        return [
-            _both(first, second, node)
-            for node in first.on[:1]
-            for _, blame in self._asked_again(runner, pod, first, node, blames=True)
-            for second in (blame.changes if blame is not None else ())
-        ]
-
-    def _asked_again(
-        self, runner: Runner, pod: Pod, change: Change, name: NodeName, *, blames: bool = False
-    ) -> Iterator[tuple[Status, Blame | None]]:
-        """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
-        view, ground, info = self._view, self._ground, self._store.node_infos.get(name)
-        if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
-            return  # it was given back meanwhile
-        if info is None or ground.store.nominations.at(name):
-            return  # beside pods that are to come there, nothing is known for certain
-        attempt = Cycle(change.pod or pod, self._timers.wall_ms, _STEPS_OF_A_POD)
-        devices, blame = SupposedDevices(released=tuple([one.allocation for one in change.released])), None
-        with (
-            ground.suppositions.claims(view, change.claims),
-            ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
-        ):
-            if change.node is not None:
-                supposed.node = change.node
-            filtered, status = runner.ask(attempt, supposed, view)
-            if blames and status.is_rejection:
-                nodes = [supposed] if filtered.status.is_success else []
-                blame = runner.blame(status.plugin, attempt, nodes, view)
-        self._charge(_DRY_RUN_STEPS + _STEPS_OF_A_POD - attempt.steps_left)
-        yield status, blame
-
-    def _charge(self, steps: int) -> None:
-        self._steps_left -= max(0, steps)
-
-
-def _both(first: Change, second: Change, node: NodeName) -> Change:
-    """Both changes; the second was found as if the first were made, so what it changes has that, too."""
-    claims = {one.key: one for one in (*first.claims, *second.claims)}
-    return Change(
-        first.size + second.size,
-        f"{first.cause}; and then {second.cause}",
-        f"{first.text}; then {second.text}",
-        (node,),
-        pod=second.pod or first.pod,
-        node=second.node or first.node,
-        claims=tuple(claims.values()),
-        removed=(*first.removed, *second.removed),
-        released=(*first.released, *second.released),
-    )
+    def _found(self, asked: _Asked) -> Iterator[Why | None]:
+        """As `CauseSearch.find`, until the pod is tried again."""
+        queued = asked.queued
+        for why in self._search.find(queued.runner, queued.pod, asked.refusal.reason, self._limits, asked.group):
+            if not self._still_waits(asked):
+                return
+            yield why

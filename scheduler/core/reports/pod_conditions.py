@@ -68,24 +68,31 @@ class PodConditions(Part):
         # The condition that the pod is to have, while it may not be observed yet; and the one that was sent last.
         self._asked: Final[dict[PodUid, Reason]] = {}
         self._sent: Final[dict[PodUid, Reason]] = {}
-        self._owed: Final[set[PodUid]] = set()  # pods of which an event is to be recorded
+        self._owed: Final[dict[PodUid, str]] = {}  # pods of which an event is to be recorded, and what it says
         self._under_way: Final[dict[str, int]] = {}  # by namespace
         # Pods whose condition waits for its turn, by namespace, and which attempt it is.
         self._waiting: Final[dict[str, dict[PodUid, int]]] = {}
         self._rewrites: Final[dict[str, _Rewrites]] = {}
         self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
 
-    def report(self, pod: Pod, why: Reason, nominated_node: NodeName | None = None) -> None:
-        """The pod was not placed: an event and the condition. The event waits with a condition that waits (rule 4)."""
-        self._owed.add(pod.uid)
+    def report(self, pod: Pod, why: Reason, nominated_node: NodeName | None = None, note: str = "") -> None:
+        """The pod was not placed: an event and the condition. The event waits with a condition that waits (rule 4).
+
+        Args:
+            note: What the event says, where it is not what the condition says.
+        """
+        self._owed[pod.uid] = note or why.message
         self._set(pod, why, nominated_node)
         if not self._is_waiting(pod):
-            self._record_event(pod, why)
+            self._record_event(pod)
 
-    def _record_event(self, pod: Pod, why: Reason) -> None:
-        if pod.uid in self._owed:
-            self._owed.remove(pod.uid)
-            self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
+    def amend(self, pod: Pod, why: Reason) -> None:
+        """The condition says something else by now, and no event does."""
+        self._set(pod, why, None)
+
+    def _record_event(self, pod: Pod) -> None:
+        if (note := self._owed.pop(pod.uid, None)) is not None:
+            self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
     def report_wait(self, uid: PodUid, why: Reason) -> None:
         """What a pod that is being bound waits for."""
@@ -107,7 +114,7 @@ class PodConditions(Part):
         """The pod is bound or gone."""
         self._asked.pop(uid, None)
         self._sent.pop(uid, None)
-        self._owed.discard(uid)
+        self._owed.pop(uid, None)
 
     def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
         is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
@@ -143,9 +150,9 @@ class PodConditions(Part):
             uid, attempt = taken
             pod, why = self._store.pods.get(uid), self._asked.get(uid)
             if pod is None or why is None or pod.node_name is not None:
-                self._owed.discard(uid)
+                self._owed.pop(uid, None)
                 continue
-            self._record_event(pod, why)
+            self._record_event(pod)
             if attempt > 1 or (self._sent.get(uid) or condition_of(pod)) != why:
                 self._under_way[namespace] = self._under_way.get(namespace, 0) + 1
                 self._patch(_patch_of(pod, why, None), attempt)

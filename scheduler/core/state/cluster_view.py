@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from allocator import Allocation, Features, Inventory, Ledger
+from allocator import Allocation, DeviceId, Features, Inventory, Ledger, Taint
 from scheduler.core.state.claim_overlay import ClaimOverlay
 from scheduler.core.state.pod_selector_objects import selector_of
 from scheduler.core.state.running_gangs import running_gang
@@ -14,11 +14,14 @@ from scheduler.core.state.store import Store
 from scheduler.framework.pod_counts_view import PodCountsView
 from scheduler.framework.preemption import Preemption, RunningGang
 from scheduler.framework.storage_view import StorageView
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodUid
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
 
+_RULES_READ_MAX: Final = 1_000
+_HOLDERS_READ_MAX: Final = 200
 _CLAIMS_READ_MAX: Final = 5_000
 """Half a millisecond."""
 
@@ -33,9 +36,9 @@ class CoreView:
         self._store: Final = store
         self._overlay: Final = overlay
         self.features: Final[Features] = store.features
-        self.inventory: Final[Inventory] = store.inventory
+        # Others while something is supposed (`supposition`).
+        self.inventory: Inventory = store.inventory
         self.in_use: Ledger = overlay.in_use
-        # Another one while something is supposed (`supposition`).
         self.node_infos: Final[Mapping[NodeName, NodeInfo]] = store.node_infos
         self.storage: Final[StorageView] = store.storage
         self.pod_counts: Final[PodCountsView] = store.pod_counts
@@ -52,6 +55,17 @@ class CoreView:
     def claim_names(self, namespace: str) -> Sequence[str]:
         claims = islice(self._store.claims.values(), _CLAIMS_READ_MAX)
         return [claim.key.name for claim in claims if claim.key.namespace == namespace]
+
+    def holders(self, device: DeviceId) -> Sequence[ResourceClaim]:
+        held, claims = self._overlay.double_allocations.holders.get(device, {}), self._store.claims
+        return [claim for uid in islice(held, _HOLDERS_READ_MAX) if (claim := claims.get(uid)) is not None]
+
+    def taint_rule(self, device: DeviceId, taint: Taint) -> str:
+        rules = islice(self._store.tainted.rules.values(), _RULES_READ_MAX)
+        return min((one.name for one in rules if one.taint == taint and one.matches(device)), default="")
+
+    def pod_named(self, key: PodKey) -> Pod | None:
+        return self._store.pods.by_key(key)
 
     def is_held(self, claim: ClaimUid) -> bool:
         return self._overlay.is_held(claim)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from scheduler.core.ground.newest_objects import UNCHANGED, Unchanged
@@ -48,6 +49,7 @@ _VERSIONS_MAX: Final = 512
 """Versions of one class that may come back."""
 _AWAY_MAX: Final = 256
 """With more volumes assumed to be in use each version is a new one."""
+_NAMES_READ_MAX: Final = 5_000
 STORAGE_KINDS: Final[dict[str, type]] = {
     one.__name__: one
     for one in (
@@ -152,6 +154,12 @@ class StorageObjects:
 
     def storage_class(self, name: str) -> StorageClass | None:
         return self._classes.get(ObjectKey("", name))
+
+    def claim_names(self, namespace: str) -> Sequence[str]:
+        return [key.name for key in islice(self._claims, _NAMES_READ_MAX) if key.namespace == namespace]
+
+    def class_names(self) -> Sequence[str]:
+        return [key.name for key in islice(self._classes, _NAMES_READ_MAX)]
 
     def csi_node(self, name: str) -> CSINode | None:
         return self._csi_nodes.get(ObjectKey("", name))

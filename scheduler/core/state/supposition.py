@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from allocator import Allocation, Ledger, SupposedUse
+from allocator import Allocation, DeviceClass, Inventory, Ledger, ResourceSlice, SupposedUse
 from scheduler.core.state.cluster_view import CoreView
 from scheduler.core.state.store import Store
 from scheduler.model.claim import ResourceClaim
@@ -117,6 +117,30 @@ class Suppositions:
             yield
         finally:
             view.claim = before
+
+    @contextmanager
+    def inventory(
+        self, view: CoreView, node: NodeInfo, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass]
+    ) -> Iterator[None]:
+        """Slices and classes as they would be, for questions about this node: other nodes' pools are not there.
+
+        Raises:
+            AllocationError: A slice's node selector cannot be parsed.
+        """
+        put, named = {one.name: one for one in slices}, {one.name: one for one in classes}
+        if not (put or named):
+            yield
+            return
+        before = view.inventory
+        pools = {one.id for one in before.node_pools(node.host, view.features).pools}
+        pools |= {one.pool_id for one in put.values()}
+        there = {name: one for pool in sorted(pools) for name, one in before.slices_of_pool(pool).items()}
+        supposed = Inventory({**there, **put}.values(), {**before.classes, **named}.values(), is_supposed=True)
+        view.inventory = supposed
+        try:
+            yield
+        finally:
+            view.inventory = before
 
     def _ledger(self, ledger: Ledger, devices: SupposedDevices) -> SupposedUse:
         lists = (devices.taken, devices.released, devices.until)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from scheduler.framework.fit_error import fit_error, not_named
 from scheduler.framework.plan import Plan, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
 _NO_NODE: Final = NodeName("")
@@ -40,6 +41,16 @@ class Placed(Struct, frozen=True):
     plan: Plan | None = None
 
 
+class Beside(Protocol):
+    """Places of the others of a gang (`gang_places`)."""
+
+    @property
+    def by_pod(self) -> Mapping[PodUid, Placed]: ...
+    def held(self) -> AbstractContextManager[bool]:
+        """For a question: meanwhile they have these places; False: not all, as the cluster has changed."""
+        ...
+
+
 class Unfit(Struct, frozen=True):
     """No node fits.
 
@@ -49,7 +60,7 @@ class Unfit(Struct, frozen=True):
         verdicts: Of filters, on the nodes that were looked at.
         reasons: How many nodes gave each reason.
         rejecters: Plugins that refused.
-        placed: Of a gang, how many others had a node.
+        beside: Of a gang, the others that had a node.
     """
 
     queued: QueuedPod
@@ -60,7 +71,12 @@ class Unfit(Struct, frozen=True):
     verdicts: Mapping[NodeName, Status] = MappingProxyType({})
     reasons: Mapping[str, int] = _NONE
     rejecters: frozenset[str] = frozenset()
-    placed: int = 0
+    beside: Beside | None = None
+
+    @property
+    def placed(self) -> int:
+        """How many others of its gang had a node."""
+        return len(self.beside.by_pod) if self.beside is not None else 0
 
 
 class Stopped(Struct, frozen=True):

@@ -291,7 +291,7 @@ class GangAttempt:
             )
         if not isinstance(tried, Stopped) and tried.plan is not None:
             self._shapes[queued.uid] = tried.plan.shape
-        return self._take(tried)
+        return self._take(tried, cycle)
 
     def _place_on(self, queued: QueuedPod, node: NodeName, leaves: tuple[Allocation, ...]) -> Refused | None:
         """The same for one node, without the devices of `leaves`."""
@@ -301,14 +301,17 @@ class GangAttempt:
             suppositions.claims(self._view, tuple(self.places.shared.values())),
             suppositions.devices(self._view, SupposedDevices(taken=leaves)),
         ):
-            return self._take(self._attempts.place_on(queued, self._begin(queued), node))
+            cycle = self._begin(queued)
+            return self._take(self._attempts.place_on(queued, cycle, node), cycle)
 
     def _begin(self, queued: QueuedPod) -> Cycle:
         self._feasibility.steps += _STEPS_OF_PLACEMENT
         return Cycle(queued.pod, self._ground.timers.wall_ms, max(1, self._steps_end - self._feasibility.steps))
 
-    def _take(self, tried: Placed | Refused) -> Refused | None:
+    def _take(self, tried: Placed | Refused, cycle: Cycle) -> Refused | None:
         if isinstance(tried, Placed):
             self.places.add(tried)
             return None
-        return tried if isinstance(tried, Stopped) else structs.replace(tried, placed=len(self.places.by_pod))
+        if tried.node is not None:
+            self.places.refused(tried.queued, cycle, tried.node)
+        return tried if isinstance(tried, Stopped) else structs.replace(tried, beside=self.places.copied())

@@ -15,12 +15,15 @@ Cost: `take_again`, `pause` O(pods that have a place).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
 from scheduler.core.trying.attempt import Placed
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
@@ -28,6 +31,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.storage import volume_claims
 
+_NOTHING: Final = ReserveResult(SUCCESS)
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
 
 
@@ -38,7 +42,8 @@ class GangPlaces:
         by_pod: Pods that have a place, in the order in which they got it.
         shared: Claims that several pods use and one of these was given, as they will be.
         has_population_changed: Whether pods came or went in any pause.
-        undone: Pods that had a place and lost it again, each as it was last.
+        undone: Pods that had a place and lost it again, or that Reserve refused, each as it was last: what plugins
+            have reserved for one that gets no place in the end is theirs to undo.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -66,10 +71,30 @@ class GangPlaces:
         lost += self._that_rely_on(lost)
         for one in lost:
             self._forget(one)
+            self.undone[one.queued.uid] = one
         for one in self.by_pod.values():
             self._stakes.put(one.queued.uid, one.node, one.reserved)
         self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
         return lost
+
+    def copied(self) -> GangPlaces:
+        """The same places, for questions after the search (`held`)."""
+        copied = GangPlaces(self._ground)
+        copied.by_pod.update(self.by_pod)
+        copied.shared.update(self.shared)
+        copied._volumes.update(self._volumes)
+        copied._paused, copied._given_back = self._positions(), self._begun
+        return copied
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Meanwhile the pods have their places again; False: not all of them, as the cluster has changed."""
+        lost = self.take_again()
+        try:
+            with self._ground.suppositions.claims(self._ground.view, tuple(self.shared.values())):
+                yield not lost
+        finally:
+            self.pause()
 
     def _that_rely_on(self, lost: Sequence[Placed]) -> list[Placed]:
         """The others that may use a claim, or a volume, which one of these was given."""
@@ -150,6 +175,10 @@ class GangPlaces:
             self._stakes.release(one.queued.uid)
             self._forget(one)
             self.undone[one.queued.uid] = one
+
+    def refused(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
+        """Reserve refused the pod there; plugins that were asked before may have reserved."""
+        self.undone[queued.uid] = Placed(queued, cycle, node, _NOTHING)
 
     def on(self, node: NodeName) -> list[Placed]:
         """The pods that have a place on a node."""

@@ -38,6 +38,8 @@ _SCALARS: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "b": ("bool", (bool,)),
 }
 """What the server calls a type of the table, and what it takes."""
+_PLAIN: Final[Mapping[str, type]] = {"s": str, "q": str, "i": int, "b": bool}
+"""Types with Python types whose values need no other look; other values may be right, too."""
 _PROBLEMS_MAX: Final = 10
 
 
@@ -104,9 +106,14 @@ def _fields(type_: str, reading: _Reading) -> _Check:
     """The check of an object of a type of the table."""
     types = fields_of(type_)
     checks: dict[str, _Check] = {}  # made when a field is first there
+    plain = {name: _PLAIN[each] for name, each in types.items() if each in _PLAIN}
 
-    def check(obj: Mapping[str, Json], place: _Place, problems: list[str]) -> None:
+    def check(obj: Json, place: _Place, problems: list[str]) -> None:
+        if place is not None and not isinstance(obj, dict):
+            return _add(problems, _mismatch(obj, place, type_))
         for name, value in obj.items():
+            if type(value) is plain.get(name):
+                continue
             known = checks.get(name)
             if known is None:
                 if name not in types:
@@ -118,6 +125,7 @@ def _fields(type_: str, reading: _Reading) -> _Check:
                 known = checks[name] = _check_of(types[name], reading)
             if value is not None:
                 known(value, (place, name), problems)
+        return None
 
     return check
 
@@ -133,15 +141,7 @@ def _check_of(type_: str, reading: _Reading) -> _Check:
         return _map_of(_check_of(type_[1:-1], reading))
     if type_ in _SCALARS:
         return _scalar(type_)
-    inside = _fields(type_, reading)
-
-    def check(value: Json, place: _Place, problems: list[str]) -> None:
-        if not isinstance(value, dict):
-            _add(problems, _mismatch(value, place, type_))
-        else:
-            inside(value, place, problems)
-
-    return check
+    return _fields(type_, reading)
 
 
 def _list_of(item_check: _Check) -> _Check:

@@ -20,6 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
+from scheduler.framework.blame import TO_MAKE_IT_FIT, with_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindingWait, RecordEvent, WaitStatus
 from scheduler.framework.status import Status
@@ -77,7 +78,8 @@ def await_binding_conditions(
     if wait is None:
         wait = BindingWaitState(cycle.now_ms, _drivers(conditioned))
         cycle.put(wait)
-        note = f"waiting for binding conditions for device on node {node}"
+        sentence = f"waiting for binding conditions for device on node {node}"
+        note = with_cause(sentence, _cause(waiting))
         begun = (_event(cycle, "Normal", PENDING, note),)
     wait.since_ms = min(wait.since_ms, cycle.now_ms)  # set back, the clock begins the wait anew
     overall_ms = wait.since_ms + timeout_ms
@@ -95,6 +97,17 @@ def _message(waiting: Iterable[ResourceClaim], node: NodeName) -> str:
     missing = [f"claim {claim.key.name}, {text}" for claim in waiting for text in missing_conditions(claim)]
     more = f"; and {len(missing) - _NAMED_MAX} more devices" if len(missing) > _NAMED_MAX else ""
     return f"waiting on node {node} for drivers to set binding conditions: {'; '.join(missing[:_NAMED_MAX])}{more}"
+
+
+def _cause(waiting: Iterable[ResourceClaim]) -> str:
+    """Of what has to happen nothing needs to be tried: the wait is for that."""
+    for claim in waiting:
+        for text in missing_conditions(claim):
+            device, _, condition = text.partition(": ")
+            fact = f"ResourceClaim {claim.key} waits for {condition} to be set: {device}"
+            must = f"the driver must set {condition} in the claim's status.devices; look at its log"
+            return f"[binding-condition-unset] {fact}{TO_MAKE_IT_FIT}{must}"
+    return ""
 
 
 def broken_off(cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:

@@ -1,8 +1,11 @@
-"""Which devices the nearest node lacks, and who is to blame: counted by the allocator, request by request.
+"""Which devices the nearest node lacks, and who is to blame: read off the funnels of its requests.
 
 Rules of this module
-  1. Nodes with slices of their own are looked at before others, `_NODES_MAX` and `_DEVICES_MAX` devices in all; the
-     node that lacks the fewest devices is the nearest. Changes are tried on the nearest three.
+  1. Nodes with slices of their own are looked at before others, `Limits.nodes` and `Limits.devices` in all; the node
+     whose devices would do for most is the nearest, and of such nodes the one where most are free.
+  2. Where no device that is published would do, whatever is in use, `pool_blame` speaks.
+  3. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
+     are short of together.
 
 Not here: asking as if a change were made (`core.causes`).
 """
@@ -10,294 +13,221 @@ Not here: asking as if a change were made (`core.causes`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
-from allocator import AllocationError, PausedError, Question, Stage, Taint, explain, prevent_allocation
-from allocator.answers.explain import Explanation, RequestExplanation
-from allocator.values.model import Toleration
-from cel.quantity import Quantity
-from scheduler.framework.blame import Blame, Change, likeliest, pod_text, taint_text, toleration_text
+from msgspec import structs
+
+from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
+from scheduler.framework.blame import Blame, Change, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.status import Status
-from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
 from scheduler.model.resources import counted_amounts
-from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, with_request
+from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
+from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
+from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
+from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
+from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
+from scheduler.plugins.dynamic_resources.near_node import NearNode, as_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
-from scheduler.plugins.dynamic_resources.selector_blame import mistaken_selectors
+from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
+from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 
-_NODES_MAX: Final = 8
-_NODES_CHANGED: Final = 3
-_DEVICES_MAX: Final = 512
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
-_SEARCH_STEPS: Final = 200
 _CLAIMS_STEPS: Final = 100
 """Names of claims and classes are read and compared."""
-_COUNTS_MAX: Final = 4
-_HOLDERS_MAX: Final = 4
-_NANO: Final = 10**9
 
 
-def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-    """The node that lacks fewest devices, and what would make its devices do."""
+def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    """What keeps the pod from the node that lacks least, and what would make its devices do."""
     search = cycle.find(NodeSearch)
     if not nodes:
         cycle.charge(_CLAIMS_STEPS)
         return blame_claims(cycle.pod, view)
     if search is None:
-        return None
+        return ()
     if not search.claims.wanted and search.claims.special is None:
-        return blame_pinned(search, nodes, view)
-    explained = list(_explained(search, cycle, nodes, view))
-    failing = [node for _, node, explanation in explained if _is_undecided(explanation)]
+        return blame_pinned(search, nodes, view, limits)
+    if unpublished := blame_unpublished(search, cycle, nodes, view, limits):
+        return unpublished
+    explained = list(_explained(search, cycle, nodes, view, limits))
+    failing = [one.node for one in explained if _is_undecided(one.explanation)]
     if not explained or failing:
-        return _blame_selectors(search, cycle, [*failing, *likeliest(nodes, view)][0], view)
+        return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
-    lacks, node, explanation = explained[0]
-    changes = [
-        change for _, near, why in explained[:_NODES_CHANGED] for change in _changes(cycle.pod, search, near, why, view)
-    ]
-    causes: list[str] = []
-    if any({Stage.CLASS_SELECTOR, Stage.REQUEST_SELECTOR} & one.removed.keys() for one in explanation.requests):
-        causes, mended = mistaken_selectors(search.claims.unallocated, cycle, node, view)
-        changes += mended
-    if not lacks:  # what is in the way shows only while devices are picked
-        explanation = _explain(search, cycle, node, view, _SEARCH_STEPS) or explanation
-    kind = tuple([(one.claim, one.request, *one.removed, *one.refused) for one in explanation.requests])
-    mistaken = f" ({causes[0]})" if causes else ""
-    return Blame(f"{_worded(explanation)}{mistaken}", kind, tuple(changes))
+    blames = _of_node(explained[0])
+    others = [as_of(blame, change) for found in explained[1:] for blame in _of_node(found) for change in blame.changes]
+    return [structs.replace(blames[0], changes=(*blames[0].changes, *others)), *blames[1:]] if blames else ()
 
 
-def _blame_selectors(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Blame | None:
-    """A selector cannot be answered for a device, so no node was decided about."""
-    causes, changes = mistaken_selectors(search.claims.unallocated, cycle, node, view)
-    causes = [*(change.cause for change in changes), *causes]
-    return Blame(causes[0], ("selector", causes[0]), tuple(changes)) if causes else None
-
-
-def _is_undecided(explanation: Explanation) -> bool:
-    """Whether a selector cannot be answered for a device: it is neither removed nor left."""
-    return any(one.left + sum(one.removed.values()) < one.published for one in explanation.requests)
-
-
-def _rank(explained: tuple[int, NodeInfo, Explanation]) -> tuple[int, int, str]:
-    """The node that lacks fewest devices; of such nodes the one with most that the selectors let through."""
-    lacks, node, explanation = explained
-    unmatched = sum(
-        one.removed.get(Stage.CLASS_SELECTOR, 0) + one.removed.get(Stage.REQUEST_SELECTOR, 0) - one.published
-        for one in explanation.requests
-    )
-    return lacks, unmatched, node.name
-
-
-def _worded(explanation: Explanation) -> str:
-    requests = explanation.requests
-    if len(requests) == 1 or any(one.left < max(one.wanted, 1) for one in requests):
-        return str(explanation)
-    wanted = "; ".join(map(str, requests))
-    return f"node {explanation.node} has enough devices for each request, and not for all together: {wanted}"
+# Nodes
 
 
 def _explained(
-    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView
-) -> Iterator[tuple[int, NodeInfo, Explanation]]:
-    """Nodes with how many devices they lack."""
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Iterator[NearNode]:
+    """Nodes with their funnels."""
     own = view.inventory.nodes_with_own_slices
     having = [node for node in nodes if node.name in own] or nodes
     cycle.steps_left -= len(nodes) // _NAMES_A_STEP
     devices = 0
-    for node in having[:: max(1, len(having) // _NODES_MAX)][:_NODES_MAX]:
-        explanation = _explain(search, cycle, node, view, 0)
+    for node in having[:: max(1, len(having) // limits.nodes)][: limits.nodes]:
+        explanation = _explain(search, cycle, node, view, limits)
         if explanation is None or not explanation.requests:
             return
-        yield sum(max(0, max(one.wanted, 1) - one.left) for one in explanation.requests), node, explanation
+        yield NearNode(search, cycle, node, view, limits, explanation)
         devices += len(explanation.requests) * explanation.requests[0].published
-        if devices > _DEVICES_MAX:
+        if devices > limits.devices:
             return
 
 
-def _explain(
-    search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, search_steps: int
-) -> Explanation | None:
+def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, limits: Limits) -> Explanation | None:
     wanted = search.wanted_on(node)
     wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
     meter = view.inventory.meter
     before = meter.allow(max(1, cycle.steps_left))
     try:
         devices = view.inventory.node_pools(node.host, view.features).size
-        if not wanted or devices > _DEVICES_MAX:
+        if not wanted or devices > limits.devices:
             return None
-        cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * sum(len(claim.spec.requests) for claim in wanted)
-        asked = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
-        return explain(asked, search_steps=search_steps)
+        slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
+        constraints = sum(len(claim.spec.constraints) for claim in wanted)
+        cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
+        return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps))
     except (AllocationError, PausedError):
         return None
     finally:
         cycle.steps_left -= meter.allow_all(before)
 
 
-def _changes(
-    pod: Pod, search: NodeSearch, node: NodeInfo, explanation: Explanation, view: ClusterView
-) -> Iterator[Change]:
-    claims = {str(claim.key): claim for claim in search.claims.unallocated}
-    for one in explanation.requests:
-        claim = claims.get(one.claim)
-        if claim is not None:
-            yield from _of_request(claim, f"request {one.request} of {label_of(claim, pod)}", one, node, view)
-    for claim in search.claims.unallocated:
-        yield from _constraints(claim, label_of(claim, pod), node)
-    if search.claims.special is not None:
-        yield from _fewer_of_resources(pod, search.claims.special.requested, node)
-    if any(Stage.IN_USE in one.removed or Stage.CAPACITY in one.removed for one in explanation.requests):
-        yield from _holders(pod, node, view)
+def _is_undecided(explanation: Explanation) -> bool:
+    """Whether a request's selector cannot be answered for a device; of a list's alternatives each is told by itself."""
+    return any(Stage.UNDECIDED in funnels[0].removed for funnels in explanation.by_request() if len(funnels) == 1)
 
 
-def _of_request(
-    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
-) -> Iterator[Change]:
-    if Stage.TAINT in one.removed:
-        for taint, names in _taints(one, claim, node, view).items():
-            toleration = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect, None)
-            cause = f"{_some('device', names)} {'has' if len(names) == 1 else 'have'} the taint {taint_text(taint)}"
-            yield Change(
-                2,
-                f"{cause}, which {label} does not tolerate",
-                f"add the toleration {toleration_text(taint)} to {label}, or have the taint removed",
-                (node.name,),
-                claims=(with_request(claim, one.request, tolerations=toleration),),
-            )
-    for less in range(min(one.wanted - 1, max(one.left, 0)), 0, -1)[:_COUNTS_MAX]:
-        yield Change(
-            3,
-            f"{label} asks for {one.wanted} devices; on node {node.name} there are at most {less} that it could have "
-            "together",
-            f"ask for {less} {'device' if less == 1 else 'devices'} instead of {one.wanted} in {label}",
-            (node.name,),
-            claims=(with_request(claim, one.request, count=less),),
+def _rank(found: NearNode) -> tuple[int, int, int, str]:
+    """The node whose devices would do for most requests, then the one that lacks fewest of those that are free."""
+    lasting = lacks = depth = 0
+    for funnels in found.explanation.by_request():
+        best = min(funnels, key=lambda one: one.lacks)
+        lasting += min(max(0, one.needed - one.step(Stage.SIZE).left.bit_count()) for one in funnels)
+        lacks += best.lacks
+        depth -= best.end.stage.depth if best.end is not None else 0
+    return lasting, lacks, depth, found.node.name
+
+
+# Causes
+
+
+def _of_node(found: NearNode) -> list[Blame]:
+    """Each request that has too few devices by itself, the lasting reasons first; or what is short together."""
+    unmet = {one.claim_index for one in found.explanation.unmet}
+    blames: list[tuple[int, Blame]] = []
+    for funnels in found.explanation.by_request():
+        if any(not one.lacks for one in funnels):
+            continue
+        if len(funnels) > 1:
+            blames.append((len(Stage), blame_alternatives(found, funnels, _of_funnel)))
+            continue
+        (funnel,) = funnels
+        end = funnel.end
+        if end is not None and end.stage is Stage.CONSTRAINT and funnel.slot.claim in unmet:
+            continue
+        blames.append((end.stage.depth if end is not None else -1, _of_funnel(found, funnel)))
+    said = [blame for _, blame in sorted(blames, key=lambda one: one[0])]
+    said += [blame_unmet(found, one) for one in found.explanation.unmet]
+    if not said:
+        together = blame_all(found)
+        more = [change for one in found.explanation.requests for change in _let_by(found, one, together.changes)]
+        said = [structs.replace(together, changes=(*together.changes, *more))]
+    if found.search.claims.special is not None:
+        said[0] = structs.replace(said[0], changes=(*said[0].changes, *_fewer_of_resources(found)))
+    return said
+
+
+def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
+    """What is blamed for too few devices: the stage that ends the funnel chooses who speaks."""
+    end = funnel.end
+    match end.stage if end is not None else None:
+        case Stage.CLASS_SELECTOR | Stage.REQUEST_SELECTOR:
+            return _of_selectors(found, funnel)
+        case Stage.SIZE | Stage.CAPACITY:
+            blame = blame_capacity(found, funnel)
+        case Stage.TAINT:
+            blame = blame_taints(found, funnel)
+        case Stage.IN_USE:
+            blame = blame_holders(found, funnel)
+        case Stage.COUNTERS:
+            blame = blame_partitions(found, funnel)
+        case Stage.CONSTRAINT:
+            return blame_several(found, funnel)
+        case _:
+            return _too_few(found, funnel)
+    if stale := blame_stale(found, funnel):
+        others = [structs.replace(one, cause=one.cause or blame.cause, kind=blame.kind) for one in blame.changes]
+        blame = structs.replace(stale, changes=(*stale.changes, *others))
+    return structs.replace(blame, changes=(*blame.changes, *_let_by(found, funnel)))
+
+
+def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Change] = ()) -> Iterator[Change]:
+    """Changes for what stages before the last took: these devices would do as well, once the stage lets them."""
+    end, texts = funnel.end, {change.text for change in offered}
+    for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
+        if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
+            earlier = speaks(found, funnel)
+            yield from (as_of(earlier, change) for change in earlier.changes if change.text not in texts)
+
+
+def _of_selectors(found: NearNode, funnel: Funnel) -> Blame:
+    """Some devices match, and too few; or those that do are of other nodes."""
+    claim, slot, changes = found.claim(funnel.slot), funnel.slot, list[Change]()
+    for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
+        if claim is None:
+            break
+        rest = tuple([one for one in slot.details.selectors if one is not selector])
+        text = f"drop or relax the selector `{selector.expression}` of {found.label(slot)}"
+        changes.append(
+            Change(7, text, (found.node.name,), claims=(with_request(claim, funnel.request, selectors=rest),))
         )
-    if Stage.CAPACITY in one.removed:
-        yield from _less_capacity(claim, label, one, node, view)
-    if Stage.REQUEST_SELECTOR in one.removed:
-        asked = alternative_of(claim, one.request)
-        for selector in asked.selectors if asked is not None else ():
-            left = tuple([other for other in asked.selectors if other is not selector])  # type: ignore[union-attr]
-            yield Change(
-                7,
-                f"{label}: the selector `{selector.expression}` leaves no device that would do",
-                f"drop or relax the selector `{selector.expression}` of {label}",
-                (node.name,),
-                claims=(with_request(claim, one.request, selectors=left),),
-            )
+    if funnel.step(Stage.REQUEST_SELECTOR).left:
+        return _too_few(found, funnel, tuple(changes))
+    about = ("selectors", funnel.claim, funnel.request)
+    return Blame("devices-short", f"node {found.node.name}: {funnel}", about, tuple(changes))
 
 
-def _less_capacity(
-    claim: ResourceClaim, label: str, one: RequestExplanation, node: NodeInfo, view: ClusterView
-) -> Iterator[Change]:
-    """What devices of the node have, and what is left of it beside what others consume, the most first."""
-    asked = alternative_of(claim, one.request)
-    requests = (asked.capacity_requests if asked is not None else None) or ()
-    for place, (name, amount) in enumerate(requests):
-        found: set[int] = set()
-        for pool, _ in view.inventory.node_pools(node.host, view.features).usable:
-            use = view.in_use.pools.get(pool.id)
-            for device in pool.devices:
-                if (capacity := device.capacity.get(name)) is not None:
-                    consumed = use.consumed.get(device.name, {}).get(name, 0) if use is not None else 0
-                    found |= {capacity.value.nano, capacity.value.nano - consumed}
-        fewer = sorted((nano for nano in found if 0 < nano < amount.nano), reverse=True)
-        for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[:_COUNTS_MAX]]:
-            smaller = (*requests[:place], (name, less), *requests[place + 1 :])
-            yield Change(
-                3,
-                f"{label} asks for {name} {amount}; no device of node {node.name} has that much left for it",
-                f"ask for {name} {less} instead of {amount} in {label}",
-                (node.name,),
-                claims=(with_request(claim, one.request, capacity_requests=smaller),),
-            )
+def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Change, ...] = ()) -> Blame:
+    """Not as many devices are published."""
+    name, node, published = found.named(funnel.slot), found.node.name, funnel.published
+    about = ("too few", funnel.claim, funnel.request)
+    lasting = funnel.step(Stage.SIZE).left.bit_count()
+    if not published:
+        cause = f"node {node} has no devices; {name} asks for {_count(funnel)}"
+    elif lasting or not funnel.removed:
+        devices = f"{lasting or published} {'device' if lasting == 1 else 'devices'}"
+        cause = f"node {node} has {devices} that would do for {name}, which asks for {_count(funnel)}"
+    else:
+        cause = f"node {node}: {funnel}"
+    return Blame("devices-short", cause, about, (*found.fewer(funnel.slot, funnel.left), *changes))
 
 
-def _fewer_of_resources(pod: Pod, names: Sequence[str], node: NodeInfo) -> Iterator[Change]:
+def _count(funnel: Funnel) -> str:
+    return "all that there are" if funnel.slot.is_all else str(funnel.slot.count)
+
+
+def _fewer_of_resources(found: NearNode) -> Iterator[Change]:
     """Less of an extended resource that devices serve, the most first."""
+    pod, special = found.pod, found.search.claims.special
     amounts = counted_amounts(pod).requests
-    for name in names:
-        wanted = amounts.get(name, 0)
-        for excess in range(1, min(wanted, _COUNTS_MAX + 1)):
-            if (found := less_in_container(pod, name, excess)) is None:
+    for name in special.requested if special is not None else ():
+        for excess in range(1, min(amounts.get(name, 0), found.limits.counts + 1)):
+            if (less := less_in_container(pod, name, excess)) is None:
                 continue
-            container, before, amount, smaller = found
-            yield Change(
-                3,
-                f"pod {pod.key} asks for {wanted} of {name}; node {node.name} has no more than {wanted - excess} free",
-                f"ask for {amount} of {name} instead of {before} in container {container} of pod {pod.key}",
-                (node.name,),
-                pod=smaller,
-            )
-
-
-def _taints(one: RequestExplanation, claim: ResourceClaim, node: NodeInfo, view: ClusterView) -> dict[Taint, list[str]]:
-    """The taints that keep the request off devices, with these devices."""
-    asked, found = alternative_of(claim, one.request), dict[Taint, list[str]]()
-    tolerations = asked.tolerations if asked is not None else ()
-    for pool, _ in view.inventory.node_pools(node.host, view.features).usable:
-        for device in pool.devices:
-            for taint in device.taints:
-                if prevent_allocation((taint,), tolerations):
-                    found.setdefault(taint, []).append(f"{device.id.pool}/{device.id.device}")
-    return found
-
-
-def _constraints(claim: ResourceClaim, label: str, node: NodeInfo) -> Iterator[Change]:
-    for constraint in claim.spec.constraints if claim.spec is not None else ():
-        assert claim.spec is not None
-        is_match = constraint.match_attribute is not None
-        what = "matchAttribute" if is_match else "distinctAttribute"
-        attribute = constraint.match_attribute if is_match else constraint.distinct_attribute
-        left = tuple([one for one in claim.spec.constraints if one is not constraint])
-        yield Change(
-            5,
-            f"{label}: not enough free devices have {'the same' if is_match else 'different'} {attribute}, which its "
-            "constraint asks for",
-            f"drop the constraint {what}: {attribute} of {label}",
-            (node.name,),
-            claims=(replace(claim, spec=replace(claim.spec, constraints=left)),),
-        )
-
-
-def _holders(pod: Pod, node: NodeInfo, view: ClusterView) -> Iterator[Change]:
-    """Claims whose pods are all on the node: those of the least important pods first."""
-    found: dict[ClaimKey, tuple[int, ResourceClaim, list[PodUid]]] = {}
-    for uid in node.pods:
-        for key in view.claims_of(uid):
-            claim, users = view.claim(key), list(view.users_of(key))
-            if claim is None or not view.counted(claim.uid) or any(one not in node.pods for one in users):
-                continue
-            found[key] = max(node.pods[one].spec.priority or 0 for one in users), claim, users
-    for _, claim, users in sorted(found.values(), key=lambda one: (one[0], one[1].key))[:_HOLDERS_MAX]:
-        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        names = ["/".join(one.device_id) for held in released for one in held.allocation.results]
-        pods = ", ".join(dict.fromkeys(pod_text(node.pods[one], to=pod) for one in users[:_HOLDERS_MAX]))
-        is_own = claim.key.namespace == pod.metadata.namespace
-        by = f"ResourceClaim {claim.key} ({pods})" if is_own else pods
-        whose = f", whose ResourceClaim is {claim.key}" if is_own else ""
-        yield Change(
-            6,
-            f"{_some('device', names)} {'is' if len(names) == 1 else 'are'} in use by {by}",
-            f"free {_some('device', names)}: end {pods}{whose}",
-            (node.name,),
-            removed=tuple(users),
-            released=released,
-        )
-
-
-def _some(kind: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"
+            text, smaller = less
+            yield Change(3, text, (found.node.name,), pod=smaller)

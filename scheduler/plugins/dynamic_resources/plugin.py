@@ -52,7 +52,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.blame import Blame
+from scheduler.framework.blame import Blame, Limits, Pin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
@@ -91,6 +91,7 @@ from scheduler.plugins.dynamic_resources.pre_bind import (
     next_step,
 )
 from scheduler.plugins.dynamic_resources.pre_filter import gather_claims
+from scheduler.plugins.dynamic_resources.refused_claims import pin_of
 from scheduler.plugins.dynamic_resources.releasing import could_be_released, released_claims
 from scheduler.plugins.dynamic_resources.reserved import Reserved
 from scheduler.plugins.normalize import NODE_SCORE_MAX, normalize
@@ -150,7 +151,7 @@ class DynamicResources:
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
         cycle.put(_ASKED)
         claims = gather_claims(cycle.pod, view, now_ms=cycle.now_ms, binding_timeout_ms=self.binding_timeout_ms)
-        if self.memory is not None and not isinstance(claims, Status):
+        if self.memory is not None and not isinstance(claims, Status) and not view.inventory.is_supposed:
             cycle.put(begin_placing(self.memory, self.budget_steps, claims, cycle, view))
             if claims is None:
                 return PRE_FILTERED
@@ -256,8 +257,12 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        return blame_nodes(cycle, nodes, view)
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        return blame_nodes(cycle, nodes, view, limits)
+
+    def pin(self, cycle: Cycle) -> Pin | None:
+        search = cycle.find(NodeSearch)
+        return pin_of(search) if search is not None else None
 
     @property
     def releases(self) -> bool:

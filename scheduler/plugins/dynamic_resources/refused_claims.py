@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, likeliest
+from scheduler.framework.blame import NODES_NAMED, Blame, Change, Limits, Pin, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.held import Held
 from scheduler.model.api_rules import RESERVED_FOR_MAX
@@ -29,12 +29,14 @@ _USERS_NAMED: Final = 4
 _NAMES_MAX: Final = 200
 
 
-def blame_claims(pod: Pod, view: ClusterView) -> Blame | None:
+def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Blame]:
     """Why no node was asked: the pod's claim is not there, is full, or names a class that is not there."""
     walk = walk_claims(pod, view)
     if walk.problem is not None:
-        return _missing_claim(pod, view)
-    return _full_claim(walk.claims, pod, view) or _missing_class(walk.claims, pod, view)
+        found = _missing_claim(pod, view)
+    else:
+        found = _full_claim(walk.claims, pod, view) or _missing_class(walk.claims, pod, view)
+    return (found,) if found is not None else ()
 
 
 def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
@@ -43,16 +45,20 @@ def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
 
 def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
     entries, namespace = pod.spec.resource_claims or (), pod.metadata.namespace
-    made = {one.name for one in pod.status.resource_claim_statuses or ()}
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
     for place, entry in enumerate(entries):
         if entry.resource_claim_template_name and entry.name not in made:
             cause = (
                 f"no ResourceClaim has been made from ResourceClaimTemplate {namespace}/"
                 f"{entry.resource_claim_template_name} yet; where it cannot be made, an event of the pod says why"
             )
-            return Blame(cause, "template")
+            return Blame("claim-not-made", cause, "template")
         name = entry.resource_claim_name
-        if not name or view.claim(ClaimKey(namespace, name)) is not None:
+        name = name or made.get(entry.name) or ""
+        claim = view.claim(ClaimKey(namespace, name))
+        if claim is not None and claim.is_deleting:
+            return _deleting_claim(claim, pod, view)
+        if not name or claim is not None:
             continue
         known = sorted(view.claim_names(namespace))
         cause = f"ResourceClaim {namespace}/{name}, which pod {pod.key} names, does not exist; {_there(known)}"
@@ -61,9 +67,24 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
             other = structs.replace(entry, resource_claim_name=meant)
             spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
             text = f"in pod {pod.key} write resourceClaimName: {meant} instead of {name}"
-            changes.append(Change(1, cause, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
-        return Blame(cause, ("claim", name), tuple(changes))
+            changes.append(Change(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+        return Blame("claim-missing", cause, ("claim", name), tuple(changes))
     return None
+
+
+def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Blame:
+    """No pod is given a claim that goes; asked as if it had gone and were made anew."""
+    users = [consumer.name for consumer in claim.reserved_for]
+    kept = [f"finalizer {one}" for one in claim.finalizers]
+    kept += [f"pod {', '.join(users[:_USERS_NAMED])}" for _ in users[:1]]
+    keeps = f" (kept by {', '.join(kept)})" if kept else ""
+    cause = f"ResourceClaim {claim.key}, which pod {pod.key} names, is being deleted{keeps}"
+    is_generated = label_of(claim, pod) != f"ResourceClaim {claim.key}"
+    maker = "kube-controller-manager makes it anew" if is_generated else f"make ResourceClaim {claim.key} anew"
+    anew = replace(claim, deletion_timestamp=None, allocation=None, reserved_for=())
+    released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
+    change = Change(2, f"once it is gone, {maker}", _anywhere(view), claims=(anew,), released=released)
+    return Blame("claim-deleting", cause, ("deleting", claim.key), (change,))
 
 
 def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Blame | None:
@@ -76,7 +97,7 @@ def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) ->
             )
             text = f"give the pod a claim of its own, or wait until one of the {users} pods of {claim.key} ends"
             one_less = replace(claim, reserved_for=claim.reserved_for[: RESERVED_FOR_MAX - 1])
-            return Blame(cause, "full", (Change(4, cause, text, _anywhere(view), claims=(one_less,)),))
+            return Blame("claim-full", cause, "full", (Change(4, text, _anywhere(view), claims=(one_less,)),))
     return None
 
 
@@ -92,14 +113,13 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
             changes = [
                 Change(
                     1,
-                    cause,
                     f"write deviceClassName: {meant} instead of {wrong} in {label}",
                     _anywhere(view),
                     claims=(with_request(claim, name, device_class_name=meant),),
                 )
                 for meant in _meant(wrong, known)
             ]
-            return Blame(cause, ("class", wrong), tuple(changes))
+            return Blame("class-missing", cause, ("class", wrong), tuple(changes))
     return None
 
 
@@ -114,9 +134,21 @@ def _there(known: Sequence[str]) -> str:
     return f"there are: {', '.join(known[:3]) or 'none'}{more}"
 
 
-def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
+def pin_of(search: NodeSearch) -> Pin | None:
+    """The first of the pod's claims whose devices are on few nodes."""
+    for index, claim in enumerate(search.claims.claims):
+        nodes = nodes_named_by([claim]) if index not in search.claims.given_up else None
+        if nodes is not None:
+            names = sorted(nodes)
+            more = f" and {len(names) - NODES_NAMED} more" if len(names) > NODES_NAMED else ""
+            where = f"node{'s' if len(names) > 1 else ''} {', '.join(names[:NODES_NAMED])}{more}"
+            return Pin("claim-pinned", f"ResourceClaim {claim.key} has devices on {where}", nodes)
+    return None
+
+
+def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
     """Claims that are allocated where these nodes are not."""
-    on, changes = tuple([node.name for node in likeliest(nodes, view)]), []
+    on, changes = tuple([node.name for node in likeliest(nodes, view, limits)]), []
     for index, claim in enumerate(search.claims.claims):
         if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
             continue
@@ -127,5 +159,7 @@ def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterVie
         text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
         without = replace(claim, allocation=None, reserved_for=())
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        changes.append(Change(6, cause, text, on, claims=(without,), released=released))
-    return Blame(changes[0].cause, ("pinned", changes[0].cause), tuple(changes)) if changes else None
+        changes.append(Change(6, text, on, cause=cause, claims=(without,), released=released))
+    if not changes:
+        return ()
+    return (Blame("claim-pinned", changes[0].cause, ("pinned", changes[0].cause), tuple(changes)),)

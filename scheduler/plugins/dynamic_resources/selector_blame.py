@@ -1,74 +1,226 @@
-"""Selectors that name what no device of a node has: mistyped names, drivers and values.
+"""Selectors that no device satisfies, or that fail for one: which part of them, and what is published instead.
+
+Rules of this module
+  1. Only devices that the request's class selects are counted: what other drivers publish explains nothing.
+  2. The part that is named is the first of the selector's terms with which no device is left.
+  3. A change of a DeviceClass concerns every team: it is larger than any change of the pod's own claim.
 
 Not here: what is a mistake (`model.selector_mistakes`), asking as if it were mended (`core.causes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Final
 
-from allocator.values.model import DeviceSelector
-from scheduler.framework.blame import Change
+from allocator import AllocationError, ClaimSpec, Device, PausedError
+from allocator.requests.requests import Slot
+from allocator.requests.selectors import Failure
+from allocator.requests.subterms import Subterm, last_subterm
+from allocator.values.model import DeviceSelector, Request, RequestAlternative
+from scheduler.framework.blame import Blame, Change, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.model.claim import ResourceClaim
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
-from scheduler.model.selector_mistakes import PublishedNames
-from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, requests_of, with_request
+from scheduler.model.selector_mistakes import Mistake, PublishedNames
+from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.survey import Survey, survey
 
-_DEVICES_A_STEP: Final = 2
-_DEVICES_MAX: Final = 512
-
-
-def mistaken_selectors(
-    claims: Iterable[ResourceClaim], cycle: Cycle, node: NodeInfo, view: ClusterView
-) -> tuple[list[str], list[Change]]:
-    """What classes' selectors name that the node's devices do not have, and changes to selectors of the claims."""
-    names = _published_on(node, cycle, view)
-    causes: dict[str, None] = {}
-    changes: list[Change] = []
-    for claim in claims:
-        for request in requests_of(claim):
-            asked = alternative_of(claim, request)
-            if asked is None:
-                continue
-            changes += _in_request(claim, request, asked.selectors, cycle.pod, node, names)
-            device_class = view.inventory.classes.get(asked.device_class_name)
-            for selector in device_class.selectors if device_class is not None else ():
-                for found in names.mistakes(selector.expression or ""):
-                    causes[f"DeviceClass {asked.device_class_name}: {found.cause}"] = None
-    return list(causes), changes
+_TERM_LENGTH: Final = 60
+_SAID: Final = 3
+_DROP: Final = 7
+_PLACES_MAX: Final = 8
+_NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
+_NODES_TRIED: Final = 3
+_SIZE_OF_CLASS: Final = 8
+"""Added to that of the mistake, of which the largest of a claim's own changes have 7."""
+_ALIKE: Final = 0.85
 
 
-def _in_request(  # noqa: PLR0917
-    claim: ResourceClaim,
-    request: str,
-    selectors: tuple[DeviceSelector, ...],
-    pod: Pod,
-    node: NodeInfo,
-    names: PublishedNames,
-) -> Iterator[Change]:
-    label = f"request {request} of {label_of(claim, pod)}"
-    for place, selector in enumerate(selectors):
-        for found in names.mistakes(selector.expression or ""):
-            mended = (*selectors[:place], DeviceSelector(found.expression), *selectors[place + 1 :])
-            yield Change(
-                found.size,
-                f"{label}: {found.cause}",
-                f"write {found.instead} in the selector of {label}: {found.expression}",
-                (node.name,),
-                claims=(with_request(claim, request, selectors=mended),),
-            )
+def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Blame]:
+    """The request's own selectors, of which some term leaves none of the devices that its class selects.
+
+    Raises:
+        PausedError: not all answers are known, and not to be found out now.
+    """
+    devices, selectors = of_class(looked, slot), slot.details.selectors
+    if not devices or not selectors:
+        return ()
+    expressions = [one.expression or "" for one in selectors]
+    try:
+        found = last_subterm(expressions, devices, slot.features, slot.matcher.meter)
+    except PausedError:  # too long a selector to be taken apart
+        if any(slot.matcher.answer(device) is None for device in devices):
+            return ()
+        found = Subterm(0, (expressions[0],), 0, tuple(devices), ())
+    if found is None:
+        return ()
+    where = f" of its class{looked.place()}"
+    if len(found.before) < len(devices):
+        where = f" of the {len(found.before)} that its other terms leave"
+    mistakes = mistakes_of(found.text, found.before, where)
+    cause = mistakes[0].cause if mistakes else unmet_term(found, where)
+    return (
+        Blame(
+            "selector-unmet",
+            f"{looked.named(slot)}: {cause}",
+            ("selector", looked.label(slot), cause),
+            tuple(_changes(looked, slot, found, mistakes)),
+        ),
+    )
 
 
-def _published_on(node: NodeInfo, cycle: Cycle, view: ClusterView) -> PublishedNames:
-    names = PublishedNames(f" of node {node.name}")
-    pools = view.inventory.node_pools(node.host, view.features)
-    devices = [device for pool, _ in pools.usable for device in pool.devices][:_DEVICES_MAX]
-    cycle.charge(len(devices) // _DEVICES_A_STEP)
+def blame_selector_errors(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Blame]:
+    """Selectors that fail for a device, so that no node was decided about."""
+    meter = view.inventory.meter
+    before = meter.allow(max(1, cycle.steps_left))
+    try:
+        looked = survey(search, cycle, nodes, view, limits)
+        return list(_errors(looked)) if looked is not None else ()
+    except (AllocationError, PausedError):
+        return ()
+    finally:
+        cycle.steps_left -= meter.allow_all(before)
+
+
+def _errors(looked: Survey) -> Iterator[Blame]:
+    for slot in looked.plan.slots:
+        for device in looked.devices:
+            answer = slot.matcher.answer(device)
+            if isinstance(answer, Failure):
+                yield _error(looked, slot, device, answer)
+                break
+
+
+def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Blame:
+    is_class, place = failure.is_class, looked.place()
+    devices = looked.devices if is_class else of_class(looked, slot)
+    owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
+    expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
+    where = place if is_class else f" of its class{place}"
+    mistakes = mistakes_of(expression, devices, where)
+    fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
+    cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
+    whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
+    changes = changes_of_class(looked, slot, whole, mistakes) if is_class else _changes(looked, slot, whole, mistakes)
+    return Blame("selector-error", cause, ("selector", cause), tuple(changes))
+
+
+def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
+    """What the class was probably meant to say. Its selector is never dropped: the class would select any device."""
+    name, selectors, number = slot.device_class.name, slot.device_class.selectors, found.selector
+    for mistake in mistakes:
+        if not mistake.instead or (mistake.kind == "driver-name" and not is_misspelt(mistake.instead, found.text)):
+            continue
+        whole = _mended(found.expression(mistake.expression), mistake, found)
+        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
+        yield Change(
+            _SIZE_OF_CLASS + mistake.size,
+            f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
+            tuple([node.name for node in looked.nodes[:_NODES_TRIED]]),
+            command=f"kubectl edit deviceclass {name}",
+            classes=(replace(slot.device_class, selectors=mended),),
+            harms=True,
+        )
+
+
+def is_misspelt(driver: str, text: str) -> bool:
+    """Drivers' names that merely share a domain are of different hardware."""
+    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
+
+
+def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
+    """Another term in the place of this one, or none."""
+    claim, label, selectors, number = looked.claim_of(slot), looked.label(slot), slot.details.selectors, found.selector
+    on = tuple([node.name for node in looked.nodes[:_NODES_TRIED]])
+    if claim is None:
+        return
+    for mistake in mistakes:
+        if not mistake.instead:
+            continue
+        whole = _mended(found.expression(mistake.expression), mistake, found)
+        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
+        yield Change(
+            mistake.size,
+            f"write {mistake.instead} in the selector of {label}: {whole}",
+            on,
+            cause=f"{looked.named(slot)}: {mistake.cause}",
+            claims=(with_request(claim, slot.label, selectors=mended),),
+        )
+    rest = found.expression()
+    left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
+    part = "the term" if rest else "the selector"
+    yield Change(
+        _DROP,
+        f"drop or relax {part} `{found.text}` of {label}",
+        on,
+        claims=(with_request(claim, slot.label, selectors=left),),
+    )
+
+
+def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
+    """The same name put right wherever it stands."""
+    for _ in range(_PLACES_MAX if mistake.kind in _NAMES else 0):
+        again = mistakes_of(expression, found.before, "")
+        same = next((one for one in again if (one.kind, one.instead) == (mistake.kind, mistake.instead)), None)
+        if same is None:
+            break
+        expression = same.expression
+    return expression
+
+
+def mistakes_of(expression: str, devices: Iterable[Device], where: str) -> list[Mistake]:
+    """Names and values that none of the devices has, what is like another one first; `where` after "no device"."""
+    names = PublishedNames(where)
     for device in devices:
         attributes = [(name, one.kind, str(one.value)) for name, one in device.attributes.items()]
         names.add(device.id.driver, attributes, device.capacity)
-    return names
+    found = [*names.mistakes(expression), *names.unknown(expression)]
+    return sorted(found, key=lambda mistake: mistake.kind == "guard")
+
+
+def unmet_term(found: Subterm, where: str) -> str:
+    """That no device satisfies the term, and what devices have of that which it reads."""
+    values = []
+    for domain, name in found.reads[:_SAID]:
+        there = dict.fromkeys(one for device in found.before if (one := _value(device, domain, name)))
+        if there:
+            values.append(f"{domain}/{name} is {', '.join(list(there)[:_SAID])}")
+    said = f"{', '.join(values)}, and " if values else ""
+    return f"{said}no device{where} satisfies `{shortened(found.text)}`"
+
+
+def shortened(text: str) -> str:
+    """A long term without its middle, in one line."""
+    text = " ".join(text.split())
+    half = _TERM_LENGTH // 2
+    return text if len(text) <= _TERM_LENGTH else f"{text[:half]}…{text[-half:]}"
+
+
+def _value(device: Device, domain: str, name: str) -> str:
+    """As people write it, "" where the device has none."""
+    for full in (f"{domain}/{name}", *([name] if domain == device.id.driver else [])):
+        if (attribute := device.attributes.get(full)) is not None:
+            return repr(attribute.value) if attribute.kind == "string" else str(attribute.value)
+        if (capacity := device.capacity.get(full)) is not None:
+            return str(capacity.value)
+    return ""
+
+
+def of_class(looked: Survey, slot: Slot) -> list[Device]:
+    """The devices that the request's class selects; one for which it cannot be said is not among them.
+
+    Raises:
+        PausedError: not all answers are known, and not to be found out now.
+    """
+    bare = RequestAlternative(
+        "class", slot.device_class.name, (), "ExactCount", 1, None, (), None, has_derived_attributes=False
+    )
+    plan = looked.view.inventory.plan([ClaimSpec((Request("class", bare, ()),), (), ())], slot.features)
+    (only,) = plan.slots
+    return [device for device in looked.devices if only.matcher.answer(device) is None]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, likeliest
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
@@ -18,41 +18,44 @@ from scheduler.model.objects import Pod
 from scheduler.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, Constraint
 
 
-def blame_for_spread(
+def blame_for_spread(  # noqa: PLR0917
     plugin: str,
     pod: Pod,
     nodes: Sequence[NodeInfo],
-    limits: Sequence[tuple[Constraint, PodCount, int]],
+    most: Sequence[tuple[Constraint, PodCount, int]],
     view: ClusterView,
-) -> Blame | None:
-    """What the likeliest node's domains lack or have too much of.
+    limits: Limits,
+) -> Sequence[Blame]:
+    """The constraint that the likeliest node breaks which breaks fewest.
 
     Args:
-        limits: The hard constraints, each with its counts and the most pods that a domain may have before this one.
+        most: The hard constraints, each with its counts and the most pods that a domain may have before this one.
     """
-    near = likeliest(nodes, view)
-    if not near:
-        return None
-    broken = next(filter(None, ([*_broken(node, limits)] for node in near)), None)
+    near = likeliest(nodes, view, limits)
+    broken = [facts for node in near if (facts := [*_broken(pod, node, most)])]
     if not broken:
-        return None
-    cause = f"{', and '.join(broken)}: the topologySpreadConstraints of pod {pod.key}"
-    return Blame(cause, plugin, tuple(_changes(pod, cause, tuple([node.name for node in near]))))
+        return ()
+    cause = min(broken, key=len)[0]
+    return (Blame("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
 
 
-def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
+def _broken(pod: Pod, node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
     for one, count, most in limits:
         value = node.node.labels.get(one.key)
         if value is None:
-            yield f"node {node.name} has no label {one.key}"
+            yield f"node {node.name} has no label {one.key}, by which pod {pod.key} is to be spread"
         elif (pods := count.of_value(value)) > most:
-            yield f"{one.key}={value} (node {node.name}) has {pods} such pods, more than maxSkew {one.max_skew} allows"
+            there = f"{one.key}={value} has {pods} {'pod' if pods == 1 else 'pods'} that pod {pod.key} is spread with"
+            if count.domains < one.min_domains:
+                yield f"{there}; minDomains is {one.min_domains}, and {one.key} has {count.domains} values"
+            else:
+                yield f"{there}, and another {one.key} has {count.minimum or 0}; maxSkew is {one.max_skew}"
 
 
-def _changes(pod: Pod, cause: str, on: tuple[NodeName, ...]) -> Iterator[Change]:
+def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
     own = pod.spec.topology_spread_constraints or ()
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
     if len(soft) < len(own):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
-        text = f"relax the topologySpreadConstraints of pod {pod.key}"
-        yield Change(5, cause, text, on, pod=structs.replace(pod, spec=spec))
+        text = f"relax the topologySpreadConstraints of {edited_object(pod)}"
+        yield Change(5, text, on, pod=structs.replace(pod, spec=spec))

@@ -25,7 +25,7 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame
+from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.pod_counts_view import PodCount
@@ -77,7 +77,7 @@ class SpreadSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MostPods:
     """For each hard constraint the counts, and the most pods a domain may have: as they are in this cycle."""
 
     hard: tuple[tuple[PodCount, int], ...]
@@ -134,26 +134,26 @@ class PodTopologySpread:
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         assert isinstance(fact, Fact)
-        for (count, most), place in zip(cycle.get(Limits).hard, fact.hard, strict=True):
+        for (count, most), place in zip(cycle.get(MostPods).hard, fact.hard, strict=True):
             if place is None:
                 return Status.unresolvable(REASON_LABEL)
             if (place if isinstance(place, int) else count.of_value(place)) > most:
                 return Status.unschedulable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        slot, limits = cycle.find(SpreadSlot), cycle.find(Limits)
-        if slot is None or limits is None:
-            return None
-        hard = [(one, *limit) for one, limit in zip(slot.constraints.hard, limits.hard, strict=True)]
-        return blame_for_spread(self.name, cycle.pod, nodes, hard, view)
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        slot, most = cycle.find(SpreadSlot), cycle.find(MostPods)
+        if slot is None or most is None:
+            return ()
+        hard = [(one, *limit) for one, limit in zip(slot.constraints.hard, most.hard, strict=True)]
+        return blame_for_spread(self.name, cycle.pod, nodes, hard, view, limits)
 
     def lookups(self, cycle: Cycle) -> int:
         constraints = cycle.get(SpreadSlot).constraints
         return max(len(constraints.hard), 2 * len(constraints.soft))  # a score is a little arithmetic, too
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
-        return max((count.version for count, _ in cycle.get(Limits).hard), default=0)
+        return max((count.version for count, _ in cycle.get(MostPods).hard), default=0)
 
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
         """The fewer pods of the soft constraints' domains, the better; rare domains weigh less than frequent ones."""
@@ -211,12 +211,12 @@ def _soft_places(
             yield _place(one, node, view, is_unique=is_unique)
 
 
-def _limits(slot: SpreadSlot, view: ClusterView) -> Limits:
+def _limits(slot: SpreadSlot, view: ClusterView) -> MostPods:
     limits = []
     for one, self_matches in zip(slot.constraints.hard, slot.is_self_matching, strict=True):
         count = view.pod_counts.count(one.question)
         limits.append((count, one.max_skew + _smallest(one, count) - self_matches))
-    return Limits(tuple(limits))
+    return MostPods(tuple(limits))
 
 
 def _smallest(one: Constraint, count: PodCount) -> int:

@@ -29,7 +29,7 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, likeliest
+from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
@@ -50,6 +50,7 @@ from scheduler.plugins.volume_binding.blame import blame_for_volumes
 from scheduler.plugins.volume_binding.matching import find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
+from scheduler.plugins.volume_blame import blame_for_claims
 from scheduler.validation.field_errors import FieldError, invalid
 
 NAME: Final = "VolumeBinding"
@@ -98,9 +99,11 @@ class VolumeBinding:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return found if isinstance(found, Status) else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Blame | None:
-        wanted, near = cycle.find(PodVolumes), likeliest(nodes, view)
-        return blame_for_volumes(self.name, wanted, near[0], view) if wanted is not None and near else None
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+        wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
+        if wanted is None or not near:
+            return blame_for_claims(self.name, cycle, view, limits)
+        return blame_for_volumes(self.name, cycle, wanted, near[0], view)
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         wanted = cycle.find(PodVolumes)

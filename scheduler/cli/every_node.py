@@ -1,0 +1,139 @@
+"""`dra-scheduler explain -o wide`: what each plugin says about a pod on each node, scores, who would be preempted.
+
+Not here: the answer (`scheduler.offline.every_node`), its form for programs (`scheduler.offline.cases`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.cluster_question import Asked, Key
+from scheduler.cli.input_errors import WrongInputError, exit_code
+from scheduler.cli.tables import print_document, print_names, print_table
+from scheduler.cli.terminal import caution
+from scheduler.framework.preemption import Preemption
+from scheduler.framework.status import Status
+
+if TYPE_CHECKING:
+    from scheduler.offline import Loaded, OfflineCluster
+    from scheduler.offline.every_node import Answer
+    from scheduler.offline.one_pod import Asked as Told
+
+
+def ask_every_node(asked: Asked, pod: str, output: str) -> int:
+    """Print what each node's plugins say about NAME or NAMESPACE/NAME; the exit code: 0 where a node fits.
+
+    Nothing is decided or written: a pod that runs is asked about as if it waited.
+
+    Raises:
+        WrongInputError: No such pod, one that the API server refuses, or one that no profile answers for.
+    """
+    cluster, loaded = _loaded(asked)
+    pods = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in cluster.pods()}
+    refused = {problem.pod: problem for problem in loaded.problems if problem.pod}
+    key = asked.find("pod", pod, {*pods, *refused})
+    if key not in pods:
+        raise WrongInputError(f"the API server refuses pod {'/'.join(key)}: {refused[key]}")
+    told = _told(asked, cluster, pods[key])
+    problems = [*map(str, loaded.problems), *told.broken]
+    for text in (*map("warning: {}".format, problems), *map("note: {}".format, loaded.notes)):
+        click.echo(caution(text), err=True)
+    if node := pods[key]["spec"].get("nodeName"):
+        click.echo(caution(f"note: the pod has a node, {node}: answered as if it waited"), err=True)
+    if told.answer is None:
+        return 1
+    if output == "table":
+        _print(told.answer)
+    elif output == "name":
+        print_names("node", (("", name) for name in told.answer.choices))
+    else:
+        from scheduler.offline.cases import as_json
+
+        print_document({"name": pod, **as_json(told.answer)}, output)
+    return exit_code(fits=bool(told.answer.choices), is_broken=bool(problems))
+
+
+def print_every_node(asked: Asked, key: Key) -> None:
+    """The tables alone, below another answer about this pod; none where the pod cannot be read."""
+    cluster, _ = _loaded(asked)
+    pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
+    if pods and (answer := _told(asked, cluster, pods[0]).answer) is not None:
+        click.echo()
+        _print(answer)
+
+
+def _loaded(asked: Asked) -> tuple[OfflineCluster, Loaded]:
+    from scheduler.offline import OfflineCluster
+
+    cluster = OfflineCluster(time.time_ns() // 1_000_000)
+    return cluster, cluster.load(asked.given)
+
+
+def _told(asked: Asked, cluster: OfflineCluster, pod: Mapping[str, Any]) -> Told:
+    from scheduler.config import Config
+    from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
+
+    try:
+        return ask_every_node(cluster, pod, asked.config or Config(), asked.features)
+    except UnknownProfileError as error:
+        raise WrongInputError(str(error)) from error
+
+
+def _print(answer: Answer) -> None:
+    """The verdicts, then the message, then what preemption would do."""
+    rows = _verdict_rows(answer)
+    if rows:
+        print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
+    if answer.message:
+        click.echo(answer.message)
+    if answer.tried:
+        click.echo()
+        print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _preemption_rows(answer))
+
+
+def _verdict_rows(answer: Answer) -> list[Sequence[str]]:
+    """Nodes that fit, the best first, then the others by name."""
+    totals, choices = answer.totals, answer.choices
+    rows: list[Sequence[str]] = []
+    for name in sorted(answer.nodes, key=lambda name: (name not in choices, -totals.get(name, -1), name)):
+        status = answer.nodes[name]
+        if status.is_success:
+            scores = ", ".join(f"{plugin} {score}" for plugin, score in sorted(answer.scores.get(name, {}).items()))
+            word = "best" if name in choices else "fits"
+            rows.append((name, word, "", str(totals.get(name, "")), scores))
+        else:
+            rows.append((name, status.code.value, status.plugin, "", status.message))
+    return rows
+
+
+def _preemption_rows(answer: Answer) -> list[Sequence[str]]:
+    """The node that is chosen, then those that would do, then the others; each by name."""
+    chosen = answer.helped.preemption if answer.helped is not None else None
+    rows: tuple[list[Sequence[str]], ...] = ([], [], [])
+    for name in sorted(answer.refused):
+        tried = answer.tried.get(name)
+        if chosen is not None and name == chosen.node:
+            rows[0].append((name, "chosen", _cost(chosen)))
+        elif isinstance(tried, Preemption):
+            rows[1].append((name, "possible", _cost(tried)))
+        elif isinstance(tried, Status):
+            rows[2].append((name, "no", tried.message))
+        elif name in answer.candidates:
+            rows[2].append((name, "not tried", "enough other nodes are possible"))
+        else:
+            rows[2].append((name, "no", "Preemption is not helpful for scheduling"))
+    return [row for part in rows for row in part]
+
+
+def _cost(preemption: Preemption) -> str:
+    parts = [", ".join(f"{pod.key} (priority {pod.priority})" for pod in preemption.victims)]
+    if preemption.violations:
+        parts.append(f"PodDisruptionBudgets do not allow {preemption.violations} of them")
+    devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
+    if devices:
+        parts.append(f"releases {', '.join(devices)}")
+    return "; ".join(parts)

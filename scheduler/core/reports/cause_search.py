@@ -1,0 +1,376 @@
+"""Why a pod fits no node, and which change would let it in: asked of the plugins, and of all of them anew.
+
+Rules of this module
+  1. A change is said to help only after all plugins, asked as if it were made, let the pod onto a node.
+  2. The smallest that helps is said; one that harms others never before one that does not. Where none helps alone, two
+     are tried: the plugin that refuses a node once the first is made says what the second may be.
+  3. Pods that would end give back the claims that only they use.
+  4. A pod of a group is asked about beside the others, which have their places meanwhile; so that is not done in parts.
+     None of them runs, so that they end is no change; and where several have no place, what helps one helps nobody.
+
+Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod is told (`causes`).
+
+Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes` dry runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
+from scheduler.core.state.ground import Ground, Part
+from scheduler.core.state.supposition import SupposedDevices
+from scheduler.core.trying.attempt import Beside
+from scheduler.core.trying.feasibility import Feasibility
+from scheduler.framework.blame import Blame, Change, Limits, Pin, Why
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status
+from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+
+_OF_GROUP: Final = "group-unmet"
+_NODES_ASKED: Final = 16
+"""Nodes asked anew where no verdicts are remembered."""
+_DRY_RUN_STEPS: Final = 50
+_ALIKE_MAX: Final = 16
+_NAMES_A_STEP: Final = 10
+
+
+class Group(Struct, frozen=True):
+    """A group of which one pod has no place beside the others.
+
+    Args:
+        count: How many fit, as the beginning of a sentence.
+        beside: The places that the others had.
+        lacking: How many pods have no place.
+    """
+
+    count: str
+    beside: Beside | None
+    lacking: int
+
+
+class _Case(Struct):
+    """One pod, and what has been found out so far."""
+
+    runner: Runner
+    pod: Pod
+    limits: Limits
+    beside: Beside | None = None
+    blames: list[Blame] = field(default_factory=list)
+    left: int = 0
+    asked: int = 0
+    is_exhausted: bool = False
+
+    def may_ask(self) -> bool:
+        """Whether another change may be tried; then it is counted."""
+        if self.left <= 0:
+            self.is_exhausted = True
+            return False
+        self.left -= 1
+        self.asked += 1
+        return True
+
+    def why(self, changes: Sequence[Change] = (), also: Sequence[Change] = ()) -> Why:
+        return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, self.is_exhausted)
+
+
+class CauseSearch(Part):
+    """Looks for the cause of one pod at a time.
+
+    Attributes:
+        steps: What has been spent since its caller last set it to 0.
+    """
+
+    def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
+        super().__init__(ground)
+        self._feasibility: Final = feasibility
+        self._refusing: tuple[Shape | None, int, dict[str, list[NodeInfo]]] | None = None
+        """What was found last, for pods of one shape while nothing changes."""
+        self.steps = 0
+
+    def find(
+        self, runner: Runner, pod: Pod, reason: str, limits: Limits, group: Group | None = None
+    ) -> Iterator[Why | None]:
+        """Why, last; before it None wherever this may pause. Nothing where no plugin can say.
+
+        Args:
+            reason: That of its condition; when it is not "Unschedulable", a plugin failed.
+        """
+        if group is None:
+            yield from self._find(_Case(runner, pod, limits), reason, may_change=True)
+            return
+        with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
+            finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=group.lacking == 1)
+            why = next(filter(None, finding), None) if are_there else None
+        if why is not None:
+            yield _of_group(why, f"{group.count}; pod {pod.key.name} does not: ")
+
+    def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Why | None]:
+        pod, limits = case.pod, case.limits
+        for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
+            yield None
+        if not case.blames:
+            return
+        others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
+        offered = [_said(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
+        offered = [one for one in offered if others.isdisjoint(one.removed)]
+        changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
+        singles: list[Change] = []
+        case.left = limits.changes
+        for change in changes:
+            if _is_said(change, singles):
+                continue
+            if not case.may_ask():
+                break
+            yield None
+            if found := self._helped(case, change):
+                singles.append(found)
+                if len(singles) > limits.also:
+                    break
+        if singles:
+            yield case.why(singles[:1], singles[1:])
+            return
+        pairs: list[tuple[Change, Change]] = []
+        firsts = _few_of_a_kind(changes)
+        for first, name in _by_turns(firsts, limits.firsts):
+            yield None
+            pairs += self._seconds(case, first, name)
+        case.is_exhausted |= len(firsts) < len(changes) or sum(len(one.on) for one in firsts) > limits.firsts
+        pairs.sort(key=lambda pair: (any(self._harms(pod, one) for one in pair), pair[0].size + pair[1].size))
+        case.left = limits.changes
+        for first, second in pairs:
+            if not case.may_ask():
+                break
+            yield None
+            if found := self._helped(case, _both(first, second)):
+                yield case.why((first, structs.replace(second, released=found.released)))
+                return
+        yield case.why()
+
+    def _harms(self, pod: Pod, change: Change) -> bool:
+        """Whether somebody else has to give way who is more important, or has said so."""
+        least = pod.spec.priority or 0
+        ending = (self._store.pods.get(uid) for uid in change.removed)
+        return change.harms or any(one is not None and (one.spec.priority or 0) > least for one in ending)
+
+    # Blame
+
+    def _blames(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
+        runner, cycle = case.runner, Cycle(case.pod, self._timers.wall_ms, case.limits.steps)
+        kept_out = runner.pre_enqueue(case.pod, self._view)
+        if kept_out.is_rejection and (found := self._blame(case, cycle, kept_out.plugin, [])):
+            case.blames += found
+            return
+        filtered = runner.pre_filter(cycle, self._view)
+        self._charge(_DRY_RUN_STEPS)
+        if not filtered.status.is_success:
+            case.blames += self._blame(case, cycle, filtered.status.plugin, [])
+            return
+        plan = runner.plan(cycle, self._view, filtered)
+        if isinstance(plan, Status):
+            return
+        if case.beside is None:
+            refused = self._refused(runner, cycle, plan, filtered, is_decided=is_decided)
+        else:  # nothing is remembered of that
+            first = [one.node for one in case.beside.by_pod.values()]
+            names = dict.fromkeys([*first, *self._store.node_order])
+            refused = self._refused_now(runner, cycle, plan, filtered, names, is_decided=is_decided)
+        if not refused:  # the only nodes that may be are not there
+            refused = {plugin: [] for plugin in filtered.narrowing}
+        pinning, pin = runner.pin(cycle) or ("", None)
+        elsewhere: list[Blame] = []
+        for plugin, nodes in refused.items():
+            few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
+            found = self._blame(case, cycle, plugin, few or nodes)
+            if few:
+                case.blames += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
+            else:
+                elsewhere += found
+            yield
+        # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
+        case.blames += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
+            elsewhere if not case.blames else []
+        )
+
+    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Blame]:
+        before = cycle.steps_left
+        found = [*case.runner.blame(name, cycle, nodes, self._view, case.limits)]
+        self._charge(1 + before - cycle.steps_left)
+        return found
+
+    def _refused(
+        self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
+    ) -> dict[str, list[NodeInfo]]:
+        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
+
+        Args:
+            is_decided: Else a plugin failed, of which nothing is remembered.
+        """
+        infos, position = self._store.node_infos, self._store.changes.position
+        if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
+            return self._refusing[2]
+        nodes: dict[str, list[NodeInfo]] = {}
+        known: set[NodeName] = set()
+        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
+            known.add(name)
+            if name in infos:
+                of_plugin = nodes.get(status.plugin)
+                if of_plugin is None:
+                    of_plugin = nodes[status.plugin] = []
+                of_plugin.append(infos[name])
+        self._charge(len(known) // _NAMES_A_STEP)
+        # What pods elsewhere decide is remembered of no single node.
+        others = (name for name in self._store.node_order if name not in known)
+        for plugin, more in self._refused_now(runner, cycle, plan, filtered, others, is_decided=is_decided).items():
+            nodes.setdefault(plugin, []).extend(more)
+        found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+        self._refusing = plan.shape, position, found
+        return found
+
+    def _refused_now(
+        self,
+        runner: Runner,
+        cycle: Cycle,
+        plan: Plan,
+        filtered: PreFiltered,
+        names: Iterable[NodeName],
+        *,
+        is_decided: bool,
+    ) -> dict[str, list[NodeInfo]]:
+        """The same of the first of these nodes, asked anew."""
+        nodes: dict[str, list[NodeInfo]] = {}
+        infos = self._store.node_infos
+        for name in itertools.islice((one for one in names if filtered.allows(one) and one in infos), _NODES_ASKED):
+            status = runner.verdict(plan, cycle, infos[name], self._view)
+            self._charge(_DRY_RUN_STEPS)
+            if status.is_rejection if is_decided else status.code is Code.ERROR:
+                nodes.setdefault(status.plugin, []).append(infos[name])
+        return {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+
+    # Changes
+
+    def _helped(self, case: _Case, change: Change) -> Change | None:
+        """The change with all that goes with it, if all plugins let the pod onto one of its nodes then."""
+        for name in change.on:
+            for status, made, _ in self._asked_again(case, change, name):
+                if status.is_success:
+                    return made
+        return None
+
+    def _seconds(self, case: _Case, first: Change, name: NodeName) -> Iterator[tuple[Change, Change]]:
+        """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
+        for _, made, blames in self._asked_again(case, first, name, blames=True):
+            for blame in blames:
+                for second in blame.changes:
+                    yield structs.replace(made, on=(name,)), _said(second, blame)
+
+    def _asked_again(
+        self, case: _Case, change: Change, name: NodeName, *, blames: bool = False
+    ) -> Iterator[tuple[Status, Change, list[Blame]]]:
+        """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
+        view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
+        if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
+            return  # it was given back meanwhile
+        if info is None or ground.store.nominations.at(name):
+            return  # beside pods that are to come there, nothing is known for certain
+        if change.removed:
+            given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
+            change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
+        attempt = Cycle(change.pod or case.pod, self._timers.wall_ms, case.limits.steps)
+        devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
+        found: list[Blame] = []
+        with (
+            ground.suppositions.claims(view, change.claims),
+            ground.suppositions.inventory(view, info, change.slices, change.classes),
+            ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
+        ):
+            if change.node is not None:
+                supposed.node = change.node
+            filtered, status = runner.ask(attempt, supposed, view)
+            if blames and not status.is_success:
+                nodes = [supposed] if filtered.status.is_success else []
+                found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
+        self._charge(_DRY_RUN_STEPS + case.limits.steps - attempt.steps_left)
+        yield status, change, found
+
+    def _charge(self, steps: int) -> None:
+        self.steps += max(0, steps)
+
+
+def _pinned(blame: Blame, pin: Pin) -> Blame:
+    """What keeps the pod from the nodes to which it is pinned, told with what pins it."""
+
+    def told(cause: str) -> str:
+        return f"{pin.cause}, and {cause}"
+
+    changes = [structs.replace(one, cause=told(one.cause or blame.cause), kind=pin.kind) for one in blame.changes]
+    return structs.replace(blame, kind=pin.kind, cause=told(blame.cause), changes=tuple(changes))
+
+
+def _of_group(why: Why, begins: str) -> Why:
+    """That of the pod, as the group's."""
+
+    blames = [structs.replace(why.blames[0], kind=_OF_GROUP, cause=begins + why.blames[0].cause), *why.blames[1:]]
+    changes = [structs.replace(one, kind=_OF_GROUP) for one in why.changes]
+    if changes:
+        changes[0] = structs.replace(changes[0], cause=begins + changes[0].cause)
+    return structs.replace(why, blames=tuple(blames), changes=tuple(changes))
+
+
+def _said(change: Change, blame: Blame) -> Change:
+    """The change with the fact that it removes."""
+    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
+
+
+def _is_said(change: Change, helpful: Sequence[Change]) -> bool:
+    """Whether another one says the same: where less of something helps, still less does, too."""
+    return any(_subject(one) == _subject(change) for one in helpful)
+
+
+def _subject(change: Change) -> str:
+    return change.text.partition(" instead of ")[2] or change.text
+
+
+def _few_of_a_kind(changes: Sequence[Change]) -> list[Change]:
+    """Of each kind the first: of a thousand cordoned nodes one is as good as another, and each is asked about again."""
+    seen: Counter[tuple[str, int]] = Counter()
+    found: list[Change] = []
+    for one in changes:
+        seen[one.kind, one.size] += 1
+        if seen[one.kind, one.size] <= _ALIKE_MAX:
+            found.append(one)
+    return found
+
+
+def _by_turns(changes: Sequence[Change], count: int) -> Iterator[tuple[Change, NodeName]]:
+    """Changes with one of their nodes, each change before any has its second."""
+    most = max((len(one.on) for one in changes), default=0)
+    turns = ((one, one.on[turn]) for turn in range(most) for one in changes if turn < len(one.on))
+    return itertools.islice(turns, count)
+
+
+def _both(first: Change, second: Change) -> Change:
+    """Both changes; the second was found as if the first were made, so what it changes has that, too."""
+    claims = {one.key: one for one in (*first.claims, *second.claims)}
+    return Change(
+        first.size + second.size,
+        "",
+        first.on,
+        pod=second.pod or first.pod,
+        node=second.node or first.node,
+        claims=tuple(claims.values()),
+        slices=tuple({one.name: one for one in (*first.slices, *second.slices)}.values()),
+        classes=tuple({one.name: one for one in (*first.classes, *second.classes)}.values()),
+        removed=(*first.removed, *second.removed),
+        released=(*first.released, *second.released),
+    )

@@ -1,0 +1,168 @@
+"""Edits of objects that no plugin can propose, because the scheduler does not see what they are about.
+
+It sees no other namespace's claim as the pod's, no templates, no priority classes, and no object that the API server
+refuses. Each is tried only where no smaller change of the plugins helps (`search`).
+
+Rules of this module
+  1. A cause states what the objects say; whether it is what keeps the pod from fitting is found out by asking.
+
+Not here: what plugins know (`framework.blame`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.explain.objects import Objects
+from scheduler.explain.world import Edits, Obj
+from scheduler.framework.blame import admin_access_unlabelled
+from scheduler.lint.nearest import listed
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+from scheduler.model.selector_mistakes import near
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEdit:
+    """One thing that a person could do; sizes are those of `framework.blame.Change`.
+
+    Attributes:
+        harms: It changes what others use, too.
+        objects: What the cause is about, `KIND/NAMESPACE/NAME`.
+    """
+
+    kind: str
+    size: int
+    cause: str
+    text: str
+    edits: Edits
+    objects: tuple[str, ...] = ()
+    command: str = ""
+    harms: bool = False
+
+
+def object_edits(objects: Objects) -> list[ObjectEdit]:
+    """All that are worth asking about, the smallest first, those that harm others last."""
+    return sorted((edit for rule in _RULES for edit in rule(objects)), key=lambda one: (one.harms, one.size))
+
+
+def _names(objects: Objects) -> Iterator[ObjectEdit]:
+    """Claims and templates that the pod names, and that are elsewhere or have another name."""
+    namespace, pod = objects.world.pod
+    for place, entry in enumerate(objects.claim_entries()):
+        for key, kind in (("resourceClaimName", "ResourceClaim"), ("resourceClaimTemplateName", _TEMPLATE)):
+            name = entry.get(key)
+            if not name or objects.find(kind, name, namespace) or objects.pod_index is None:
+                continue
+            if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
+                continue  # its claim is there already
+            why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
+            if elsewhere := objects.find(kind, name):
+                other = elsewhere[1]["metadata"].get("namespace", "default")
+                yield ObjectEdit(
+                    why,
+                    1,
+                    f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace "
+                    f"{namespace}",
+                    f"make {kind} {name} in namespace {namespace}",
+                    ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
+                    (f"{kind.lower()}/{other}/{name}",),
+                )
+            there = objects.names(kind, namespace)
+            if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
+
+                def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
+                    obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
+
+                yield ObjectEdit(
+                    why,
+                    1,
+                    f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
+                    f"in pod {namespace}/{pod} write resourceClaimTemplateName: {meant} instead of {name}",
+                    ((objects.pod_index, edit),),
+                    (f"pod/{namespace}/{pod}",),
+                )
+
+
+_TEMPLATE: Final = "ResourceClaimTemplate"
+
+
+def _moved(obj: Obj, name: str, namespace: str) -> None:
+    obj["metadata"] = {"name": name, "namespace": namespace}
+    obj.pop("status", None)
+
+
+def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
+    """Gates, and a priority class that is not there."""
+    index, pod = objects.pod_index, "/".join(objects.world.pod)
+    if index is None:
+        return
+    spec, about = objects.pod["spec"], (f"pod/{pod}",)
+    if gates := spec.get("schedulingGates"):
+        names = ", ".join(str(one.get("name")) for one in gates)
+        cause = f"pod {pod} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
+        text = f"whoever set {names} must remove it from pod {pod}"
+        edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
+        yield ObjectEdit("scheduling-gate", 2, cause, text, edits, about)
+    name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
+    if not name or name in known or name.startswith("system-"):
+        return
+    meant = near(name, known)
+
+    def edit(obj: Obj) -> None:
+        obj["spec"]["priorityClassName"] = meant
+
+    text = f"write priorityClassName: {meant} instead of {name}" if meant else f"drop priorityClassName: {name}"
+    cause = f"pod {pod} names PriorityClass {name}, which does not exist; {listed(known)}"
+    yield ObjectEdit("priority-class-missing", 1, cause, f"{text} in pod {pod}", ((index, edit),), about)
+
+
+def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:
+    namespace = objects.world.pod[0]
+    found = objects.find("Namespace", namespace)
+    if found is None or not any(request.body.get("adminAccess") for request in objects.requests):
+        return
+
+    def edit(obj: Obj) -> None:
+        obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
+
+    cause, command = admin_access_unlabelled(namespace)
+    about = (f"namespace/{namespace}",)
+    yield ObjectEdit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
+
+
+def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
+    conditions: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for index, _, spec, device in objects.devices():
+        for condition in device.get("bindingConditions") or ():
+            conditions[str(spec.get("driver")), str(condition)].add(index)
+    for (driver, condition), indexes in sorted(conditions.items()):
+
+        def without(one: Obj, condition: str = condition) -> None:
+            left = [other for other in one.get("bindingConditions") or () if other != condition]
+            one["bindingConditions"] = left
+            if not left:
+                one.pop("bindingConditions")
+                one.pop("bindingFailureConditions", None)
+
+        def edit(obj: Obj) -> None:
+            for device in obj["spec"]["devices"]:
+                without(device)
+
+        def edit_claim(obj: Obj) -> None:
+            for result in obj["status"]["allocation"]["devices"]["results"]:
+                without(result)
+
+        waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
+        yield ObjectEdit(
+            "binding-condition-unset",
+            2,
+            f"driver {driver} has not set the binding condition {condition}, for which its devices wait",
+            f"the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
+            (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
+        )
+
+
+_RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

@@ -1,0 +1,215 @@
+"""Devices that would do and do not count: slices of an older generation, incomplete, or in contradiction.
+
+Rules of this module
+  1. A fault is a cause only where it hides a device that a request accepts, and nothing that counts suffices.
+  2. What a driver must do is asked as if it had done it: slices of one generation count, those that are there are all,
+     what is there twice is there once.
+
+Not here: what is wrong with a pool (`allocator.pools.faults`), classes and selectors (`class_blame`, `selector_blame`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from msgspec import Struct
+
+from allocator import AllocationError, Fault, FaultKind, PausedError, PoolId, ResourceSlice, newest_slices
+from allocator.pools.faults import listed_names
+from allocator.requests.requests import Slot
+from allocator.requests.slot_masks import judge
+from scheduler.framework.blame import Blame, Change, Limits
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.plugins.dynamic_resources.class_blame import blame_class
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
+from scheduler.plugins.dynamic_resources.survey import HIDING, Survey, survey
+
+_SIZE: Final = 5
+_NODES_TRIED: Final = 3
+_NAMES_A_STEP: Final = 40
+
+
+def blame_unpublished(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Blame]:
+    """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
+    meter = view.inventory.meter
+    before = meter.allow(max(1, cycle.steps_left))
+    try:
+        looked = survey(search, cycle, nodes, view, limits)
+        found: list[Blame] = []
+        if looked is not None:
+            for request in looked.unmet():
+                slot = request.slots[0]
+                found += _hidden(looked, slot, cycle)
+                # Why each alternative of a list fails, the funnel says.
+                if not found and not (request.is_list and looked.devices):
+                    found += blame_class(looked, slot) or blame_selectors(looked, slot)
+    except (AllocationError, PausedError):
+        return ()
+    else:
+        return found
+    finally:
+        cycle.steps_left -= meter.allow_all(before)
+
+
+class _Hiding(Struct):
+    """A fault, and how many devices that would do it keeps from counting; pools of which the same is so."""
+
+    fault: Fault
+    pool: PoolId
+    devices: int
+    pools: int = 1
+
+
+def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Blame]:
+    """The worst fault of each kind."""
+    worst: dict[FaultKind, _Hiding] = {}
+    left = looked.limits.devices
+    for pool, faults in looked.faults.items():
+        slices = looked.view.inventory.slices_of_pool(pool)
+        for fault in faults:
+            if fault.kind not in HIDING:
+                continue
+            count = 0
+            for name in fault.slices if fault.kind == "older-generation" else slices:
+                left -= 1 + len(slices[name].devices)
+                count += _would_do(looked, slot, slices[name])
+            hiding = worst.get(fault.kind)
+            if count and hiding is not None:
+                hiding.pools += 1
+            if count and (hiding is None or count > hiding.devices):
+                worst[fault.kind] = _Hiding(fault, pool, count, hiding.pools if hiding is not None else 1)
+        if left <= 0:
+            break
+    ordered = sorted(worst.values(), key=lambda one: (one.fault.kind == "older-generation", -one.devices))
+    return [_blame(looked, slot, one) for one in ordered] or list(_without_node(looked, slot, cycle))
+
+
+def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
+    """How many of its devices the request accepts and its node does not see."""
+    node = looked.refused.get(slice_.node_name) if slice_.node_name else looked.nodes[0]
+    if node is None:
+        return 0
+    number = (pools := looked.view.inventory.node_pools(node.host, looked.view.features)).number_of(slice_.pool_id)
+    seen = pools.usable[number][0] if number is not None else None
+    return sum(
+        judge(slot, device).is_selectable
+        for device in slice_.devices
+        if seen is None or (at := seen.index_of(device.name)) is None or seen.devices[at] is not device
+    )
+
+
+def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
+    fault, pool = hiding.fault, hiding.pool
+    slices = looked.view.inventory.slices_of_pool(pool).values()
+    newest = newest_slices(slices, looked.view.features)
+    generation, names = newest[0].generation, listed_names(fault.slices)
+    more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
+    match fault.kind:
+        case "older-generation":
+            kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
+            cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"
+            text = f"the driver must publish the devices of {names} again in generation {generation} of pool {pool}"
+        case "missing-slices":
+            kind, wanted = "pool-incomplete", newest[0].resource_slice_count
+            missing = f"{wanted - len(newest)} missing ResourceSlice{'s' if wanted - len(newest) > 1 else ''}"
+            cause = (
+                f"pool {pool} is incomplete: of generation {generation} there are {len(newest)} of {wanted} "
+                f"ResourceSlices ({names})"
+            )
+            text = f"the driver must publish the {missing} of generation {generation} of pool {pool}"
+        case _:
+            kind, cause = "pool-contradictory", f"pool {pool} {_contradiction(fault)}"
+            text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
+    older = [one for one in slices if one.name in fault.slices and one.generation < generation]
+    mended = tuple(_mended([*older, *newest], generation))
+    change = Change(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
+    return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
+
+
+def _contradiction(fault: Fault) -> str:
+    match fault.kind:
+        case "counts-disagree":
+            return f"has slices that disagree on their count: {fault.text.partition(': ')[2]}"
+        case "device-twice" | "counter-set-twice":
+            return f"has a {'device' if fault.kind == 'device-twice' else 'counter set'} twice: {fault.text}"
+        case _:
+            return f"contradicts itself: {fault.text}"
+
+
+def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
+    """The slices as the driver would have them: of one generation, whole, each thing once; the older as they were."""
+    ordered = sorted(slices, key=lambda slice_: (slice_.generation, slice_.name))
+    known = {(one.name, name) for slice_ in ordered for one in slice_.shared_counters for name, _ in one.counters}
+    names, sets = set[str](), set[str]()
+    for slice_ in ordered:
+        devices = []
+        for device in slice_.devices:
+            if device.name not in names:
+                names.add(device.name)
+                unknown = any(
+                    (one.counter_set, name) not in known for one in device.consumes_counters for name, _ in one.counters
+                )
+                devices.append(replace(device, consumes_counters=()) if unknown else device)
+        counters = tuple([one for one in slice_.shared_counters if one.name not in sets])
+        sets |= {one.name for one in counters}
+        yield replace(
+            slice_,
+            generation=generation,
+            resource_slice_count=len(ordered),
+            devices=tuple(devices),
+            shared_counters=counters,
+        )
+
+
+def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
+    """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
+    inventory, infos = looked.view.inventory, looked.view.node_infos
+    cycle.charge(len(inventory.nodes_with_own_slices) // _NAMES_A_STEP)
+    gone = {name for name in inventory.nodes_with_own_slices if name not in infos}
+    if not gone:
+        return
+    cycle.charge(len(inventory.slices) // _NAMES_A_STEP)
+    left, best, count = looked.limits.devices, None, 0
+    for slice_ in inventory.slices.values():
+        if slice_.node_name in gone and left > 0:
+            left -= 1 + len(slice_.devices)
+            found = sum(judge(slot, device).is_selectable for device in slice_.devices)
+            if found > count:
+                best, count = slice_, found
+    if best is None:
+        return
+    name = best.node_name or ""
+    slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == name]
+    many = f"; {len(gone) - 1} more such nodes" if len(gone) > 1 else ""
+    which = listed_names([one.name for one in slices])
+    cause = f"ResourceSlice {which} is for node {name}, and no Node has that name (pool {best.pool_id}{many})"
+    stand_in = looked.nodes[0]
+    yield Blame(
+        "slice-node-missing",
+        cause,
+        ("slice-node-missing", name, slot.key),
+        (
+            Change(
+                _SIZE,
+                f"the kubelet of {name} must register its Node, or the driver publish these devices for the node that "
+                "has them",
+                (stand_in.name,),
+                slices=tuple([replace(one, node_name=stand_in.name) for one in slices]),
+            ),
+        ),
+    )
+
+
+def _nodes_of(looked: Survey, slices: Iterable[ResourceSlice]) -> tuple[NodeName, ...]:
+    """Refused nodes that see the slices."""
+    named = {slice_.node_name for slice_ in slices if slice_.node_name}
+    own = [node.name for name in sorted(named) if (node := looked.refused.get(name)) is not None]
+    return tuple((own or [node.name for node in looked.nodes])[:_NODES_TRIED])

@@ -1,0 +1,180 @@
+"""What a pod's requests ask for, and the devices that are looked at closely to say why none would do.
+
+Rules of this module
+  1. Of many nodes those are looked at whose own slices have most devices that a request accepts.
+  2. Where the whole cluster has few enough devices, all of them are looked at: then a cause may speak of all.
+
+Not here: causes (`pool_blame`, `class_blame`, `selector_blame`), counting what each stage removes (`blame`).
+
+Cost: O(nodes) look-ups, then `Limits.nodes` nodes and `Limits.devices` devices.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from allocator import INCOMPLETE_FAULTS, INVALID_FAULTS, Device, Fault, FaultKind, PoolId, ResourceSlice
+from allocator.requests.requests import Plan, RequestPlan, Slot
+from scheduler.framework.blame import Limits
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.status import Status
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.plugins.dynamic_resources.changed_claims import label_of
+from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+
+HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *INVALID_FAULTS))
+"""Devices in slices with such a fault may not count."""
+_NAMES_A_STEP: Final = 40
+
+
+class Survey(Struct, frozen=True):
+    """One pod's requests, and where they were asked.
+
+    Args:
+        resources: Of the special claim: the extended resource behind each request.
+        refused: The nodes that were refused, by name; `nodes` are those of them that are looked at.
+        devices: Published for some node, in slices that count; all of the cluster's where `is_whole`.
+    """
+
+    pod: Pod
+    plan: Plan
+    claims: tuple[ResourceClaim, ...]
+    resources: Mapping[str, str]
+    refused: Mapping[str, NodeInfo]
+    nodes: tuple[NodeInfo, ...]
+    faults: Mapping[PoolId, tuple[Fault, ...]]
+    devices: tuple[Device, ...]
+    is_whole: bool
+    view: ClusterView
+    limits: Limits
+
+    def claim_of(self, slot: Slot) -> ResourceClaim | None:
+        """None for the claim that the scheduler makes for extended resources."""
+        return self.claims[slot.claim] if slot.claim < len(self.claims) else None
+
+    def label(self, slot: Slot) -> str:
+        """The request as a person finds it."""
+        claim = self.claim_of(slot)
+        if claim is None:
+            return f"{self.resources.get(slot.label, 'the extended resource')} of pod {self.pod.key}"
+        return f"request {slot.label} of {label_of(claim, self.pod)}"
+
+    def named(self, slot: Slot) -> str:
+        """The request in few words: with its claim where another claim has one of that name."""
+        if self.claim_of(slot) is None or any(
+            one.base == slot.base and one.claim != slot.claim for one in self.plan.slots
+        ):
+            return self.label(slot)
+        return f"request {slot.label}"
+
+    def place(self) -> str:
+        """Where devices were looked for, after "no device"."""
+        return "" if self.is_whole else f" of node {self.nodes[0].name}"
+
+    def unmet(self) -> Iterator[RequestPlan]:
+        """Requests for which no node that was looked at has as many devices as they ask for, in use or not.
+
+        Raises:
+            PausedError: not all answers are known, and not to be found out now.
+        """
+        for request in self.plan.requests:
+            if request.slots and not any(self._is_met(slot) for slot in request.slots):
+                yield request
+
+    def _is_met(self, slot: Slot) -> bool:
+        """Also where a selector fails: that is another cause."""
+        for node in self.nodes:
+            pools, found = self.view.inventory.node_pools(node.host, self.view.features), 0
+            for pool, start in pools.usable:
+                mask = pool.mask_for(slot)
+                if mask.failed:
+                    return True
+                found += (mask.selectable << start & ~pools.elsewhere).bit_count()
+            is_known = not slot.is_all or all(pool.is_usable for pool in pools.pools)
+            if found >= (1 if slot.is_all else max(1, slot.count)) and is_known:
+                return True
+        return False
+
+
+def survey(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Survey | None:
+    """None where the pod asks for nothing.
+
+    Raises:
+        AllocationError, PausedError: as the allocator.
+    """
+    wanted = search.wanted_on(nodes[0])
+    if isinstance(wanted, Status) or not wanted:
+        return None
+    inventory = view.inventory
+    plan = inventory.plan([claim.spec for claim in wanted], view.features)
+    cycle.charge(len(nodes) // _NAMES_A_STEP)
+    own = inventory.nodes_with_own_slices
+    having = [node for node in nodes if node.name in own] or list(nodes)
+    if len(having) > limits.nodes:
+        offers = [inventory.offer(slot).own for slot in plan.slots]
+        cycle.charge(len(having) * (1 + len(offers)) // _NAMES_A_STEP)
+        having = heapq.nlargest(limits.nodes, having, lambda node: sum(one.get(node.name, 0) for one in offers))
+    resources: dict[str, str] = {}
+    if search.claims.special is not None:
+        needed = search.claims.special.on(nodes[0])
+        if not isinstance(needed, Status) and needed.requests is not None:
+            resources = {one.request_name: one.resource_name for one in needed.requests.mappings}
+    faults = inventory.faults(view.features)
+    devices, is_whole = _devices(cycle, having, faults, view, limits)
+    return Survey(
+        cycle.pod,
+        plan,
+        search.claims.unallocated,
+        resources,
+        {node.name: node for node in nodes},
+        tuple(having),
+        faults,
+        devices,
+        is_whole,
+        view,
+        limits,
+    )
+
+
+def _devices(
+    cycle: Cycle,
+    nodes: Sequence[NodeInfo],
+    faults: Mapping[PoolId, tuple[Fault, ...]],
+    view: ClusterView,
+    limits: Limits,
+) -> tuple[tuple[Device, ...], bool]:
+    """All devices that count, or those of the nodes where there are too many."""
+    devices: list[Device] = []
+    for read, slice_ in enumerate(view.inventory.slices.values()):
+        if len(devices) > limits.devices or read > limits.devices:
+            break
+        if _counts(slice_, faults, view):
+            devices += slice_.devices
+    else:
+        cycle.charge(len(devices) // _NAMES_A_STEP)
+        devices = devices or [device for slice_ in view.inventory.slices.values() for device in slice_.devices]
+        if len(devices) <= limits.devices:
+            return tuple(devices), True
+    devices = [
+        device
+        for node in nodes[:1]
+        for pool, _ in view.inventory.node_pools(node.host, view.features).usable
+        for device in pool.devices
+    ]
+    cycle.charge((len(devices) + limits.devices) // _NAMES_A_STEP)
+    return tuple(devices[: limits.devices]), False
+
+
+def _counts(slice_: ResourceSlice, faults: Mapping[PoolId, tuple[Fault, ...]], view: ClusterView) -> bool:
+    if slice_.node_name and slice_.node_name not in view.node_infos:
+        return False
+    return not any(slice_.name in fault.slices for fault in faults.get(slice_.pool_id, ()) if fault.kind in HIDING)

@@ -1,0 +1,320 @@
+"""Which label nodes lack: what NodeAffinity says of nodes that it refused.
+
+The nearest miss is the node and the term with the fewest requirements unmet. Of them the one that no node meets is
+said, with the values that there are.
+
+Not here: the verdict (`node_affinity`); asking as if a change were made (`core.reports.cause_search`).
+
+Cost: O(requirements), `_REQUIREMENTS_MAX` of them at most, on `limits.nodes` nodes; O(nodes) for one label.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from allocator.pools.node_match import Requirement
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.model.keys import NodeName
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
+from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
+from scheduler.model.selector_mistakes import near
+
+_REQUIREMENTS_MAX: Final = 256
+_LOOKUPS_A_REQUIREMENT: Final = 4
+_LOOKUPS_A_NODE: Final = 2
+_LOOKUPS_A_NAME: Final = 100
+"""Comparing two names, to find the one that was meant."""
+_NODES_OF_KEYS: Final = 64
+"""Nodes whose labels may be what was meant."""
+_LABELS_COUNTED: Final = 2
+_LABELS_SET: Final = 3
+_VALUES_SAID: Final = 3
+_VALUES_COMPARED: Final = 200
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+class _Unmet(NamedTuple):
+    """A requirement that a node does not meet, and where it stands: the index of its term, None for nodeSelector."""
+
+    requirement: Requirement
+    term: int | None
+
+    @property
+    def where(self) -> str:
+        return "nodeSelector" if self.term is None else "nodeAffinity"
+
+
+class _Miss(NamedTuple):
+    """What one node lacks, of the selector and of the term that it is nearest to."""
+
+    node: NodeInfo
+    unmet: tuple[_Unmet, ...]
+
+
+class _Found(NamedTuple):
+    """What the nodes that were looked at lack, what is said of it, and on how many nodes its label has each value.
+
+    `meant` is the value that is there, or, where no node has the label, the label that is; "" where nothing is like it.
+    """
+
+    misses: Sequence[_Miss]
+    said: _Unmet
+    counts: Counter[str]
+    meant: str
+    nodes: Sequence[NodeInfo]
+
+    def having(self, key: str, value: str | None = None) -> tuple[NodeName, ...]:
+        """Nodes with a label, of those that were looked at; else the first other one."""
+        near_ones = self._having([one.node for one in self.misses], key, value)
+        return tuple(near_ones) or tuple(islice(self._having(self.nodes, key, value), 1))
+
+    @staticmethod
+    def _having(nodes: Iterable[NodeInfo], key: str, value: str | None) -> Iterator[NodeName]:
+        for node in nodes:
+            has = node.node.labels.get(key)
+            if has is not None and value in (None, has):
+                yield node.name
+
+
+def blame_for_labels(
+    plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Blame]:
+    """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
+    pod = cycle.pod
+    if not nodes:
+        return _named(plugin, pod, view)
+    misses = [miss for node in likeliest(nodes, view, limits) if (miss := _miss(cycle, node)).unmet]
+    if not misses:
+        return ()
+    nearest = min(misses, key=lambda one: len(one.unmet))
+    counts = {one: _counts(cycle, one.requirement.key, view) for one in nearest.unmet[:_LABELS_COUNTED]}
+    nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
+    said = next(nowhere, nearest.unmet[0])
+    meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
+    found = _Found(misses, said, counts[said], meant, nodes)
+    cause = _fact(cycle, nearest.node.node, found, view)
+    return (
+        Blame(
+            "node-affinity-unmet",
+            cause,
+            (plugin, said.where, said.requirement.key),
+            tuple(_changes(cycle, found, limits)),
+        ),
+    )
+
+
+def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
+    """Looks at the first requirements of a pod that has very many."""
+    required, labels = required_node_affinity(cycle.pod), node.node.labels
+    selector = [Requirement(key, "In", (value,)) for key, value in required.labels[:_REQUIREMENTS_MAX]]
+    looked_at = len(selector)
+    lacking = [_Unmet(one, None) for one in selector if not one.matches(labels)]
+    best: list[_Unmet] | None = None
+    for index, term in enumerate(required.terms or ()):
+        if looked_at > _REQUIREMENTS_MAX:
+            break
+        looked_at += 1 + len(term.requirements)
+        if term.problems or not term.requirements:
+            continue
+        unmet = [_Unmet(one, index) for one in term.requirements[:_REQUIREMENTS_MAX] if not one.matches(labels)]
+        if unmet and (best is None or len(unmet) < len(best)):
+            best = unmet
+    has_term = bool(lacking) and required.matches_term(node.node)
+    cycle.charge(_LOOKUPS_A_REQUIREMENT * (1 + looked_at + has_term * len(required.terms or ())))
+    return _Miss(node, tuple(lacking if has_term else [*lacking, *(best or ())]))
+
+
+def _counts(cycle: Cycle, key: str, view: ClusterView) -> Counter[str]:
+    """On how many nodes a label has each value."""
+    cycle.charge(_LOOKUPS_A_NODE * len(view.node_infos))
+    found = (info.node.labels.get(key) for info in view.node_infos.values())
+    return Counter([value for value in found if value is not None])
+
+
+def _is_met_somewhere(cycle: Cycle, one: Requirement, counts: Counter[str]) -> bool:
+    if one.operator == "In":
+        return any(value in counts for value in one.values)
+    cycle.charge(_LOOKUPS_A_REQUIREMENT * len(counts))
+    return one.operator == "DoesNotExist" or any(one.matches({one.key: value}) for value in counts)
+
+
+def _fact(cycle: Cycle, node: Node, found: _Found, view: ClusterView) -> str:
+    one, counts = found.said, found.counts
+    requirement, has = one.requirement, node.labels.get(one.requirement.key)
+    key, asked = requirement.key, requirement_text(requirement)
+    by = f"which the {one.where} of pod {cycle.pod.key} asks for"
+    if not counts:
+        count = sum(_counts(cycle, found.meant, view).values()) if found.meant else 0
+        meant = f"; {_nodes(count)} {'has' if count == 1 else 'have'} {found.meant}" if count else ""
+        written = f" ({asked})" if asked != key else ""
+        return f"no node has the label {key}, {by}{written}{meant}"
+    if not _is_met_somewhere(cycle, requirement, counts):
+        values = [f"{value} ({_nodes(count)})" for value, count in _nearest_first(cycle, found, _VALUES_SAID)]
+        more = f" and {len(counts) - _VALUES_SAID} more" if len(counts) > _VALUES_SAID else ""
+        return f"no node has {asked}, {by}; there is {', '.join(values)}{more}"
+    if has is None:
+        return f"node {node.name} has no label {key}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
+    return f"node {node.name} has {key}={has}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
+
+
+def requirement_text(one: Requirement) -> str:
+    """As kubectl writes it, with the first of many values."""
+    values = sorted(one.values)[:_VALUES_SAID]
+    shown = ", ".join(values) + (", …" if len(one.values) > _VALUES_SAID else "")
+    match one.operator:
+        case "In":
+            return f"{one.key}={shown}" if len(one.values) == 1 else f"{one.key} in ({shown})"
+        case "NotIn":
+            return f"{one.key} not in ({shown})"
+        case "Exists":
+            return one.key
+        case "DoesNotExist":
+            return f"no label {one.key}"
+        case _:
+            return f"{one.key} {'>' if one.operator == 'Gt' else '<'} {one.bound}"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} {'node' if count == 1 else 'nodes'}"
+
+
+def _key_like(cycle: Cycle, one: _Unmet, view: ClusterView) -> str:
+    """A label that some node has and that is written nearly so, or under another prefix."""
+    key = one.requirement.key
+    known: dict[str, None] = {}
+    for _, info in zip(range(_NODES_OF_KEYS), view.node_infos.values(), strict=False):
+        known.update(dict.fromkeys(info.node.labels))
+    names = [*known][:_VALUES_COMPARED]
+    same = [name for name in names if name.rpartition("/")[2] == key.rpartition("/")[2]]
+    cycle.charge(3 * len(names) + (0 if same else _LOOKUPS_A_NAME * len(names)))
+    return same[0] if same else near(key, names)
+
+
+def _nearest_first(cycle: Cycle, found: _Found, count: int) -> list[tuple[str, int]]:
+    """So many values: the one that was probably meant, then those of most nodes."""
+    counts, meant = found.counts, found.meant
+    cycle.charge(_LOOKUPS_A_NODE * len(counts))
+    first = [(meant, counts[meant])] if meant in counts else []
+    return [*first, *(one for one in counts.most_common(count + 1) if one[0] != meant)][:count]
+
+
+def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
+    if one.operator != "In" or len(counts) > _VALUES_COMPARED:
+        return ""
+    wanted = min(one.values)
+    same = [value for value in counts if value.lower() == wanted.lower()]
+    cycle.charge(0 if same else _LOOKUPS_A_NAME * len(counts))
+    return same[0] if same else near(wanted, counts)
+
+
+# Changes
+
+
+def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
+    """The value there is; the rule dropped; a node labelled. Each on all nodes that are looked at."""
+    pod, misses = cycle.pod, found.misses
+    on = tuple([one.node.name for one in misses])
+    yield from _written(cycle, found, limits)
+    edited, selector = edited_object(pod), pod.spec.node_selector or {}
+    keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
+    cycle.charge(len(selector) * min(len(keys), limits.changes))
+    for key in islice(keys, limits.changes):
+        rest = {name: other for name, other in selector.items() if name != key}
+        without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
+        yield Change(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
+    if node_affinity_of(pod).required is not None:
+        yield Change(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
+    for miss in misses:
+        yield from _labelled(miss)
+
+
+def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
+    """Another value of the label, or another label, that the nodes have."""
+    said, counts = found.said, found.counts
+    key, values = said.requirement.key, said.requirement.values
+    where = f"in the {said.where} of {edited_object(cycle.pod)}"
+    if not counts:
+        like = found.meant
+        if like and (having := found.having(like)):
+            yield Change(1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None))
+    if said.requirement.operator != "In":
+        return
+    written = ", ".join(sorted(values)[:_VALUES_SAID])
+    for value in [value for value, _ in _nearest_first(cycle, found, limits.counts)]:
+        cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
+        if having := found.having(key, value):
+            text = f"write {key}: {value} instead of {written} {where}"
+            yield Change(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
+
+
+def _labelled(miss: _Miss) -> Iterator[Change]:
+    """The node with the labels that it lacks."""
+    labels: dict[str, str] = {}
+    if len(miss.unmet) > _LABELS_SET:
+        return
+    for requirement, _ in miss.unmet:
+        if requirement.operator not in ("In", "Exists") or requirement.key == _HOSTNAME:
+            return
+        labels.setdefault(requirement.key, min(requirement.values, default=""))
+    node = miss.node.node
+    shown = " ".join(f"{key}={value}" for key, value in labels.items())
+    overwrite = " --overwrite" if any(key in node.labels for key in labels) else ""
+    command = f"kubectl label node {node.name} {shown}{overwrite}"
+    metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
+    yield Change(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
+
+
+def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
+    """The pod whose rule asks for this value of this label; None: for the values that it asked for."""
+    if unmet.term is None:
+        selector = dict(pod.spec.node_selector or {})
+        written = selector.pop(unmet.requirement.key)
+        selector[key] = written if value is None else value
+        return structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
+    required = node_affinity_of(pod).required
+    assert required is not None
+    terms = list(required.node_selector_terms or ())
+    old = unmet.requirement
+
+    def edit(one: NodeSelectorRequirement) -> NodeSelectorRequirement:
+        if (one.key, one.operator) != (old.key, old.operator) or {*(one.values or ())} != {*old.values}:
+            return one
+        return structs.replace(one, key=key, values=one.values if value is None else (value,))
+
+    term = terms[unmet.term]
+    terms[unmet.term] = structs.replace(term, match_expressions=tuple(map(edit, term.match_expressions or ())))
+    return _with_affinity(pod, NodeSelector(tuple(terms)))
+
+
+def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
+    affinity = pod.affinity or Affinity()
+    terms = structs.replace(affinity.node_affinity or NodeAffinityTerms(), required=required)
+    changed = structs.replace(affinity, node_affinity=terms)
+    return structs.replace(pod, spec=structs.replace(pod.spec, affinity=changed))
+
+
+# Nodes by name
+
+
+def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Blame]:
+    """The only nodes that the pod's nodeAffinity takes, by their names, of which there are none."""
+    required = node_affinity_of(pod).required
+    terms = required.node_selector_terms or () if required is not None else ()
+    names = {name for term in terms for one in term.match_fields or () for name in one.values or ()}
+    if not names:
+        return ()
+    absent = sorted(name for name in names if name not in view.node_infos)
+    where = f"which the nodeAffinity of pod {pod.key} names"
+    if not absent:
+        cause = f"the nodeAffinity of pod {pod.key} names several nodes in one term ({', '.join(sorted(names)[:3])})"
+    else:
+        cause = f"node {absent[0]}, {where}, does not exist"
+    return (Blame("node-affinity-unmet", cause, (plugin, "names")),)

@@ -1,0 +1,143 @@
+"""What plugins say of pods and nodes that are as large as somebody can make them: it is counted, and it ends soon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from scheduler.framework.blame import COMMAND, EVENT, Blame, Limits
+from scheduler.framework.cycle import Cycle
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+from tests.core.test_node_causes import REQUIRED, pods, port, rule, terms
+
+CALLS_A_STEP = 100
+"""Of Python and C functions: a step is some 4 us."""
+BEFORE_ANY = 4_000
+FEW = range(20)
+MANY = range(400)
+
+
+class Attack(NamedTuple):
+    """Nodes, running pods, and the pod that a plugin refuses everywhere."""
+
+    name: str
+    plugin: str
+    nodes: Callable[[], list[dict[str, Any]]]
+    pod: Callable[[], dict[str, Any]]
+    running: Callable[[], list[dict[str, Any]]] = list
+
+
+def few() -> list[dict[str, Any]]:
+    return [{"name": f"n{index}"} for index in FEW]
+
+
+def labelled() -> list[dict[str, Any]]:
+    return [{"name": f"n{index}", "labels": {"zone": f"z{index}", f"key{index}": "x"}} for index in range(1_000)]
+
+
+def tainted() -> list[dict[str, Any]]:
+    taints = tuple({"key": f"k{index}", "effect": "NoSchedule"} for index in MANY)
+    return [{"name": f"n{index}", "taints": taints} for index in FEW]
+
+
+def mounting() -> dict[str, Any]:
+    return {"volumes": [{"name": f"v{one}", "persistentVolumeClaim": {"claimName": f"c{one}"}} for one in MANY]}
+
+
+def listening() -> list[dict[str, Any]]:
+    return [{"name": f"r{one}", "node": f"n{one % 20}", **port(80, ip=f"10.0.0.{one % 250}")} for one in MANY]
+
+
+def lonely() -> list[dict[str, Any]]:
+    return [{"name": f"r{one}", "node": f"n{one % 20}", **pods("podAntiAffinity", HOST, app="p")} for one in MANY]
+
+
+HOST = "kubernetes.io/hostname"
+ATTACKS = [
+    Attack("values of one label", "NodeAffinity", labelled, lambda: {"nodeSelector": {"zone": "z"}}),
+    Attack("labels", "NodeAffinity", labelled, lambda: {"nodeSelector": {"keyy": "x"}}),
+    Attack(
+        "terms",
+        "NodeAffinity",
+        few,
+        lambda: terms(*[[rule("zone", "In", f"a{one}"), rule("b", "Exists")] for one in MANY]),
+    ),
+    Attack("requirements", "NodeAffinity", few, lambda: terms([rule(f"k{one}", "In", "a", "b") for one in MANY])),
+    Attack("selected labels", "NodeAffinity", few, lambda: {"nodeSelector": {f"k{one}": "v" for one in MANY}}),
+    Attack("taints", "TaintToleration", tainted, dict),
+    Attack(
+        "tolerations",
+        "TaintToleration",
+        tainted,
+        lambda: {"tolerations": [{"key": f"t{one}", "operator": "Exists"} for one in MANY]},
+    ),
+    Attack("users of a port", "NodePorts", few, lambda: port(80), listening),
+    Attack("ports", "NodePorts", few, lambda: port(*range(80, 480)), listening),
+    Attack("claims", "VolumeRestrictions", few, mounting),
+    Attack("neighbours", "InterPodAffinity", few, lambda: {"labels": {"app": "p"}}, lonely),
+    Attack(
+        "terms about pods",
+        "InterPodAffinity",
+        few,
+        lambda: {
+            "affinity": {
+                "podAffinity": {
+                    REQUIRED: [
+                        {"topologyKey": HOST, "labelSelector": {"matchLabels": {f"k{one}": "v"}}} for one in MANY
+                    ]
+                }
+            }
+        },
+    ),
+    Attack("gates", "SchedulingGates", few, lambda: {"gates": tuple(f"example.com/{one}" for one in MANY)}),
+]
+
+
+def blamed(attack: Attack, limits: Limits) -> tuple[list[Blame], int, int]:
+    """What the plugin says, the steps that it has counted, and the calls of functions that it took."""
+    rig = Rig(*default_plugins(), is_paranoid=False)
+    for fields in attack.nodes():
+        rig.server.put_node(builders.node(**fields))
+    for fields in attack.running():
+        rig.server.put_pod(builders.pod(**fields))
+    rig.watch()
+    runner, view = rig.machine.runners[builders.SCHEDULER], rig.machine.ground.view
+    cycle = Cycle(builders.pod("p", **attack.pod()), 0, 10**9)
+    filtered = runner.pre_filter(cycle, view)
+    nodes = list(view.node_infos.values()) if filtered.status.is_success else []
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = cycle.steps_left
+    sys.setprofile(count)
+    try:
+        blames = [*runner.blame(attack.plugin, cycle, nodes, view, limits)]
+    finally:
+        sys.setprofile(None)
+    return blames, before - cycle.steps_left, calls
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_what_it_takes_is_counted_and_little(attack: Attack) -> None:
+    blames, steps, calls = blamed(attack, EVENT)
+    assert blames
+    assert steps <= EVENT.steps
+    assert calls <= BEFORE_ANY + CALLS_A_STEP * steps
+    for one in blames:
+        assert len(one.cause) <= 300, one.cause
+        assert all(len(change.text) <= 600 for change in one.changes)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_the_command_looks_closer_and_counts_as_well(attack: Attack) -> None:
+    blames, steps, calls = blamed(attack, COMMAND)
+    assert blames
+    assert calls <= BEFORE_ANY + CALLS_A_STEP * steps

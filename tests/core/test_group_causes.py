@@ -1,0 +1,125 @@
+"""The pods of a group are told how many of it fit, which does not, and that one's own cause; all of them the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.framework.blame import cause_of
+from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.keys import PodGroupKey, PodKey
+from scheduler.model.pod_group import PodGroup
+from scheduler.plugins import default_plugins
+from tests import builders
+from tests.core.rig import Rig
+
+DRESSINGS = ("labels", "PodGroup")
+FITTING = "[group-unmet] group default/g: {} of the {} pods that are needed fit; pod {} does not: "
+
+
+def world(**devices_by_node: int) -> Rig:
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.server.put_class(builders.device_class())
+    for name, count in devices_by_node.items():
+        rig.add_nodes(name)
+        if count:
+            rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=count))
+    return rig
+
+
+def group(rig: Rig, dressing: str, needed: int) -> dict:
+    """What makes a pod one of the group."""
+    if dressing == "labels":
+        return {"labels": {GROUP_LABEL: "g", MIN_COUNT_LABEL: str(needed)}}
+    rig.server.put_pod_group(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=needed))
+    return {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def member(rig: Rig, name: str, mark: dict, devices: int = 0, **fields) -> None:
+    if devices:
+        spec = builders.claim_spec_object(builders.request_object(count=devices))
+        rig.server.put_claim(builders.claim(f"{name}-gpu", spec=spec))
+        fields["claims"] = (f"{name}-gpu",)
+    rig.add_pod(name, **mark, **fields)
+
+
+def causes(rig: Rig, *names: str) -> set[str]:
+    found = set()
+    for name in names:
+        condition = rig.condition_of(name)
+        assert condition is not None, name
+        found.add(cause_of(condition[1]))
+    return found
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_the_last_pod_that_lacks_a_device_is_named_with_its_cause(dressing: str) -> None:
+    rig = world(a=2)
+    mark = group(rig, dressing, 3)
+    for name in "xyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause.startswith(FITTING.format(2, 3, "z"))
+    assert "devices a/gpu-0, a/gpu-1 are in use" in cause
+    assert "end pod" not in cause  # none of the group runs
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_what_lets_the_only_pod_in_that_lacks_room_is_said(dressing: str) -> None:
+    rig = world(a=0)
+    mark = group(rig, dressing, 2)
+    member(rig, "x", mark, requests={"cpu": "5"})
+    member(rig, "y", mark, requests={"cpu": "4"})
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xy")
+    assert cause == (
+        FITTING.format(1, 2, "y") + "node a has 3 cpu free, and pod default/y asks for 4"
+        "; to make it fit: ask for cpu 3 instead of 4 in container main of pod default/y"
+    )
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_what_lets_one_of_two_in_that_lack_room_is_not_said(dressing: str) -> None:
+    rig = world(a=0)
+    mark = group(rig, dressing, 3)
+    for name in "xyz":
+        member(rig, name, mark, requests={"cpu": "5"})
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause == FITTING.format(1, 3, "y") + "node a has 3 cpu free, and pod default/y asks for 5"
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_a_pod_that_does_not_fit_even_alone(dressing: str) -> None:
+    rig = world(a=0)
+    mark = group(rig, dressing, 2)
+    member(rig, "x", mark)
+    member(rig, "y", mark, nodeSelector={"zone": "b"})
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xy")
+    assert "pod y does not: " in cause
+    assert "zone=b" in cause
+
+
+def test_nothing_stays_held_and_nothing_is_woken_by_asking() -> None:
+    rig = world(a=2, b=1)
+    mark = group(rig, "labels", 4)
+    for name in "wxyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    assert not rig.machine.store.assumed
+    assert not rig.machine.overlay.holds
+    tried = len(rig.events)
+    rig.wait(60_000)
+    assert len(rig.events) == tried
+
+
+def test_a_mate_that_goes_while_the_cause_is_looked_for_ends_it() -> None:
+    rig = world(a=1)
+    mark = group(rig, "labels", 2)
+    for name in "xy":
+        member(rig, name, mark, devices=1)
+    rig.watch()
+    rig.server.delete_pod(PodKey("default", "x"))
+    rig.wait(5_000)
+    assert not rig.machine.store.assumed

@@ -1,0 +1,7 @@
+"""What is not said yet, by row: on which channel, and what of it (`judging.faults`). Only ever shorter."""
+
+from typing import Final
+
+KNOWN_MISSES: Final[dict[str, str]] = {
+    "fewer-of-the-group-fit-than-are-needed@plain": "event kind; files kind; online kind",
+}

@@ -1,0 +1,82 @@
+"""docs/reasons.md is what the code says: each kind of cause, and each sentence of a plugin."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from scheduler.framework.cause_kinds import CAUSE_KINDS, CauseKind
+from tests.reasons_page import ROOT, kinds_by_plugin, kinds_of_calls, page, tree_of
+
+PAGE = ROOT / "docs" / "reasons.md"
+TABLE = ROOT / "scheduler" / "framework" / "cause_kinds.py"
+CODE = [path for path in sorted((ROOT / "scheduler").rglob("*.py")) if path != TABLE]
+
+
+def test_the_page_is_not_stale() -> None:
+    """Written by: python -m tests.reasons_page > docs/reasons.md."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_each_kind_that_code_names_is_in_the_table() -> None:
+    named = {kind: f"{path}:{line}" for path in CODE for line, kinds in kinds_of_calls(path) for kind in kinds}
+
+    assert {kind: place for kind, place in named.items() if kind not in CAUSE_KINDS} == {}
+    assert len(named) >= 18
+
+
+def test_each_blame_of_a_plugin_names_its_kind_where_it_can_be_read() -> None:
+    unread = [
+        f"{path}:{line}"
+        for path in CODE
+        if path.is_relative_to(ROOT / "scheduler" / "plugins")
+        for line, kinds in kinds_of_calls(path)
+        if not kinds
+    ]
+    assert unread == []
+
+
+def test_each_kind_of_the_table_is_named_by_code() -> None:
+    texts = {
+        one.value
+        for path in CODE
+        for one in ast.walk(tree_of(path))
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    }
+    assert set(CAUSE_KINDS) - texts == set()
+
+
+@pytest.mark.parametrize("kind", CAUSE_KINDS.values(), ids=CAUSE_KINDS)
+def test_a_kind_has_what_the_page_shows(kind: CauseKind) -> None:
+    assert kind.seen, "an example of its text is missing: CauseKind(…, seen=…)"
+    assert len(kind.seen) <= 160
+    assert not kind.seen.startswith("[")
+    assert kind.means.endswith(".")
+    assert kind.do.endswith(".")
+
+
+def test_plugins_are_found_with_their_sentences_and_kinds() -> None:
+    text = page()
+    for plugin, sentence in (
+        ("NodeUnschedulable", "node(s) were unschedulable"),
+        ("DynamicResources", "cannot allocate all claims"),
+        ("DynamicResources", "request …: device class … does not exist"),
+        ("NodeResourcesFit", "Insufficient …"),
+        ("NodeResourcesFit", "Too many pods"),
+        ("SchedulingGates", "waiting for scheduling gates: […]"),
+    ):
+        of_plugin = text.partition(f"\n### {plugin}\n")[2].partition("\n### ")[0]
+        assert f"\n- `{sentence}`\n" in of_plugin
+    kinds = kinds_by_plugin()
+    assert {"pods-full", "resources-short"} <= kinds["NodeResourcesFit"]
+    assert kinds["InterPodAffinity"] == {"pod-affinity-unmet"}
+
+
+def test_a_new_kind_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "blame.py"
+    calls = 'return Blame("x", "", ""), Blame(kind, "", ""), Blame(a, "", "")'
+    path.write_text(f'def f(a):\n    kind = "b" if a else "c"\n    {calls}\n')
+
+    assert [kinds for _, kinds in kinds_of_calls(path)] == [{"x"}, {"b", "c"}, set()]
