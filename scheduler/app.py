@@ -5,8 +5,8 @@ Everything runs on one event loop.
 Rules of this module
   1. Leaving the context stops everything: watches first, then writes in flight are awaited, then the rest.
   2. An exception out of the machine is a defect: it ends the app with that exception, for a wrong state must not go on.
-  3. All kinds are asked for at once, and pods are delivered last: so what one refers to has been observed before it,
-     and those that wait are tried in the order of their revisions, as `simulate` tries them.
+  3. Pods are read last: so what one refers to has been observed before it, and those that wait are tried in the order
+     of their revisions, as `simulate` tries them.
   4. With leader election the machine only observes until the lease is held and all that was stored before that has
      come (`Reflector.catch_up`). Losing it ends the app: what the machine knows is then somebody else's to change.
 """
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
 _LEASE_NAMESPACE: Final = "kube-system"
-_LAST: Final = "Pod"  # the kind that is delivered when all others have been
+_LAST: Final = "Pod"  # the kind that is read when all others have been
 _CATCH_UP_S: Final = 0.25  # for a watch to bring what was stored before the lease was taken; then it is listed anew
 
 
@@ -214,16 +214,7 @@ class SchedulerApp:
         )
         limits = WatchLimits(inactivity_s=config.watch_inactivity)
         reflectors = tuple(
-            Reflector(
-                client,
-                kind,
-                turns.deliver,
-                self.reports,
-                room=turns.room,
-                after=self._others_listed if kind.name == _LAST else None,
-                limits=limits,
-            )
-            for kind in codec.kinds
+            Reflector(client, kind, turns.deliver, self.reports, room=turns.room, limits=limits) for kind in codec.kinds
         )
         self.running = Running(machine, turns, executor, reflectors)
         self._tasks = [asyncio.create_task(self._begin(self.running), name="begin")]
@@ -299,7 +290,7 @@ class SchedulerApp:
             # Every collection would walk the growing cache: 3 to 8 times the cost of decoding.
             gc.disable()
         running.turns.begin()
-        watches = [asyncio.create_task(one.run(), name=f"watch-{one.kind.name}") for one in reflectors]
+        watches = [asyncio.create_task(self._watch(one), name=f"watch-{one.kind.name}") for one in reflectors]
         for task in watches:
             task.add_done_callback(self._on_task_done)
         self._tasks += [*watches, asyncio.create_task(self._announce_filled(running), name="announce-filled")]
@@ -308,6 +299,11 @@ class SchedulerApp:
             await self._catch_up(reflectors)
         listed = [one for one in reflectors if one.stats.is_synced]
         running.turns.decide(RelistFinished(one.kind.name, is_readable=one.stats.is_readable) for one in listed)
+
+    async def _watch(self, reflector: Reflector) -> None:
+        if reflector.kind.name == _LAST:
+            await self._others_listed.wait()
+        await reflector.run()
 
     async def _catch_up(self, reflectors: Sequence[Reflector]) -> None:
         """Wait until all has come that was stored before we held the lease: our predecessor's writes are among it."""

@@ -13,7 +13,6 @@ Rules of this module
      watch, and for a kind that we may not read where that costs only some pods (`WatchedKind.cost`); once it has been
      read, what is known of it is kept. That we may not read it is told (`RelistFinished.is_readable`).
   7. `catch_up` ends once everything that was stored before it was asked has been delivered.
-  8. A list that comes `after` others is read at once and delivered when they have been. Until then one list waits here.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
 or never finishes it, it lists in pages and then watches. So it does for `paged_s` after a streamed list broke off
@@ -35,7 +34,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, NoReturn
+from typing import Final
 from urllib.parse import urlencode
 
 import aiohttp
@@ -90,8 +89,6 @@ class WatchLimits:
 
 
 DEFAULT_LIMITS: Final = WatchLimits()
-_AT_ONCE: Final = asyncio.Event()
-_AT_ONCE.set()
 
 
 @dataclass(slots=True)
@@ -139,7 +136,6 @@ class Reflector:
         deliver: Takes a batch; synchronous, must not raise.
         room: Waited for before more of a watch is read: what the machine has not taken yet stays with the API server,
             which ends a watch that is too far behind, so that it is listed anew. None: there is always room.
-        after: Set when lists of this kind may be delivered. Default: at once.
         pause: Sleeps; replaced in tests.
         rng: For jitter only.
     """
@@ -152,7 +148,6 @@ class Reflector:
         reporter: Reporter,
         *,
         room: asyncio.Event | None = None,
-        after: asyncio.Event | None = None,
         limits: WatchLimits = DEFAULT_LIMITS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
@@ -162,7 +157,6 @@ class Reflector:
         self._client = client
         self._deliver = deliver
         self._room = room
-        self._after = after or _AT_ONCE
         self._reporter = reporter
         self._limits = limits
         self._pause = pause
@@ -326,6 +320,7 @@ class Reflector:
                     isinstance(outcome, Rejected) and outcome.code == HTTPStatus.GONE and bool(pages.next_page)
                 )
                 self._raise_for(outcome)
+                raise AssertionError("unreachable: _raise_for raises")
             self._mark_alive()
             page = self.kind.decode_page(outcome.body)
             for one in page.objects:
@@ -334,7 +329,6 @@ class Reflector:
             pages.next_page = page.continue_token
             if not pages.next_page:
                 break
-        await self._after.wait()
         self._pages = None
         self._replace(pages, page.resource_version)
 
@@ -364,10 +358,7 @@ class Reflector:
                     for_machine: list[Input] = []
                     try:
                         for line in splitter.feed(chunk):
-                            event = self.kind.decode_event(line)
-                            if isinstance(event, Bookmark) and event.ends_initial_events:
-                                await self._after.wait()
-                            initial = self._take(event, initial, for_machine)
+                            initial = self._take(self.kind.decode_event(line), initial, for_machine)
                     finally:
                         # Also when an ERROR line ends the stream: the events before it count.
                         if for_machine:
@@ -415,13 +406,17 @@ class Reflector:
         known = self._known.get(name)
         if known is not None and 0 < revision_of(event.resource_version) < revision_of(known[1]):
             return  # older than what the machine knows, which it keeps
-        if isinstance(event, Broken):
-            self.stats.undecodable += 1
-            self._reporter.undecodable(self.kind.name, str(event.name), event.reason)
-        if not isinstance(event, Seen):
-            if known is not None and (isinstance(event, Gone) or self.kind.withdraws_broken):
+        if isinstance(event, Gone):
+            if known is not None:
                 del self._known[name]
                 for_machine.append(Deleted(self.kind.name, name, known[0], revision_of(event.resource_version)))
+            return
+        if isinstance(event, Broken):
+            self._report_broken(event)
+            if not self.kind.withdraws_broken or known is None:
+                return
+            del self._known[name]
+            for_machine.append(Deleted(self.kind.name, name, known[0], revision_of(event.resource_version)))
             return
         if known is not None and known[0] != event.uid:
             # The old object ended before the new one came: a later revision would delete the new one, too, where kinds
@@ -460,7 +455,11 @@ class Reflector:
         self._list_delivered = self._lists_begun
         self._has_moved.set()
 
-    async def _raise_for_response(self, response: aiohttp.ClientResponse, *, is_initial: bool) -> NoReturn:
+    def _report_broken(self, event: Broken) -> None:
+        self.stats.undecodable += 1
+        self._reporter.undecodable(self.kind.name, str(event.name), event.reason)
+
+    async def _raise_for_response(self, response: aiohttp.ClientResponse, *, is_initial: bool) -> None:
         body, code = await response.read(), response.status
         status = decode_status(body)
         if code == HTTPStatus.TOO_MANY_REQUESTS:
@@ -470,7 +469,7 @@ class Reflector:
             raise _NoWatchListError(f"HTTP {code}: {status.message}")
         self._raise_for(classify(code, body))
 
-    def _raise_for(self, outcome: Outcome) -> NoReturn:
+    def _raise_for(self, outcome: Outcome) -> None:
         match outcome:
             case Rejected():
                 if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost:
@@ -488,7 +487,7 @@ class Reflector:
             case Accepted():
                 raise _PauseError(f"unexpected HTTP {outcome.code}")
 
-    def _raise_for_code(self, code: int, reason: str, message: str, wait_s: float | None) -> NoReturn:
+    def _raise_for_code(self, code: int, reason: str, message: str, wait_s: float | None) -> None:
         text = f"{reason or code}: {message}"
         # 400: the server cannot read the version (it was restored from a backup, or has another storage). "Too large":
         # another server was ahead of this one. Resuming would fail for ever.

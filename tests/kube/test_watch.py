@@ -60,14 +60,12 @@ def short(one) -> str:
 
 
 @asynccontextmanager
-async def reflecting(server, *, credentials=None, limits=NEVER_HEALTHY, kind=None, after=None):
+async def reflecting(server, *, credentials=None, limits=NEVER_HEALTHY, kind=None):
     told, reports, pauses = Told(), Reports(), Pauses()
     credentials = credentials or await Connection(url=server.url).open()
     async with ApiClient(credentials, pause=pauses) as client:
         kind = kind or Codec().pods
-        reflector = Reflector(
-            client, kind, told, reports, after=after, limits=limits, pause=pauses, rng=random.Random(7)
-        )
+        reflector = Reflector(client, kind, told, reports, limits=limits, pause=pauses, rng=random.Random(7))
         task = asyncio.create_task(reflector.run())
         try:
             yield Running(told, reports, pauses, reflector)
@@ -91,38 +89,6 @@ async def test_streamed_list_is_one_batch_that_ends_with_relist_finished():
         assert server.asked[0].headers["Accept-Encoding"] == "identity"
         assert running.reflector.stats.is_synced
         assert running.reflector.stats.objects == 2
-
-
-class Turn(asyncio.Event):
-    """An event that says when somebody waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_awaited = asyncio.Event()
-
-    async def wait(self):
-        self.is_awaited.set()
-        return await super().wait()
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="hang")], id="streamed"),
-        pytest.param([status(422, "Invalid", "sendInitialEvents"), page(pod("a", 3), version=9)], id="pages"),
-    ],
-)
-async def test_a_list_that_comes_after_others_is_read_at_once_and_delivered_when_they_have_been(answers):
-    others_listed = Turn()
-    async with misbehaving(*answers) as server, reflecting(server, after=others_listed) as running:
-        await others_listed.is_awaited.wait()
-        assert not running.told.inputs
-        assert not running.reflector.stats.is_synced
-
-        others_listed.set()
-        await running.told.relisted()
-
-        assert running.names() == ["a@3", "=Pod"]
 
 
 async def test_changes_after_the_list_are_told_as_they_come_and_unknown_types_ignored():
