@@ -235,6 +235,14 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 
     yield _without(found, claim, unmet.constraint, drops)
 
 
+def without_constraints(found: NearNode) -> Iterator[Change]:
+    """Each constraint dropped, for what only the search knows; a change of size 5."""
+    for plan in found.explanation.problem.plan.claims:
+        claim = next((found.claim(slot) for request in plan.requests for slot in request.slots), None)
+        if claim is not None:
+            yield from (_without(found, claim, constraint) for constraint in plan.constraints)
+
+
 def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size: int = 5) -> Change:
     what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     attribute = constraint.match_attribute or constraint.distinct_attribute

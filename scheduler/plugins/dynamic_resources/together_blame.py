@@ -9,6 +9,7 @@ from allocator import Stage
 from allocator.answers.together import Competing, CountersShort, SharesShort
 from allocator.requests.requests import Slot
 from scheduler.framework.blame import Blame
+from scheduler.plugins.dynamic_resources.constraint_blame import without_constraints
 from scheduler.plugins.dynamic_resources.counter_blame import blame_together
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
 
@@ -59,6 +60,7 @@ def _unfit(found: NearNode) -> Blame:
     node = found.node.name
     funnels = [one for one in found.explanation.requests if not one.lacks]
     changes = [change for one in funnels for change in found.fewer(one.slot, one.slot.count - 1)]
+    changes += without_constraints(found)
     names = _names(found, [one.slot for one in funnels])
     if len(funnels) == 1:
         one = funnels[0]
