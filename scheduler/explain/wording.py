@@ -83,10 +83,7 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
     assert ruling.verdict is not None
     failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
     if found.steps:
-        first = found.steps[0]
-        if failing and first.cause.startswith(f"{failures[0].of}: the selector `{failures[0].expression}`"):
-            return "selector-error", failing[0]
-        return first.kind, "; and then ".join(step.cause for step in found.steps)
+        return found.steps[0].kind, "; and then ".join(step.cause for step in found.steps)
     if (problem := ruling.loaded.claim_problems.get(ruling.verdict.uid)) is not None:
         return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.why is not None:

@@ -8,7 +8,7 @@ Rules of this module
   2. What stands before the separator is kube-scheduler's sentence, byte for byte.
   3. Pods and claims of other namespaces are not named: `dra-scheduler explain` names them, to who may read them.
 
-Not here: when a pod is explained, and asking as if a change were made (`core.causes`).
+Not here: when a pod is explained, and asking as if a change were made (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from allocator import DeviceClass, ResourceSlice
 from allocator.requests.taints import TaintLike
@@ -214,6 +214,11 @@ def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
     is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
     who = f"pod {other.key}" if is_named else "a pod of another namespace"
     return f"{who} (priority {other.spec.priority or 0})"
+
+
+def with_fact(change: Change, blame: Blame) -> Change:
+    """The change with the fact that it removes, where it has none of its own."""
+    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
 
 
 def edited_object(pod: Pod) -> str:

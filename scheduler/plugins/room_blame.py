@@ -1,6 +1,6 @@
 """What the nearest node lacks of cpu, memory and other resources: what NodeResourcesFit says of nodes that it refused.
 
-Not here: the verdict (`node_resources_fit`); asking as if a change were made (`core.causes`).
+Not here: the verdict (`node_resources_fit`); asking as if a change were made (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, edited_object, pod_text
+from scheduler.framework.blame import Blame, Change, Limits, edited_object, pod_text, with_fact
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
@@ -33,9 +33,7 @@ def blame_for_room(
     if not lacking:
         return ()
     nearest, *farther = [_blame(plugin, pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
-    others = [
-        structs.replace(change, cause=blame.cause, kind=blame.kind) for blame in farther for change in blame.changes
-    ]
+    others = [with_fact(change, blame) for blame in farther for change in blame.changes]
     return (structs.replace(nearest, changes=(*nearest.changes, *others)),)
 
 

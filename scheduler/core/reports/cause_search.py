@@ -28,7 +28,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import Blame, Change, Limits, Pin, Why
+from scheduler.framework.blame import Blame, Change, Limits, Pin, Why, with_fact
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
@@ -122,7 +122,7 @@ class CauseSearch(Part):
         if not case.blames:
             return
         others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
-        offered = [_said(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
+        offered = [with_fact(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
         offered = [one for one in offered if others.isdisjoint(one.removed)]
         changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
         singles: list[Change] = []
@@ -272,7 +272,7 @@ class CauseSearch(Part):
         for _, made, blames in self._asked_again(case, first, name, blames=True):
             for blame in blames:
                 for second in blame.changes:
-                    yield structs.replace(made, on=(name,)), _said(second, blame)
+                    yield structs.replace(made, on=(name,)), with_fact(second, blame)
 
     def _asked_again(
         self, case: _Case, change: Change, name: NodeName, *, blames: bool = False
@@ -325,11 +325,6 @@ def _of_group(why: Why, begins: str) -> Why:
     if changes:
         changes[0] = structs.replace(changes[0], cause=begins + changes[0].cause)
     return structs.replace(why, blames=tuple(blames), changes=tuple(changes))
-
-
-def _said(change: Change, blame: Blame) -> Change:
-    """The change with the fact that it removes."""
-    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
 
 
 def _is_said(change: Change, helpful: Sequence[Change]) -> bool:

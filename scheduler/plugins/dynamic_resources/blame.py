@@ -7,7 +7,7 @@ Rules of this module
   3. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
      are short of together.
 
-Not here: asking as if a change were made (`core.causes`).
+Not here: asking as if a change were made (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import structs
 
 from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
-from scheduler.framework.blame import Blame, Change, Limits, likeliest
+from scheduler.framework.blame import Blame, Change, Limits, likeliest, with_fact
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import Status
@@ -30,11 +30,12 @@ from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
 from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
-from scheduler.plugins.dynamic_resources.near_node import NearNode, as_of
+from scheduler.plugins.dynamic_resources.near_node import NearNode
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
+from scheduler.plugins.dynamic_resources.survey import within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 
@@ -63,7 +64,9 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
-    others = [as_of(blame, change) for found in explained[1:] for blame in _of_node(found) for change in blame.changes]
+    others = [
+        with_fact(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.changes
+    ]
     return [structs.replace(blames[0], changes=(*blames[0].changes, *others)), *blames[1:]] if blames else ()
 
 
@@ -91,20 +94,17 @@ def _explained(
 def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView, limits: Limits) -> Explanation | None:
     wanted = search.wanted_on(node)
     wanted = search.claims.wanted if isinstance(wanted, Status) else wanted
-    meter = view.inventory.meter
-    before = meter.allow(max(1, cycle.steps_left))
     try:
-        devices = view.inventory.node_pools(node.host, view.features).size
-        if not wanted or devices > limits.devices:
-            return None
-        slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
-        constraints = sum(len(claim.spec.constraints) for claim in wanted)
-        cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
-        return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps))
+        with within_steps(cycle, view):
+            devices = view.inventory.node_pools(node.host, view.features).size
+            if not wanted or devices > limits.devices:
+                return None
+            slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
+            constraints = sum(len(claim.spec.constraints) for claim in wanted)
+            cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
+            return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps))
     except (AllocationError, PausedError):
         return None
-    finally:
-        cycle.steps_left -= meter.allow_all(before)
 
 
 def _is_undecided(explanation: Explanation) -> bool:
@@ -171,7 +171,7 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
         case _:
             return _too_few(found, funnel)
     if stale := blame_stale(found, funnel):
-        others = [structs.replace(one, cause=one.cause or blame.cause, kind=blame.kind) for one in blame.changes]
+        others = [with_fact(one, blame) for one in blame.changes]
         blame = structs.replace(stale, changes=(*stale.changes, *others))
     return structs.replace(blame, changes=(*blame.changes, *_let_by(found, funnel)))
 
@@ -182,7 +182,7 @@ def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Change] = ()) -> 
     for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
         if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
             earlier = speaks(found, funnel)
-            yield from (as_of(earlier, change) for change in earlier.changes if change.text not in texts)
+            yield from (with_fact(change, earlier) for change in earlier.changes if change.text not in texts)
 
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Blame:

@@ -24,7 +24,6 @@ from scheduler.plugins.dynamic_resources.selector_blame import (
 from scheduler.plugins.dynamic_resources.survey import Survey
 
 _DRIVERS_NAMED: Final = 3
-_NODES_TRIED: Final = 3
 _SIZE_OF_DRIVER: Final = 7
 _DEVICES_MAX: Final = 64
 _ANY_DRIVER: Final = "driver"
@@ -80,7 +79,7 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
         attributes = {name: {"string": value} for text in texts for name, value in compared_values(text)}
         names = range(len(devices), min(len(devices) + max(1, one.count), _DEVICES_MAX))
         devices += [{"name": f"device-{number}", "attributes": attributes} for number in names]
-    nodes = tuple([node.name for node in looked.nodes[:_NODES_TRIED]])
+    nodes = looked.tried
     specs = [
         {
             "driver": driver,

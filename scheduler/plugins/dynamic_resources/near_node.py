@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
-from scheduler.framework.blame import Blame, Change, Limits, pod_text
+from scheduler.framework.blame import Change, Limits, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -197,11 +197,6 @@ class NearNode:
 
 def _importance(holder: Holder) -> tuple[int, ClaimKey]:
     return holder.priority, holder.claim.key
-
-
-def as_of(blame: Blame, change: Change) -> Change:
-    """A change told with the fact that it removes, where another one is told first."""
-    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
 
 
 def some_devices(names: Iterable[DeviceId]) -> str:

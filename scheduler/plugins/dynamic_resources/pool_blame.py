@@ -28,10 +28,9 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
-from scheduler.plugins.dynamic_resources.survey import HIDING, Survey, survey
+from scheduler.plugins.dynamic_resources.survey import HIDING, NODES_TRIED, Survey, survey, within_steps
 
 _SIZE: Final = 5
-_NODES_TRIED: Final = 3
 _NAMES_A_STEP: Final = 40
 
 
@@ -39,12 +38,12 @@ def blame_unpublished(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
 ) -> Sequence[Blame]:
     """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
-    meter = view.inventory.meter
-    before = meter.allow(max(1, cycle.steps_left))
+    found: list[Blame] = []
     try:
-        looked = survey(search, cycle, nodes, view, limits)
-        found: list[Blame] = []
-        if looked is not None:
+        with within_steps(cycle, view):
+            looked = survey(search, cycle, nodes, view, limits)
+            if looked is None:
+                return ()
             for request in looked.unmet():
                 slot = request.slots[0]
                 found += _hidden(looked, slot, cycle)
@@ -53,10 +52,7 @@ def blame_unpublished(
                     found += blame_class(looked, slot) or blame_selectors(looked, slot)
     except (AllocationError, PausedError):
         return ()
-    else:
-        return found
-    finally:
-        cycle.steps_left -= meter.allow_all(before)
+    return found
 
 
 class _Hiding(Struct):
@@ -212,4 +208,4 @@ def _nodes_of(looked: Survey, slices: Iterable[ResourceSlice]) -> tuple[NodeName
     """Refused nodes that see the slices."""
     named = {slice_.node_name for slice_ in slices if slice_.node_name}
     own = [node.name for name in sorted(named) if (node := looked.refused.get(name)) is not None]
-    return tuple((own or [node.name for node in looked.nodes])[:_NODES_TRIED])
+    return tuple(own[:NODES_TRIED]) or looked.tried

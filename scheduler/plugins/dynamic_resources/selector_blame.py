@@ -5,7 +5,7 @@ Rules of this module
   2. The part that is named is the first of the selector's terms with which no device is left.
   3. A change of a DeviceClass concerns every team: it is larger than any change of the pod's own claim.
 
-Not here: what is a mistake (`model.selector_mistakes`), asking as if it were mended (`core.causes`).
+Not here: what is a mistake (`model.selector_mistakes`), asking as if it were mended (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.plugins.dynamic_resources.survey import Survey, survey
+from scheduler.plugins.dynamic_resources.survey import Survey, survey, within_steps
 
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
 _DROP: Final = 7
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
-_NODES_TRIED: Final = 3
 _SIZE_OF_CLASS: Final = 8
 """Added to that of the mistake, of which the largest of a claim's own changes have 7."""
 _ALIKE: Final = 0.85
@@ -77,15 +76,12 @@ def blame_selector_errors(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
 ) -> Sequence[Blame]:
     """Selectors that fail for a device, so that no node was decided about."""
-    meter = view.inventory.meter
-    before = meter.allow(max(1, cycle.steps_left))
     try:
-        looked = survey(search, cycle, nodes, view, limits)
-        return list(_errors(looked)) if looked is not None else ()
+        with within_steps(cycle, view):
+            looked = survey(search, cycle, nodes, view, limits)
+            return list(_errors(looked)) if looked is not None else ()
     except (AllocationError, PausedError):
         return ()
-    finally:
-        cycle.steps_left -= meter.allow_all(before)
 
 
 def _errors(looked: Survey) -> Iterator[Blame]:
@@ -122,7 +118,7 @@ def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Itera
         yield Change(
             _SIZE_OF_CLASS + mistake.size,
             f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
-            tuple([node.name for node in looked.nodes[:_NODES_TRIED]]),
+            looked.tried,
             command=f"kubectl edit deviceclass {name}",
             classes=(replace(slot.device_class, selectors=mended),),
             harms=True,
@@ -137,7 +133,7 @@ def is_misspelt(driver: str, text: str) -> bool:
 def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Change]:
     """Another term in the place of this one, or none."""
     claim, label, selectors, number = looked.claim_of(slot), looked.label(slot), slot.details.selectors, found.selector
-    on = tuple([node.name for node in looked.nodes[:_NODES_TRIED]])
+    on = looked.tried
     if claim is None:
         return
     for mistake in mistakes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
@@ -31,6 +33,7 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 
 HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *INVALID_FAULTS))
 """Devices in slices with such a fault may not count."""
+NODES_TRIED: Final = 3
 _NAMES_A_STEP: Final = 40
 
 
@@ -74,6 +77,11 @@ class Survey(Struct, frozen=True):
             return self.label(slot)
         return f"request {slot.label}"
 
+    @property
+    def tried(self) -> tuple[NodeName, ...]:
+        """The nodes on which a change is asked about."""
+        return tuple([node.name for node in self.nodes[:NODES_TRIED]])
+
     def place(self) -> str:
         """Where devices were looked for, after "no device"."""
         return "" if self.is_whole else f" of node {self.nodes[0].name}"
@@ -101,6 +109,17 @@ class Survey(Struct, frozen=True):
             if found >= (1 if slot.is_all else max(1, slot.count)) and is_known:
                 return True
         return False
+
+
+@contextmanager
+def within_steps(cycle: Cycle, view: ClusterView) -> Iterator[None]:
+    """The allocator takes its steps from the cycle meanwhile, and pauses where these do not suffice."""
+    meter = view.inventory.meter
+    before = meter.allow(max(1, cycle.steps_left))
+    try:
+        yield
+    finally:
+        cycle.steps_left -= meter.allow_all(before)
 
 
 def survey(

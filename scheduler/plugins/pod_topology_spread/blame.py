@@ -1,6 +1,6 @@
 """Where a pod would be too many: what PodTopologySpread says of nodes that it refused.
 
-Not here: the verdict (`plugin`); asking as if a change were made (`core.causes`).
+Not here: the verdict (`plugin`); asking as if a change were made (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
