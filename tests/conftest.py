@@ -91,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     for program in PROGRAMS:
-        if any(item.get_closest_marker(program) for item in session.items):
+        if any(item.get_closest_marker(program.partition("-")[0]) for item in session.items):
             try:
                 build(program)
             except RegistryUnreachableError:

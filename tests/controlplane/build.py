@@ -29,25 +29,29 @@ import pytest
 
 SOURCE: Final = Path(__file__).parent / "go"
 _MANIFESTS: Final = Path(__file__).parents[1] / "manifests" / "go"
-KUBERNETES_VERSION: Final = "v1.36.3"
+VERSIONS: Final = {"1.36": "v1.36.3", "1.37": "v1.37.2"}
+"""The releases of Kubernetes, oldest first, as go/kubernetes-MINOR.mod asks for them. A third is a row and its mod file."""
+MINOR: Final = "1.36"  # where nobody names one
+KUBERNETES_VERSION: Final = VERSIONS[MINOR]
 REGISTRY_UNREACHABLE: Final = 3  # exit code of `main`: the only reason for which tests may be left out
-SETS_KEPT: Final = 4  # about 145 MB each: two of each module
+SETS_KEPT: Final = 6  # about 145 MB each: two of each module and release
 # name: (its module, its package)
-PROGRAMS: Final = {
+_PACKAGES: Final = {
     "oracle": (SOURCE, "./oracle"),
     "controlplane": (SOURCE, "./controlplane"),
     "promql": (_MANIFESTS, "./promql"),
     "helm": (_MANIFESTS, "helm.sh/helm/v4/cmd/helm"),
 }
-
-# Without this the server says v0.0.0-master, and clients that look at versions are misled. -s -w: no
-# symbols, which halves the time to link and the size on disk.
-# No revision either: it would be linked anew for every commit of ours.
-FLAGS: Final = (
-    "-buildvcs=false",
-    "-ldflags",
-    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
+OF_KUBERNETES: Final = ("oracle", "controlplane")
+PROGRAMS: Final = (
+    *(f"{name}-{minor}" for name in OF_KUBERNETES for minor in VERSIONS),
+    *(name for name in _PACKAGES if name not in OF_KUBERNETES),
 )
+"""All that can be built. The programs of a release are named with its minor, oracle-1.36; "oracle" is that of MINOR."""
+
+# No revision: it would be linked anew for every commit of ours. -s -w: no symbols, which halves the time to link and
+# the size on disk.
+_FLAGS: Final = ("-buildvcs=false", "-ldflags", "-s -w")
 
 # What go says when it could not reach the module registry, as opposed to being refused a version or a
 # checksum, or failing to compile: those are ours to repair and must not be skipped over.
@@ -75,22 +79,26 @@ def cache_folder() -> Path:
 
 @functools.cache
 def build(program: str) -> Path:
-    """The path of `program`, one of PROGRAMS, built from the sources as they are now.
+    """The path of `program`, one of PROGRAMS or OF_KUBERNETES, built from the sources as they are now.
 
     Raises:
         RegistryUnreachableError: modules are missing and the registry does not answer.
         BuildError: anything else, including no Go toolchain; the text has Go's last lines.
     """
+    if program in OF_KUBERNETES:
+        program = f"{program}-{MINOR}"
     if program not in PROGRAMS:
-        raise ValueError(f"program {program!r}: want one of {', '.join(PROGRAMS)}")
+        raise ValueError(f"program {program!r}: want one of {', '.join((*OF_KUBERNETES, *PROGRAMS))}")
+    name, _, minor = program.partition("-")
     go = shutil.which("go")
     if go is None:
         raise BuildError(
             "the Go toolchain (go 1.26 or newer) is not on PATH; install it, or leave these tests out yourself "
             "with: bash tests/run -m 'not controlplane and not oracle'"
         )
-    source, package = PROGRAMS[program]
-    target = cache_folder() / _digest(go, source) / program
+    source, package = _PACKAGES[name]
+    flags = _flags(minor)
+    target = cache_folder() / _digest(go, source, flags, minor) / program
     target.parent.mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -99,7 +107,7 @@ def build(program: str) -> Path:
             return target
         unfinished = target.with_suffix(".unfinished")
         done = subprocess.run(
-            ["nice", "-n", "10", go, "build", *FLAGS, "-o", str(unfinished), package],
+            ["nice", "-n", "10", go, "build", *flags, "-o", str(unfinished), package],
             cwd=source,
             capture_output=True,
             text=True,
@@ -147,11 +155,22 @@ def _remove_older_sets() -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _digest(go: str, source: Path) -> str:
+def _flags(minor: str) -> tuple[str, ...]:
+    """Go's flags for a program of that release of Kubernetes; "" for a program of none."""
+    if not minor:
+        return _FLAGS
+    *before, linker = _FLAGS
+    # Without its version the server says v0.0.0-master, and clients that look at versions are misled.
+    linker += f" -X k8s.io/component-base/version.gitVersion={VERSIONS[minor]}"
+    return (f"-modfile=kubernetes-{minor}.mod", "-tags", f"kubernetes_{minor.replace('.', '_')}", *before, linker)
+
+
+def _digest(go: str, source: Path, flags: tuple[str, ...], minor: str) -> str:
     version = subprocess.run([go, "version"], cwd=source, capture_output=True, check=False).stdout
-    digest = hashlib.sha256(version + "\0".join(FLAGS).encode())
+    digest = hashlib.sha256(version + "\0".join(flags).encode())
+    locks = (f"kubernetes-{minor}.mod", f"kubernetes-{minor}.sum") if minor else ("go.mod", "go.sum")
     for path in sorted(source.rglob("*")):
-        if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
+        if path.suffix == ".go" or path.name in locks:
             digest.update(path.relative_to(source).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

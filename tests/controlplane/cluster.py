@@ -42,7 +42,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.controlplane.audit import POLICY
-from tests.controlplane.build import build
+from tests.controlplane.build import MINOR, build
 
 # Below Linux' ephemeral range, so that no outgoing connection takes a port between the check and its use.
 _PORTS: Final = range(20000, 32000)
@@ -102,6 +102,7 @@ class ControlPlane:
     """Context manager; see the module's text.
 
     Attributes:
+        minor: The release of Kubernetes, one of `build.VERSIONS`.
         controllers: kube-controller-manager's `--controllers`; empty starts none.
         feature_gates: more gates for every component, beside DRADeviceTaintRules.
         runtime_config: more API versions to serve, beside those of resource.k8s.io.
@@ -109,6 +110,7 @@ class ControlPlane:
         url: of the API server, from `start` on.
     """
 
+    minor: str = MINOR
     controllers: Sequence[str] = CONTROLLERS
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Sequence[str] = ()
@@ -136,7 +138,7 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start etcd, the API server and the controllers; returns when all of them are ready."""
-        build("controlplane")
+        build(f"controlplane-{self.minor}")
         _remove_abandoned_folders()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         (self.folder / "owner.pid").write_text(str(os.getpid()))
@@ -410,7 +412,7 @@ class ControlPlane:
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [build("controlplane"), name, *arguments],
+                [build(f"controlplane-{self.minor}"), name, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from tests.controlplane.build import build
+from tests.controlplane.build import MINOR, build
 
 Question = dict[str, Any]
 Answer = dict[str, Any]
@@ -28,14 +28,17 @@ class OracleError(Exception):
 
 
 class Oracle:
-    """One oracle process; questions are answered in order. Not for use from several threads."""
+    """One oracle process, of that release of Kubernetes; questions are answered in order. Not for several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, minor: str = MINOR) -> None:
+        self._minor = minor
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Oracle:
         # It ends when its standard input ends, so it cannot outlive us.
-        self._process = subprocess.Popen([build("oracle")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [build(f"oracle-{self._minor}")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         return self
 
     def __exit__(

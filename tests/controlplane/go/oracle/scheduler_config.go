@@ -70,7 +70,7 @@ func builtProfiles(configuration *config.KubeSchedulerConfiguration) (map[string
 	built, err := scheduler.New(
 		ctx,
 		client,
-		scheduler.NewInformerFactory(client, 0),
+		newInformerFactory(client),
 		nil,
 		profile.NewRecorderFactory(broadcaster),
 		scheduler.WithComponentConfigVersion(configuration.TypeMeta.APIVersion),
