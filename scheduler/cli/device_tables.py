@@ -12,7 +12,8 @@ from typing import Final
 
 import click
 
-from scheduler.cli.tables import one_line, print_document, print_table
+from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.terminal import one_line, print_left_out
 from scheduler.inventory.answer import (
     DeviceList,
     DeviceSummary,
@@ -33,6 +34,8 @@ _LISTED_MAX: Final = 50
 
 def print_devices(found: DeviceList, output: str) -> None:
     """Print an answer in one of the forms of `-o`."""
+    if output in ("table", "wide"):
+        print_left_out(found.left_out)
     _PRINT[output](found)
 
 

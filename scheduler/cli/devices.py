@@ -21,8 +21,7 @@ from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
-from scheduler.cli.tables import one_line
-from scheduler.cli.terminal import Screen, caution
+from scheduler.cli.terminal import Screen, caution, one_line
 
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter

@@ -14,7 +14,7 @@ import click
 from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.tables import print_document, print_names, print_table
-from scheduler.cli.terminal import caution
+from scheduler.cli.terminal import caution, print_left_out
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 
@@ -47,6 +47,7 @@ def ask_every_node(asked: Asked, pod: str, output: str) -> int:
     if told.answer is None:
         return 1
     if output == "table":
+        print_left_out(problems)
         _print(told.answer)
     elif output == "name":
         print_names("node", (("", name) for name in told.answer.choices))

@@ -17,7 +17,7 @@ from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
 from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, emphasis, verdict, working, wrapped
+from scheduler.cli.terminal import caution, emphasis, print_left_out, verdict, working, wrapped
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
@@ -90,6 +90,7 @@ def _tell_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
 
 
 def _print(told: Explanation, named_max: int) -> None:
+    print_left_out(told.left_out)
     click.echo(verdict(wrapped(told.verdict), is_good=told.fits))
     click.echo(emphasis(wrapped(told.advice)))
     for step in told.also:

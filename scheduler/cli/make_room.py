@@ -20,7 +20,7 @@ from scheduler.cli.known_names import complete_pod_or_file
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.subjects import is_a_name
 from scheduler.cli.tables import device_text, print_document, print_table
-from scheduler.cli.terminal import caution
+from scheduler.cli.terminal import caution, print_left_out
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -245,6 +245,7 @@ def print_room(room: Room, output: str, file: str | None) -> None:
     if output in ("json", "yaml"):
         print_document(document_of(room, file), output)
         return
+    print_left_out(room.problems)
     click.echo(verdict_of(room))
     if room.moves:
         rows = [

@@ -22,7 +22,7 @@ from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, r
 from scheduler.cli.plot import check_plot, plot
 from scheduler.cli.subjects import pod_named, pods_meant
 from scheduler.cli.tables import device_text, print_document, print_names, print_table
-from scheduler.cli.terminal import caution, verdict, working
+from scheduler.cli.terminal import caution, print_left_out, verdict, working
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -164,6 +164,8 @@ def simulate(
     played = play([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
     _find_refusals(played, budget_steps or BUDGET_STEPS)
     plot(played.over_time, plot_file)
+    if output in ("table", "wide"):
+        print_left_out(played.problems)
     _PRINT[output](played)
     if not played.pods:
         where = f" in the namespace {asked.namespace}; without -n all are asked about" if asked.is_strict else ""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import click
 
-from scheduler.cli.terminal import emphasis
+from scheduler.cli.terminal import emphasis, one_line
 
 _GAP: Final = "  "
 _LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier to read
@@ -80,8 +80,3 @@ def device_text(result: Mapping[str, Any]) -> str:
         parts.append("admin access")
     more = f" ({', '.join(parts)})" if parts else ""
     return f"{result['driver']}/{result['pool']}/{result['device']}{more}"
-
-
-def one_line(text: str) -> str:
-    """A text that moves no cursor and turns no direction: what cannot be printed is a blank."""
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -16,7 +16,7 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Final, Self
 
@@ -67,6 +67,18 @@ def emphasis(text: str) -> str:
 def caution(text: str) -> str:
     """A warning."""
     return click.style(text, fg="yellow")
+
+
+def print_left_out(texts: Sequence[str]) -> None:
+    """The first line of an answer for people, where something of what was given is left out of it."""
+    if texts:
+        more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+        click.echo(caution(wrapped(one_line(f"not all is considered: {texts[0]}{more}"))))
+
+
+def one_line(text: str) -> str:
+    """A text that moves no cursor and turns no direction: what cannot be printed is a blank."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def wrapped(text: str) -> str:

@@ -18,7 +18,7 @@ import click
 from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.subjects import Meant
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, working
+from scheduler.cli.terminal import caution, print_left_out, working
 from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def tell_all(asked: Asked, output: str, now_ms: int) -> int:
     with working("asking the scheduler"):
         told = ask_all(asked, now_ms)
     if output in ("table", "wide"):
+        print_left_out(told.problems)
         _print(told, cause_max=_CAUSE_MAX if output == "table" else None)
     else:
         print_document({"waiting": told.count, "pods": [one.document() for one in told.pods]}, output)

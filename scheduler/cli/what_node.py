@@ -14,7 +14,7 @@ import click
 
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution
+from scheduler.cli.terminal import caution, print_left_out
 
 if TYPE_CHECKING:
     from scheduler.offline.cluster import Given
@@ -43,11 +43,13 @@ def answer_shapes(
             answers.append(try_shape(given, shape, play))
         except (WrongShapeError, ManifestError) as error:
             raise ValueError(f"--what-node {file}: {error}") from error
+    problems = [*dict.fromkeys(problem for one in answers for problem in one.problems)]
     if output in ("json", "yaml"):
         print_document({"shapes": [_document(one) for one in answers]}, output)
     else:
+        print_left_out(problems)
         _print(answers, names_max=None if output == "wide" else _NAMES_MAX)
-    for problem in dict.fromkeys(problem for one in answers for problem in one.problems):
+    for problem in problems:
         click.echo(caution(f"warning: {problem}"), err=True)
     return 0 if any(not one.pending for one in answers) else 1
 

@@ -91,4 +91,5 @@ class Explanation(_Part):
         default=(), description="Of a pod that is bound or fits: the nodes that fit, asked again now; the best first."
     )
     failures: tuple[SelectorFailure, ...] = Field(default=(), description="Selectors that the scheduler could not ask.")
+    left_out: tuple[str, ...] = Field(default=(), description="What of the objects is not considered, and why.")
     notes: tuple[str, ...] = ()

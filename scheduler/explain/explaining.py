@@ -57,11 +57,12 @@ def explain_pod(
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes = _notes(ruling, objects)
+    notes, left_out = _notes(ruling, objects), _left_out(ruling)
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     spec = objects.pod.get("spec") or {}
     if ruling.fits:
         told = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
+        told = told.model_copy(update={"left_out": left_out})
         if not spec.get("nodeName") and (known := _nearest_served(objects)):
             return _unserved(told, name, str(spec.get("schedulerName")), known)
         why, scores, groups = scores_and_groups(world, str(told.node))
@@ -69,7 +70,8 @@ def explain_pod(
     verdict, groups = ruling.verdict, _groups(ruling)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
     found = Search(world, budget).smallest(ruling, object_edits(objects))
-    return told_of(found, ruling, objects, failures).model_copy(update={"nodes": groups, "notes": notes})
+    told = told_of(found, ruling, objects, failures)
+    return told.model_copy(update={"nodes": groups, "notes": notes, "left_out": left_out})
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -226,8 +228,12 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
     return tuple(NodeGroup(**one.document()) for one in reasons)
 
 
+def _left_out(ruling: Ruling) -> tuple[str, ...]:
+    return (*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts)
+
+
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
-    notes = [*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts, *ruling.loaded.notes]
+    notes = [*_left_out(ruling), *ruling.loaded.notes]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(

@@ -177,4 +177,5 @@ class DeviceList(_Part):
     nodes: tuple[NodeSummary, ...]
     devices: tuple[DeviceSummary, ...]
     pools: tuple[PoolSummary, ...]
+    left_out: tuple[str, ...] = Field(default=(), description="What of the objects is not considered, and why.")
     notes: tuple[str, ...]

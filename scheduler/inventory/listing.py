@@ -127,7 +127,9 @@ def list_devices(
     cluster = OfflineCluster(now_ms)
     loaded = cluster.load(objects)
     machine, broken = observed_machine(cluster, features)
-    return devices_observed(machine, wanted, notes=[*map(str, loaded.problems), *broken, *loaded.notes])
+    left_out = (*map(str, loaded.problems), *broken)
+    found = devices_observed(machine, wanted, notes=[*left_out, *loaded.notes])
+    return found.model_copy(update={"left_out": left_out})
 
 
 def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] = ()) -> DeviceList:

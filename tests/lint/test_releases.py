@@ -31,7 +31,10 @@ spec:
         deviceClassName: gpu
         derivedAttributes: [{name: d.example.com/x, expression: "1"}]
 """
-GROUP = "apiVersion: scheduling.k8s.io/{0}\nkind: PodGroup\nmetadata: {{name: g}}\nspec: {{schedulingPolicy: {{basic: {{}}}}{1}}}\n"
+GROUP = (
+    "apiVersion: scheduling.k8s.io/{0}\nkind: PodGroup\nmetadata: {{name: g}}\n"
+    "spec: {{schedulingPolicy: {{basic: {{}}}}{1}}}\n"
+)
 NODE_OPERATIONS = SLICE.replace("{", "{{").replace("}", "}}") + "  devices: [{{name: a}}]\n  skipNodeOperations: {}\n"
 
 
