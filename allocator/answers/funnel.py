@@ -87,7 +87,7 @@ class Funnel:
         """
         if not self.lacks:
             return None
-        is_lasting = self.step(Stage.SIZE).left.bit_count() < self.needed
+        is_lasting = self.step(Stage.UNREAD).left.bit_count() < self.needed
         steps = [step for step in self.steps if step.removed and (step.stage.is_lasting or not is_lasting)]
         return steps[-1] if steps else None
 
@@ -175,8 +175,11 @@ def _removed(problem: Problem, slot: Slot) -> Iterator[tuple[Stage, int]]:
         here = clear & mask.selectable & ~elsewhere
         yield Stage.SIZE, (here & ~mask.fits) << start
         for index in positions_of(here & mask.fits & ~mask.usable):
-            is_off = view.devices[index].consumes_counters and not problem.features.partitionable_devices
-            yield Stage.FEATURE if is_off else Stage.TAINT, 1 << (start + index)
+            device = view.devices[index]
+            stage = Stage.UNREAD if device.unread else Stage.TAINT
+            if device.consumes_counters and not problem.features.partitionable_devices:
+                stage = Stage.FEATURE
+            yield stage, 1 << (start + index)
     in_use = 0 if slot.is_admin else candidates.usable & pools.use_of(problem.in_use).dedicated
     yield Stage.IN_USE, in_use
     yield Stage.CAPACITY, candidates.usable & ~in_use & ~problem.usable[slot.index]

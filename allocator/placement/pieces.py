@@ -10,7 +10,7 @@ A piece is a physical device as far as it can be handed out in parts: a device w
 Rules of this module
   1. Pieces are of one kind when every request of the workload sees the same in them, so a node's state is a sorted
      tuple of (kind, state) and equal pieces are interchangeable.
-  2. A device that is tainted for the whole workload has nothing left.
+  2. A device that is tainted for the whole workload, or `unread`, has nothing left.
   3. What is in use of a device that consumes counters shows in its counters alone.
 
 Cost: making the pieces of a node O(devices x requests of the workload), once for a workload; a state O(pieces).
@@ -195,7 +195,7 @@ class NodePieces:
                     else NO_CANDIDATE
                     for mask in masks
                 )
-                is_blocked = bool(device.taints) and bool(needs) and max(needs) == NO_CANDIDATE
+                is_blocked = bool(device.taints or device.unread) and bool(needs) and max(needs) == NO_CANDIDATE
                 self.of_position.append((len(self._kinds),))
                 self._add(kinds.number(DeviceKind(needs, is_blocked)), number, index, ())
 

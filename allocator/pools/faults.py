@@ -31,10 +31,14 @@ FaultKind: TypeAlias = Literal[
     "unknown-counter",
     "counter-too-small",
     "unknown-node",
+    "unread-field",
+    "unread-counters",
     "older-generation",
 ]
 INCOMPLETE_FAULTS: Final = frozenset[FaultKind](("counts-disagree", "missing-slices", "surplus-slices"))
-INVALID_FAULTS: Final = frozenset[FaultKind](("device-twice", "counter-set-twice", "unknown-counter"))
+INVALID_FAULTS: Final = frozenset[FaultKind](
+    ("device-twice", "counter-set-twice", "unknown-counter", "unread-counters")
+)
 """No device of a pool is given out that has a fault of one of these kinds."""
 _NAMED_MAX: Final = 3
 
@@ -68,6 +72,7 @@ def pool_faults(
         *sizes,
         *_devices_twice(current),
         *_counters(current, is_whole=not sizes),
+        *_unread(current),
         *_unknown_nodes(current, nodes),
         *_older(known, current[0].generation),
     )
@@ -173,6 +178,27 @@ def _counters(current: Sequence[ResourceSlice], *, is_whole: bool) -> Iterator[F
         yield Fault("unknown-counter", _names(unknown.values()), next(iter(unknown)) + _more(unknown))
     if beyond:
         yield Fault("counter-too-small", _names(beyond.values()), next(iter(beyond)) + _more(beyond))
+
+
+def _unread(current: Sequence[ResourceSlice]) -> Iterator[Fault]:
+    """Fields that nobody here acts on: of counters they keep the pool's devices from everybody, else their own."""
+    counters, devices, where = list[str](), dict[str, str](), dict[str, str]()
+    for slice_ in current:
+        if slice_.unread and slice_.shared_counters:
+            counters.append(slice_.name)
+            continue
+        for device in slice_.devices:
+            if device.unread:
+                devices[device.name] = device.unread[0]
+                where.setdefault(slice_.name, device.unread[0])
+    if counters:
+        path = next(one.unread[0] for one in current if one.name == counters[0])
+        text = f"slice {counters[0]} has the field {path}, which this scheduler does not know{_more(counters)}"
+        yield Fault("unread-counters", tuple(counters), text)
+    if devices:
+        first, path = next(iter(devices.items()))
+        text = f"device {first} has the field {path}, which this scheduler does not know{_more(devices)}"
+        yield Fault("unread-field", tuple(where), text)
 
 
 def _unknown_nodes(slices: Sequence[ResourceSlice], nodes: Collection[str] | None) -> Iterator[Fault]:

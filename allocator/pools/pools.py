@@ -357,6 +357,8 @@ def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
 def _read_counters(slices: Iterable[ResourceSlice], counter_sets: dict[str, dict[str, int]]) -> str:
     """Fill `counter_sets`; returns what is wrong, if anything."""
     for slice_ in slices:
+        if slice_.unread:
+            return f"counters with unknown field {slice_.unread[0]}"
         for counter_set in slice_.shared_counters:
             if counter_set.name in counter_sets:
                 return f"duplicate counter set name {counter_set.name}"

@@ -374,7 +374,10 @@ class _ClaimPlanner:
         name = details.device_class_name
         if not name:
             return f"{prefix}: missing device class name (unsupported request type?)"
-        if self._planner.device_class(name) is None:
+        device_class = self._planner.device_class(name)
+        if device_class is not None and device_class.unread:
+            return f"{prefix}: device class {name} has the unknown field {device_class.unread[0]}"
+        if device_class is None:
             return f'{prefix}: could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
         return ""
 

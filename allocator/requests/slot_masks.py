@@ -32,7 +32,7 @@ class SlotMask:
     Attributes:
         selectable: All selectors match (and no gate hides the device).
         fits: Selectable, and the capacity request fits the unused device.
-        usable: Fits, tolerated, and no gate forbids it: a candidate.
+        usable: Fits, tolerated, all of it is read, and no gate forbids it: a candidate.
         failed: A selector cannot be answered (or 1.37: the capacity request makes no sense); `failures` says why.
         unknown: Behind a failure.
         late: Device index -> verdict, of unknown devices that a search has reached.
@@ -156,8 +156,12 @@ def judge(slot: Slot, device: Device) -> Verdict:
             return Verdict(is_selectable=True, failure=error)
         if consumption is None:
             return _SELECTABLE
-    is_usable = not (device.consumes_counters and not features.partitionable_devices) and not (
-        features.device_taints and device.taints and prevent_allocation(device.taints, slot.details.tolerations)
+    is_usable = (
+        not device.unread
+        and not (device.consumes_counters and not features.partitionable_devices)
+        and not (
+            features.device_taints and device.taints and prevent_allocation(device.taints, slot.details.tolerations)
+        )
     )
     if consumption is None or consumption is NOTHING:
         return _YES if is_usable else _FITS

@@ -8,7 +8,8 @@ from enum import StrEnum
 class Stage(StrEnum):
     """What removed a device from the candidates of a request, in words, in the order of the funnel.
 
-    A device counts at the first stage that refuses it. Stages up to SIZE hold whatever else is going on in the cluster.
+    A device counts at the first stage that refuses it. Stages up to UNREAD hold whatever else is
+    going on in the cluster.
     """
 
     CLASS_SELECTOR = "not of the device class"
@@ -17,6 +18,7 @@ class Stage(StrEnum):
     NODE = "for other nodes"
     FEATURE = "need a feature that is off"
     SIZE = "without the requested capacity"
+    UNREAD = "with a field that this scheduler does not know"
     TAINT = "tainted and not tolerated"
     IN_USE = "in use"
     CAPACITY = "with too little capacity left"
@@ -26,7 +28,7 @@ class Stage(StrEnum):
     @property
     def is_lasting(self) -> bool:
         """Whether the device would never do, as long as it is published like this."""
-        return _ORDER[self] <= _ORDER[Stage.SIZE]
+        return _ORDER[self] <= _ORDER[Stage.UNREAD]
 
     @property
     def depth(self) -> int:

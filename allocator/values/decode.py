@@ -1,8 +1,11 @@
 """ResourceSlices from API JSON.
 
 Input is what a JSON or YAML parser gives: mappings, lists, strings, ints, bools, None. A null means the
-same as an absent field, unknown fields are ignored (a newer API server may send them), a wrong type is a
-`DecodeError` that names the object and the field. Limits are the API server's business and not checked.
+same as an absent field, a wrong type is a `DecodeError` that names the object and the field. Limits are the API
+server's business and not checked.
+
+A field that is neither read nor harmless (a newer API server may send it) makes its device `unread`, one outside of the
+devices all devices of the slice: they are there and counted, and given to nobody.
 
 Cost: about 5 us a device. Attribute values, capacities and taints that are equal are shared, because
 fleets repeat them: 80,000 devices must fit into a gigabyte.
@@ -30,16 +33,19 @@ from allocator.values.json_fields import (
     FieldError,
     Json,
     Read,
+    UnreadFieldError,
     check_object,
     decode_object,
     entries,
     fields,
+    like,
     many,
     name_of,
     quantity,
     quantity_at,
     read_entries,
     record,
+    without_unread,
 )
 from allocator.values.model import (
     Attribute,
@@ -64,7 +70,7 @@ _NO_CAPACITY: Final[Mapping[str, DeviceCapacity]] = {}
 _attributes: Final[dict[tuple[str, Any], Attribute]] = {}
 _taints: Final[dict[tuple[Taint, ...], tuple[Taint, ...]]] = {}
 _capacities: Final[dict[tuple[Any, ...], Mapping[str, DeviceCapacity]]] = {}
-
+_unread: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
 
 _KINDS: Final[Mapping[AttributeKind, Read[Any]]] = {
     "string": TEXT.read,
@@ -88,7 +94,15 @@ def decode_slice(obj: Json) -> ResourceSlice:
 
 
 def _slice(name: str, spec: Json) -> ResourceSlice:
-    driver, (pool, generation, slices), devices, shared_counters, *selection = _slice_fields(spec)
+    unread: tuple[str, ...] = ()
+    try:
+        values = _slice_fields(spec)
+    except UnreadFieldError:
+        spec, unread = without_unread(_slice_fields, spec)
+        values, unread = _slice_fields(spec), _share_unread(tuple([f"spec.{path}" for path in unread]))
+    driver, (pool, generation, slices), devices, shared_counters, *selection = values
+    if unread:
+        devices = [(*device[:-1], _share_unread((*unread, *device[-1]))) for device in devices]
     node_name, node_selector, all_nodes, per_device = selection
     return ResourceSlice(
         name,
@@ -104,20 +118,27 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
             [Device(DeviceId(driver, pool, device), *attributes, *others) for device, attributes, *others in devices]
         ),
         shared_counters,
+        unread,
     )
 
 
-def _device(
-    driver: str, pool: str, name: str, attributes: tuple[Mapping[str, Attribute], bool], *others: Any
-) -> Device:
-    return Device(DeviceId(driver, pool, name), *attributes, *others)
-
-
 def _device_values(obj: Any) -> list[Any]:
-    values = _device_fields(obj)
-    if obj.get("attributes") is None and "basic" in obj:
-        raise FieldError("basic", "resource.k8s.io/v1 has no such field; convert the object from v1beta1")
+    """The fields of a device, and the paths of those in it that are not read."""
+    try:
+        values = _device_fields(obj)
+    except UnreadFieldError:
+        if "basic" in obj:
+            raise FieldError("basic", "resource.k8s.io/v1 has no such field; convert the object from v1beta1") from None
+        known, unread = without_unread(_device_fields, obj)
+        return [*_device_fields(known), _share_unread(unread)]
+    values.append(())
     return values
+
+
+def _share_unread(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if len(_unread) >= SHARED_MAX:
+        _unread.clear()
+    return _unread.setdefault(paths, paths)
 
 
 def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
@@ -213,7 +234,7 @@ def _policy_key(policy: RequestPolicy | None) -> tuple[int, ...]:
 
 
 _counter_fields: Final = fields(value=QUANTITY)
-_counters: Final = entries(_counter)
+_counters: Final = entries(like(_counter_fields, _counter))
 _range: Final = record(ValidRange, min=QUANTITY, max=QUANTITY, step=QUANTITY)
 _policy: Final = record(RequestPolicy, default=QUANTITY, valid_values=many(quantity_at), valid_range=Field(_range))
 _capacity: Final = record(
@@ -226,22 +247,25 @@ _consumption: Final = record(
     has_compatibility_groups=Field(bool, False, "compatibilityGroups"),
 )
 _read_taints: Final = many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)).read
+_read_capacity: Final = like(entries(_capacity).read, _shared_capacity)
 _device_fields: Final = fields(
     name=TEXT,
     attributes=Field(_attributes_of, (_NO_ATTRIBUTES, False)),
-    capacity=Field(_shared_capacity, _NO_CAPACITY),
+    capacity=Field(_read_capacity, _NO_CAPACITY),
     allow_multiple_allocations=BOOL,
     consumes_counters=many(_consumption),
     node_name=OPTIONAL_TEXT,
     node_selector=Field(read_node_selector),
     all_nodes=BOOL,
-    taints=Field(_shared_taints, ()),
+    taints=Field(like(_read_taints, _shared_taints), ()),
     binds_to_node=BOOL,
     binding_conditions=TEXTS._replace(absent=None),
     binding_failure_conditions=TEXTS._replace(absent=None),
     node_allocatable_resource_mappings=OBJECT,
 )
 _slice_fields: Final = fields(
+    # It says how to summarize partitions by type; what may be given out does not depend on it (KEP-5677).
+    harmless=frozenset(("partitionTypeAttribute",)),
     driver=TEXT,
     pool=Field(fields(name=TEXT, generation=INT, resource_slice_count=INT), ("", 0, 0)),
     devices=many(_device_values),

@@ -1,5 +1,7 @@
 """Classes, claim specs and allocations from API JSON; rules as in `decode`.
 
+A field that is neither read nor harmless makes a class `unread`; of a claim it is a `DecodeError`.
+
 Equal claim specs are one object: claims are compared far more often than they are read.
 """
 
@@ -21,14 +23,17 @@ from allocator.values.json_fields import (
     Field,
     FieldError,
     Json,
+    UnreadFieldError,
     decode_object,
     decode_part,
     entries,
     fields,
+    like,
     many,
     only,
     quantity_at,
     record,
+    without_unread,
 )
 from allocator.values.model import (
     Allocation,
@@ -50,7 +55,7 @@ _texts: Final[WeakKeyDictionary[ClaimSpec, str]] = WeakKeyDictionary()
 
 def decode_class(obj: Json) -> DeviceClass:
     """Read a DeviceClass. Raises DecodeError."""
-    decoded = decode_object("DeviceClass", obj, lambda name, spec: DeviceClass(name, *_class_fields(spec)))
+    decoded = decode_object("DeviceClass", obj, _class)
     created = (obj.get("metadata") or {}).get("creationTimestamp")
     return replace(decoded, creation_timestamp=created) if isinstance(created, str) else decoded
 
@@ -75,12 +80,24 @@ def decode_allocation(obj: Json) -> Allocation:
     return decode_part("ResourceClaim", "status.allocation", obj, _allocation)
 
 
+def _class(name: str, spec: Json) -> DeviceClass:
+    try:
+        return DeviceClass(name, *_class_fields(spec))
+    except UnreadFieldError:
+        known, unread = without_unread(_class_fields, spec)
+        made = DeviceClass(name, *_class_fields(known))
+        return replace(made, unread=tuple([f"spec.{path}" for path in unread]))
+
+
 def _request(obj: Any) -> Request:
-    name, exactly, alternatives = _request_fields(obj)
-    if exactly is None and "deviceClassName" in obj:
-        raise FieldError(
-            "deviceClassName", "resource.k8s.io/v1 has it below `exactly`; convert the object from v1beta1"
-        )
+    try:
+        name, exactly, alternatives = _request_fields(obj)
+    except UnreadFieldError:
+        if "deviceClassName" in obj:
+            raise FieldError(
+                "deviceClassName", "resource.k8s.io/v1 has it below `exactly`; convert the object from v1beta1"
+            ) from None
+        raise
     return Request(name, replace(exactly, name=name) if exactly is not None else None, alternatives)
 
 
@@ -108,13 +125,14 @@ _request_fields: Final = fields(name=TEXT, exactly=Field(_alternative), first_av
 _constraint: Final = record(Constraint, requests=TEXTS, match_attribute=OPTIONAL_TEXT, distinct_attribute=OPTIONAL_TEXT)
 _devices_asked: Final = record(
     ClaimSpec,
-    requests=many(_request),
+    requests=many(like(_request_fields, _request)),
     constraints=many(_constraint),
     config=many(record(ClaimConfig, requests=TEXTS, configuration=_configuration)),
 )
 _claim_spec: Final = record(lambda devices: devices or ClaimSpec((), (), ()), devices=Field(_devices_asked))
 _result: Final = record(
     DeviceResult,
+    harmless=frozenset(("skipNodeOperations",)),  # the kubelet reads it; of an allocation that is there nothing changes
     request=TEXT,
     driver=TEXT,
     pool=TEXT,

@@ -1,8 +1,11 @@
 """Fields of JSON objects, declared: which Python value a field of the API becomes, and what it is when absent.
 
-`fields` and `record` make readers of objects from such declarations. Types are checked, null means absent, unknown
-fields are ignored. An error travels up as `FieldError`; every level puts its own part of the path in front, so the path
-costs nothing while all is well.
+`fields` and `record` make readers of objects from such declarations. Types are checked, null and an empty list mean
+absent. An error travels up as `FieldError`; every level puts its own part of the path in front, so the path costs
+nothing while all is well.
+
+A field that is not declared is never ignored: it is an `UnreadFieldError`, unless the declaration names it as harmless.
+Whoever can do without a part of an object takes the fields out of it (`without_unread`) and leaves that part out.
 
 Why not msgspec: its errors have no keys of maps (`attributes[...]`), so nobody would find a device's bad attribute; it
 refuses null where a field may be absent, and cannot share equal values, which most attributes and quantities are.
@@ -10,7 +13,7 @@ refuses null where a field may be absent, and cannot share equal values, which m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.values.model import DecodeError
@@ -37,7 +40,11 @@ class FieldError(Exception):
 
     def below(self, prefix: str) -> FieldError:
         separator = "." if self.path and not self.path.startswith("[") else ""
-        return FieldError(prefix + separator + self.path, self.problem)
+        return type(self)(prefix + separator + self.path, self.problem)
+
+
+class UnreadFieldError(FieldError):
+    """A field is set that nobody here acts on."""
 
 
 class Field(NamedTuple):
@@ -48,8 +55,39 @@ class Field(NamedTuple):
     name: str = ""
 
 
-def fields(**declared: Field) -> Read[list[Any]]:
-    """A reader of objects: the values of these fields, in this order."""
+class Parts(NamedTuple):
+    """What a reader looks into: an object's fields, each with its reader, or what all items or values are read with.
+
+    `harmless`: fields that are not read and may be set; None: all others may.
+    """
+
+    fields: Mapping[str, Read[Any]] | None = None
+    harmless: Collection[str] | None = ()
+    items: Read[Any] | None = None
+    values: Read[Any] | None = None
+
+
+_parts: Final[dict[Read[Any], Parts]] = {}
+_NO_PARTS: Final = Parts()
+
+
+def parts_of(read: Read[Any]) -> Parts:
+    """Nothing for a reader of values without parts."""
+    return _parts.get(read, _NO_PARTS)
+
+
+def like(read: Read[Any], own: Read[T]) -> Read[T]:
+    """`own`, which looks into the same parts as `read`."""
+    _parts[own] = parts_of(read)
+    return own
+
+
+def fields(*, harmless: Collection[str] | None = (), **declared: Field) -> Read[list[Any]]:
+    """A reader of objects: the values of these fields, in this order.
+
+    Args:
+        harmless: Other fields that may be set, as `Parts.harmless`.
+    """
     rows = [(field.name or _camel_case(name), field.read, field.absent) for name, field in declared.items()]
     known = {key: (index, read_value) for index, (key, read_value, _) in enumerate(rows)}
     all_absent = [absent for _, _, absent in rows]
@@ -59,9 +97,12 @@ def fields(**declared: Field) -> Read[list[Any]]:
         values = all_absent.copy()
         try:
             for key, value in obj.items():  # of the fields that there may be, few are there
-                if value is not None and key in known:
-                    index, read_value = known[key]
-                    values[index] = read_value(value)
+                if value is not None:
+                    if key in known:
+                        index, read_value = known[key]
+                        values[index] = read_value(value)
+                    elif harmless is not None and key not in harmless and value != []:
+                        raise _unread(key)
         except FieldError:
             raise first_wrong(obj) from None
         return values
@@ -74,21 +115,60 @@ def fields(**declared: Field) -> Read[list[Any]]:
                     read_value(value)
             except FieldError as error:
                 return error.below(key)
-        raise AssertionError("a field was wrong")
+        return _unread(next(_unread_keys(obj, known, harmless)))
 
+    _parts[read] = Parts(fields={key: read_value for key, read_value, _ in rows}, harmless=harmless)
     return read
 
 
-def record(make: Callable[..., T], **declared: Field) -> Read[T]:
+def _unread(key: Any) -> UnreadFieldError:
+    return UnreadFieldError(str(key), "this scheduler does not know the field, so it cannot honour it")
+
+
+def _unread_keys(obj: Json, known: Collection[str], harmless: Collection[str] | None) -> Iterator[str]:
+    if harmless is not None:
+        for key, value in obj.items():
+            if value is not None and value != [] and key not in known and key not in harmless:
+                yield key
+
+
+def without_unread(read: Read[Any], value: Any) -> tuple[Any, tuple[str, ...]]:
+    """A value without the fields that are not read, and the paths of these. Wrong types stay for `read` to find.
+
+    Cost: O(size of the value).
+    """
+    unread: list[str] = []
+    return _cleaned(read, value, "", unread), tuple(unread)
+
+
+def _cleaned(read: Read[Any], value: Any, path: str, unread: list[str]) -> Any:
+    known, harmless, items, values = parts_of(read)
+    if known is not None and isinstance(value, Mapping):
+        bad = set(_unread_keys(value, known, harmless))
+        start = f"{path}." if path else ""
+        unread += [f"{start}{key}" for key in value if key in bad]
+        return {
+            key: _cleaned(known[key], each, f"{start}{key}", unread) if key in known else each
+            for key, each in value.items()
+            if key not in bad
+        }
+    if items is not None and isinstance(value, list | tuple):
+        return [_cleaned(items, each, f"{path}[{index}]", unread) for index, each in enumerate(value)]
+    if values is not None and isinstance(value, Mapping):
+        return {key: _cleaned(values, each, f"{path}[{key}]", unread) for key, each in value.items()}
+    return value
+
+
+def record(make: Callable[..., T], *, harmless: Collection[str] | None = (), **declared: Field) -> Read[T]:
     """A reader of objects: what `make` makes of the values of these fields, which are its arguments in order."""
-    read = fields(**declared)
-    return lambda obj: make(*read(obj))
+    read = fields(harmless=harmless, **declared)
+    return like(read, lambda obj: make(*read(obj)))
 
 
-def only(field: Field, name: str) -> Read[Any]:
+def only(field: Field, name: str, *, harmless: Collection[str] | None = ()) -> Read[Any]:
     """A reader of objects of which one field matters."""
-    read = fields(**{name: field})
-    return lambda obj: read(obj)[0]
+    read = fields(harmless=harmless, **{name: field})
+    return like(read, lambda obj: read(obj)[0])
 
 
 def many(read: Read[T], name: str = "") -> Field:
@@ -105,6 +185,7 @@ def many(read: Read[T], name: str = "") -> Field:
             raise error.below(f"[{len(result)}]") from None
         return tuple(result)
 
+    _parts[read_all] = Parts(items=read)
     return Field(read_all, (), name)
 
 
@@ -114,6 +195,7 @@ def entries(read: Read[T], name: str = "") -> Field:
     def read_all(values: Any) -> tuple[tuple[str, T], ...]:
         return tuple(sorted(read_entries(values, read).items(), key=lambda entry: entry[0]))
 
+    _parts[read_all] = Parts(values=read)
     return Field(read_all, (), name)
 
 
@@ -240,4 +322,4 @@ BOOL: Final = Field(_of_type(bool), False)
 OPTIONAL_BOOL: Final = Field(_of_type(bool))
 QUANTITY: Final = Field(quantity_at)
 OBJECT: Final = Field(_object)
-_NAME: Final = only(TEXT, "name")
+_NAME: Final = only(TEXT, "name", harmless=None)

@@ -154,7 +154,8 @@ class Device:
     """One device of a slice.
 
     `binding_conditions` is None where the list is absent (it orders pools); `has_odd_attributes`: some attribute is a
-    list, of unknown type, or a malformed version.
+    list, of unknown type, or a malformed version. `unread`: paths of fields of it, or of its slice (`spec.…`), that
+    nobody here acts on; it is given to nobody.
     """
 
     id: DeviceId
@@ -171,6 +172,7 @@ class Device:
     binding_conditions: tuple[str, ...] | None
     binding_failure_conditions: tuple[str, ...] | None
     node_allocatable_resource_mappings: Mapping[str, Any] | None
+    unread: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -179,7 +181,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceSlice:
-    """What a driver publishes. Compared by identity: decode again to get a changed one."""
+    """What a driver publishes. Compared by identity: decode again to get a changed one.
+
+    `unread`: paths of fields outside of its devices that nobody here acts on.
+    """
 
     name: str
     driver: str
@@ -192,6 +197,7 @@ class ResourceSlice:
     per_device_node_selection: bool | None
     devices: tuple[Device, ...]
     shared_counters: tuple[CounterSet, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def pool_id(self) -> PoolId:
@@ -208,7 +214,8 @@ class DeviceSelector(NamedTuple):
 class DeviceClass:
     """A device class. `config` entries are the API's DeviceConfiguration objects, handed on unread.
 
-    `creation_timestamp` (RFC 3339, "" when unknown) decides between classes of one extended resource name.
+    `creation_timestamp` (RFC 3339, "" when unknown) decides between classes of one extended resource name. `unread`:
+    paths of fields that nobody here acts on; no request of the class is served.
     """
 
     name: str
@@ -216,6 +223,7 @@ class DeviceClass:
     config: tuple[Mapping[str, Any], ...]
     extended_resource_name: str | None
     creation_timestamp: str = ""
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,7 +86,7 @@ def ask_all(asked: Asked, now_ms: int, only: Collection[Key] | None = None) -> A
         reports_causes=True,
     )
     return AllWaiting(
-        [_waiting(one) for one in answers.verdicts], len(wanted), [*map(str, loaded.problems), *answers.broken]
+        [_waiting(one) for one in answers.verdicts], len(wanted), [*map(str, loaded.problems), *answers.left_out.texts]
     )
 
 

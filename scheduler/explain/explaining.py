@@ -227,7 +227,7 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
-    notes = [*map(str, ruling.loaded.problems), *ruling.answers.broken, *ruling.loaded.notes]
+    notes = [*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts, *ruling.loaded.notes]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(

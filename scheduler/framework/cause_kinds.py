@@ -92,6 +92,13 @@ _ALL: Final = (
             "extendedResourceName; nearest: example.com/gpus"
         ),
     ),
+    CauseKind(
+        "field-unread",
+        "A device, claim, class or group has a field that this scheduler does not know, or a value it cannot read.",
+        "Look at support-matrix.md for its feature; drop the field, or let a scheduler that knows it place the pod.",
+        "device gpu-1/gpu-0 has the field consumesCounters[0].sharing, which this scheduler does not know; request "
+        "gpu asks for 1, and none is left",
+    ),
     # Devices
     CauseKind(
         "no-devices",

@@ -83,12 +83,12 @@ class Capacity(_Part):
 class Blocker(_Part):
     """One thing that keeps a device from being given out."""
 
-    kind: Literal["claim", "counter", "partition", "taint", "node", "pool"] = Field(
+    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool"] = Field(
         description="claim: it has the device; counter: too little of it is left; partition: it takes of that counter."
     )
     name: str = Field(
-        description="The claim (NAMESPACE/NAME), counter (SET.COUNTER), partition, key of the taint, node, or pool; "
-        "empty where the text counts more of them."
+        description="The claim (NAMESPACE/NAME), counter (SET.COUNTER), partition, key of the taint, path of the "
+        "field, node, or pool; empty where the text counts more of them."
     )
     text: str
 

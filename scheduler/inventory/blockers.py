@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from allocator import DeviceId, Ledger, Taint, prevent_allocation
+from allocator import Device, DeviceId, Ledger, Taint, prevent_allocation
 from allocator.pools.pools import PoolView
 from scheduler.inventory.answer import Blocker, User
 from scheduler.inventory.users import amount_text
@@ -82,6 +82,12 @@ def taint_blockers(taints: Sequence[Taint]) -> Iterator[Blocker]:
     for taint in taints:
         if prevent_allocation((taint,), ()):
             yield Blocker(kind="taint", name=taint.key, text=f"taint {taint_text(taint)}")
+
+
+def unread_blockers(device: Device) -> Iterator[Blocker]:
+    """The fields for which the device is given to nobody."""
+    for path in device.unread[:NAMED_MAX]:
+        yield Blocker(kind="field", name=path, text=f"field {path} is not known to this scheduler")
 
 
 def taint_text(taint: Taint) -> str:

@@ -52,7 +52,7 @@ from scheduler.inventory.answer import (
     State,
     count_states,
 )
-from scheduler.inventory.blockers import Blockers, taint_blockers, taint_text
+from scheduler.inventory.blockers import Blockers, taint_blockers, taint_text, unread_blockers
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.pools import newest, pool_ids, pool_summary
 from scheduler.inventory.profiles import CounterId, Partition, profile_summaries
@@ -361,6 +361,7 @@ class _Listing:
             yield from self._blockers.holders(seen.device.id)
         if seen.view is not None and seen.is_lacking and not seen.is_dedicated:
             yield from self._blockers.counters(seen.view, seen.index)
+        yield from unread_blockers(seen.device)
         yield from taint_blockers(seen.device.taints)
         if seen.view is None:
             yield self._why_unseen(seen)
@@ -392,7 +393,7 @@ class _Listing:
 def _state(seen: _Seen) -> State:
     if seen.is_dedicated:
         return "used"
-    if seen.is_lacking:
+    if seen.is_lacking or seen.device.unread:
         return "blocked"
     if prevent_allocation(seen.device.taints, ()):
         return "tainted"

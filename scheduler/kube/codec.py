@@ -36,6 +36,7 @@ from allocator import (
 )
 from scheduler.kube.api_versions import ServedAs
 from scheduler.kube.plugin_kinds import plugin_kinds
+from scheduler.kube.unread_fields import UNREAD, Harmless, decode_read
 from scheduler.kube.watched_kind import WatchedKind
 from scheduler.model import pod_group
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
@@ -73,7 +74,7 @@ class _WireClaim(Record, frozen=True):
     status: _WireClaimStatus = _WireClaimStatus()
 
 
-class _WireSelector(Record, frozen=True):
+class _WireSelector(Record, frozen=True, forbid_unknown_fields=True):
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
@@ -82,14 +83,14 @@ class _WireSelector(Record, frozen=True):
     selectors: tuple[msgspec.Raw, ...] | None = None
 
 
-class _WireTaint(Record, frozen=True):
+class _WireTaint(Record, frozen=True, forbid_unknown_fields=True):
     key: str
     effect: str
     value: str = ""
     time_added: str | None = None
 
 
-class _WireTaintRuleSpec(Record, frozen=True):
+class _WireTaintRuleSpec(Record, frozen=True, forbid_unknown_fields=True):
     taint: _WireTaint
     device_selector: _WireSelector | None = None
 
@@ -99,23 +100,43 @@ class _WireTaintRule(Record, frozen=True):
     spec: _WireTaintRuleSpec
 
 
-class _WireGang(Record, frozen=True):
+class _WireGang(Record, frozen=True, forbid_unknown_fields=True):
     min_count: int = 1
 
 
-class _WireSchedulingPolicy(Record, frozen=True):
+class _WireSchedulingPolicy(Record, frozen=True, forbid_unknown_fields=True):
     gang: _WireGang | None = None
+    basic: Harmless = None  # what a group without gang is
 
 
-class _WirePodGroupSpec(Record, frozen=True):
+class _WireDisruptionMode(Record, frozen=True, forbid_unknown_fields=True):
+    single: Harmless = None  # the default: pods are disrupted one by one
+
+
+class _WireConstraints(Record, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class _WirePodGroupSpec(Record, frozen=True, forbid_unknown_fields=True):
     scheduling_policy: _WireSchedulingPolicy | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
+    scheduling_constraints: _WireConstraints | None = None
+    disruption_mode: _WireDisruptionMode | str | None = None  # a text in v1alpha2
+    pod_group_template_ref: Harmless = None  # where it comes from: v1alpha2
+    workload_ref: Harmless = None  # where it comes from
+    # Its pods are queued and preempt by their own priority, and no group preempts as one.
+    priority_class_name: Harmless = None
+    priority: Harmless = None
+    preemption_policy: Harmless = None
 
 
 class _WirePodGroup(Record, frozen=True):
     metadata: ObjectMeta
     spec: _WirePodGroupSpec = _WirePodGroupSpec()
 
+
+_pod_group_decoder: Final = msgspec.json.Decoder(_WirePodGroup)
+_taint_rule_decoder: Final = msgspec.json.Decoder(_WireTaintRule)
 
 Decoded = TypeVar("Decoded")
 Volume = TypeVar("Volume", PersistentVolume, PersistentVolumeClaim)
@@ -226,8 +247,11 @@ def _read_class(raw: msgspec.Raw) -> DeviceClass:
     return decode_class(orjson.loads(bytes(raw)))
 
 
-def _read_taint_rule(wire: _WireTaintRule) -> DeviceTaintRule:
+def _read_taint_rule(raw: msgspec.Raw) -> DeviceTaintRule:
     """Raises ValueError for a selector that this program cannot apply: a part of it would taint too much."""
+    wire, unread = decode_read(_taint_rule_decoder, raw)
+    if unread:
+        raise ValueError(f"{unread[0]}: {UNREAD}")
     wanted, taint = wire.spec.device_selector, wire.spec.taint
     selector = None
     if wanted is not None:
@@ -240,10 +264,14 @@ def _read_taint_rule(wire: _WireTaintRule) -> DeviceTaintRule:
     return DeviceTaintRule(wire.metadata.name, selector, Taint(taint.key, taint.value, taint.effect, taint.time_added))
 
 
-def _read_pod_group(wire: _WirePodGroup) -> PodGroup:
-    meta, policy = wire.metadata, wire.spec.scheduling_policy
+def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
+    wire, unread = decode_read(_pod_group_decoder, raw)
+    meta, spec = wire.metadata, wire.spec
+    policy = spec.scheduling_policy
     min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    return PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, wire.spec.resource_claims or (), min_count)
+    if spec.disruption_mode == "PodGroup":  # v1alpha2's name for `all`
+        unread += ("spec.disruptionMode",)
+    return PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, spec.resource_claims or (), min_count, unread)
 
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
@@ -285,14 +313,14 @@ class Codec:
         self.taint_rules = WatchedKind(
             "DeviceTaintRule",
             "",
-            _WireTaintRule,
+            msgspec.Raw,
             _read_taint_rule,  # a rule that becomes undecodable keeps its taints, so `withdraws_broken` is False
             served_as=ServedAs(RESOURCE_GROUP, TAINT_RULE_VERSIONS, "devicetaintrules"),
         )
         self.pod_groups = WatchedKind(
             "PodGroup",
             "",
-            _WirePodGroup,
+            msgspec.Raw,
             _read_pod_group,
             served_as=ServedAs(pod_group.API_GROUP, POD_GROUP_VERSIONS, pod_group.RESOURCE),
         )

@@ -139,8 +139,8 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
     for view in views:
         if not view.is_left_out and not (is_classic(view) and view.obj.get("apiVersion") == view.document.api_version):
             map_drivers(view, context)
-            check_fields(view)
-            check_workload(view)
+            check_fields(view, settings.minor)
+            check_workload(view, settings.minor)
             check_rules(view, context)
             check_server_rules(view)
             check_gates(view, context)

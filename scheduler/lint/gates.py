@@ -8,42 +8,18 @@ Source: k8s.io/kubernetes v1.36.3 pkg/features/kube_features.go, pkg/registry/re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts
-
-# The release since which a gate is on unless somebody turns it off.
-_ON_SINCE: Final = {
-    "DRAAdminAccess": 34,
-    "DRAConsumableCapacity": 36,
-    "DRADeviceBindingConditions": 36,
-    "DRADeviceTaints": 36,
-    "DRAExtendedResource": 36,
-    "DRAPartitionableDevices": 36,
-    "DRAPrioritizedList": 34,
-}
-_OF_REQUEST: Final = {
-    "adminAccess": "DRAAdminAccess",
-    "capacity": "DRAConsumableCapacity",
-    "tolerations": "DRADeviceTaints",
-}
-_OF_SLICE: Final = {"perDeviceNodeSelection": "DRAPartitionableDevices", "sharedCounters": "DRAPartitionableDevices"}
-_OF_DEVICE: Final = {
-    "allowMultipleAllocations": "DRAConsumableCapacity",
-    "bindingConditions": "DRADeviceBindingConditions",
-    "bindingFailureConditions": "DRADeviceBindingConditions",
-    "bindsToNode": "DRADeviceBindingConditions",
-    "consumesCounters": "DRAPartitionableDevices",
-    "taints": "DRADeviceTaints",
-}
+from scheduler.lint.view import V1, View
+from scheduler.validation.api_fields import gates, members_of, type_of
 
 
 def check_gates(view: View, context: Context) -> None:
     """Name each field that is lost, where it is first written."""
     named: set[tuple[str, str]] = set()
-    for gate, path in _gated_fields(view):
+    for gate, path in _gated_fields(view, context.settings.minor):
         field = str(path[-1])
         why = _why_off(gate, context)
         if why and (gate, field) not in named:
@@ -64,37 +40,32 @@ def _why_off(gate: str, context: Context) -> str:
         given = gate in context.settings.gates
         return "" if known else "as --feature-gates says" if given else "in this cluster"
     kubernetes = context.settings.kubernetes
-    return f"by default in Kubernetes {kubernetes}" if context.settings.minor < _ON_SINCE[gate] else ""
+    return f"by default in Kubernetes {kubernetes}" if not gates()[gate].is_on(context.settings.minor) else ""
 
 
-def _gated_fields(view: View) -> Iterator[tuple[str, FieldPath]]:
+def _gated_fields(view: View, minor: int) -> Iterator[tuple[str, FieldPath]]:
     """Gate and path of what is set and needs one."""
-    if not view.is_dra:
-        return
-    spec = mapping(view.obj.get("spec"))
-    if view.kind == "DeviceClass":
-        yield from _set(spec, {"extendedResourceName": "DRAExtendedResource"}, ("spec",))
-    elif view.kind == "ResourceSlice":
-        yield from _set(spec, _OF_SLICE, ("spec",))
-        for index, device in mappings(spec.get("devices")):
-            here: FieldPath = ("spec", "devices", index)
-            yield from _set(device, _OF_DEVICE, here)
-            for name, capacity in mapping(device.get("capacity")).items():
-                policy = {"requestPolicy": "DRAConsumableCapacity"}
-                yield from _set(mapping(capacity), policy, (*here, "capacity", name))
-    for path, claim in claim_specs(view):
-        devices = mapping(claim.get("devices"))
-        for index, request in mappings(devices.get("requests")):
-            alternatives = {"firstAvailable": "DRAPrioritizedList"}
-            yield from _set(request, alternatives, (*path, "devices", "requests", index))
-        for here, _, part in request_parts(path, claim):
-            yield from _set(part, _OF_REQUEST, here)
-        for index, constraint in mappings(devices.get("constraints")):
-            distinct = {"distinctAttribute": "DRAConsumableCapacity"}
-            yield from _set(constraint, distinct, (*path, "devices", "constraints", index))
+    of = type_of(V1, view.kind) if view.is_dra else None
+    if of is not None:
+        spec = members_of(of)["spec"].of
+        yield from _gated(view.obj.get("spec"), spec, ("spec",), minor)
 
 
-def _set(part: dict[str, Any], gate_by_field: dict[str, str], path: FieldPath) -> Iterator[tuple[str, FieldPath]]:
-    for field, gate in gate_by_field.items():
-        if part.get(field):
-            yield gate, (*path, field)
+def _gated(value: Any, of: str, path: FieldPath, minor: int) -> Iterator[tuple[str, FieldPath]]:
+    """Of a value of a type, as the table of the API writes it."""
+    match value:
+        case list() if of.startswith("["):
+            for index, each in enumerate(value):
+                yield from _gated(each, of[1:-1], (*path, index), minor)
+        case dict() if of.startswith("{"):
+            for name, each in value.items():
+                yield from _gated(each, of[1:-1], (*path, name), minor)
+        case dict() if of[:1].isupper():
+            for name, each in value.items():
+                member = members_of(of).get(name)
+                if member is not None and each and member.is_in(minor):
+                    if member.gate:
+                        yield member.gate, (*path, name)
+                    yield from _gated(each, member.of, (*path, name), minor)
+        case _:
+            pass

@@ -14,14 +14,15 @@ from typing import Any, Final, NamedTuple
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, shape_of, type_name
 from scheduler.lint.view import V1, View, mapping, text
+from scheduler.validation.api_fields import NEWEST, OLDEST, members_of
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
 
 
-def check_fields(view: View) -> None:
-    """Compare a claim, template, class, slice, taint rule or workload with what its kind has."""
-    shape = shape_of(V1 if view.is_dra else text(view.obj.get("apiVersion")), view.kind)
+def check_fields(view: View, minor: int) -> None:
+    """Compare a claim, template, class, slice, taint rule, group or workload with what its kind has in a release."""
+    shape = shape_of(V1 if view.is_dra else text(view.obj.get("apiVersion")), view.kind, minor)
     if shape is None:
         _check_outline(view)
         return
@@ -98,13 +99,24 @@ def _object_problems(value: dict[str, Any], shape: Object, path: FieldPath) -> I
         if known is None:
             meant = _meant(name, shape.fields)
             misspelt.add(meant)
-            fix = f"did you mean {meant}?" if meant else _known(shape.fields)
+            fix = _other_release(shape.type, name) or (f"did you mean {meant}?" if meant else _known(shape.fields))
             yield FieldProblem("unknown-field", (*path, name), f"there is no field {name} here", fix, key=True)
         elif item is not None:
             yield from problems(item, known, (*path, name))
     for name in shape.required:
         if _is_missing(value.get(name)) and name not in misspelt:
             yield FieldProblem("missing-field", path, f"{name} is missing", _LINES.get(name, f"{name}: ..."))
+
+
+def _other_release(of: str, name: str) -> str:
+    """Which releases have a field, where it is one; it is none in the release that is meant."""
+    member = members_of(of).get(name) if of else None
+    if member is None:
+        return ""
+    gate = f", with the feature gate {member.gate}" if member.gate else ""
+    since = f"since Kubernetes 1.{member.since}" if member.since > OLDEST else "in older releases"
+    until = f" until 1.{member.until}" if member.until < NEWEST else ""
+    return f"it is there {since}{until}{gate}: lint --kubernetes 1.{min(member.until, NEWEST)}"
 
 
 def _known(fields: Mapping[str, Any]) -> str:

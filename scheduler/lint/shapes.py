@@ -47,10 +47,11 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """Fields with their names."""
+    """Fields with their names; `type` as the API's table calls it, "" for none."""
 
     fields: Mapping[str, Shape]
     required: tuple[str, ...] = ()
+    type: str = ""
 
 
 Shape: TypeAlias = Scalar | Anything | ListOf | MapOf | Object
@@ -123,25 +124,26 @@ _SCALARS: Final[Mapping[str, Shape]] = {
 }
 
 
-def shape_of(api_version: str, kind: str) -> Object | None:
-    """The fields of a kind; None for kinds that are not in the table. A status is not looked into."""
+def shape_of(api_version: str, kind: str, minor: int | None = None) -> Object | None:
+    """The fields of a kind in a release, None for any; None for kinds not in the table. A status is not looked into."""
     name = type_of(api_version, kind)
     if name is None:
         return None
-    shape = shape_of_type(name)
+    shape = shape_of_type(name, minor)
     fields = {field: MapOf(Anything()) if field == "status" else of for field, of in shape.fields.items()}
     return Object(fields, shape.required)
 
 
 @cache
-def shape_of_type(name: str) -> Object:
+def shape_of_type(name: str, minor: int | None = None) -> Object:
     """The fields of one type of the table."""
-    return Object({field: _shape(of) for field, of in fields_of(name).items()}, required_of(name))
+    fields = {field: _shape(of, minor) for field, of in fields_of(name, minor).items()}
+    return Object(fields, required_of(name, minor), name)
 
 
-def _shape(of: str) -> Shape:
+def _shape(of: str, minor: int | None) -> Shape:
     if of.startswith("["):
-        return ListOf(_shape(of[1:-1]))
+        return ListOf(_shape(of[1:-1], minor))
     if of.startswith("{"):
-        return MapOf(_shape(of[1:-1]))
-    return _SCALARS.get(of) or shape_of_type(of)
+        return MapOf(_shape(of[1:-1], minor))
+    return _SCALARS.get(of) or shape_of_type(of, minor)

@@ -163,12 +163,12 @@ def complete_selector(view: View) -> None:
         spec |= rest | {"selector": {"matchLabels": dict(labels)}} | others
 
 
-def check_workload(view: View) -> None:
+def check_workload(view: View, minor: int) -> None:
     """Kinds, names, images and references to resources of what is no DRA object."""
     if view.is_dra:
         return
     api_version = text(view.obj.get("apiVersion"))
-    if not _kind(view, api_version):
+    if not _kind(view, api_version, minor):
         return
     metadata = mapping(view.obj.get("metadata"))
     if not metadata.get("name") and not metadata.get("generateName"):
@@ -198,20 +198,21 @@ def _named_twice(view: View, path: FieldPath, spec: dict[str, Any]) -> None:
                 seen.add(name)
 
 
-def _kind(view: View, api_version: str) -> bool:
+def _kind(view: View, api_version: str, minor: int) -> bool:
     """Whether Kubernetes has this kind; a kind that its API version cannot have is reported."""
-    known = kinds_in(api_version)
+    known = kinds_in(api_version, minor)
     if view.kind in known:
         return True
-    if view.group not in _CORE_GROUPS:
+    is_of_another = view.kind in kinds_in(api_version)
+    if view.group not in _CORE_GROUPS and not is_of_another:
         return False
-    versions = versions_of(view.kind)
+    versions = versions_of(view.kind, minor) or versions_of(view.kind)
     if versions:
         right = next((each for each in versions if each.partition("/")[0] == view.group and view.group), versions[0])
         view.error(
             "wrong-api-version",
             ("apiVersion",),
-            f"{view.kind} is not in {api_version}",
+            f"{view.kind} is not in {api_version}{f' of Kubernetes 1.{minor}' if is_of_another else ''}",
             f"apiVersion: {right}",
         )
         return False

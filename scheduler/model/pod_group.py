@@ -29,12 +29,14 @@ class PodGroup:
     """A group as observed, with the claims its pods share.
 
     `min_count`: how many of its pods are placed together or not at all; None: each is placed by itself (policy basic).
+    `unread`: paths of fields that nobody here acts on; its pods wait.
     """
 
     key: PodGroupKey
     uid: str
     claims: tuple[PodResourceClaim, ...] = ()
     min_count: int | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def consumer(self) -> Consumer:

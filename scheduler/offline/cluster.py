@@ -244,7 +244,8 @@ class OfflineCluster:
                 raise
             self.loaded.notes.append(f"{place}: {_name_of(obj)}: not looked at")
             return
-        check_fields(kind, obj, suggests=True)
+        # Of a slice only the device is left out that has a field too many (`observing`).
+        check_fields(kind, obj, suggests=True, allows_unknown=kind_name == "ResourceSlice")
         if kind.is_namespaced:
             self._have_namespace(namespace, described)
         _, stored = apply_object(self.api, obj)

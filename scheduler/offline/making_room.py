@@ -281,7 +281,7 @@ class _Search:
 
     def _ended(self) -> Room:
         room, table = self._room, self._table
-        room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.broken]
+        room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
         if room.outcome in (RoomOutcome.NONE, RoomOutcome.UNKNOWN) and not room.reason:
             table.board.place(table.pod)
             room.reason = table.run.verdict(table.pod.obj).reason

@@ -18,6 +18,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.label_selectors import TextSelector
 from scheduler.offline.cluster import Obj, OfflineCluster
+from scheduler.offline.left_out_parts import LeftOutParts
 
 _SHARED: Final = ("Node", "ResourceSlice")
 
@@ -37,15 +38,15 @@ def observed_machine(
         left_out: Uids of pods that are not observed.
 
     Returns:
-        The machine, and the objects that it cannot read, with the reason.
+        The machine, and what of the objects it cannot read, with the reason.
     """
-    machine, broken = Machine([Profile(scheduler_name)], features=features, new_uid=lambda: ""), []
+    machine = Machine([Profile(scheduler_name)], features=features, new_uid=lambda: "")
+    left = LeftOutParts()
     for kind, seen in observe_all(cluster, Codec(slices, reads=KINDS), left_out):
-        if isinstance(seen, Broken):
-            broken.append(unreadable(kind, seen))
-        else:
+        left.look_at(kind, seen)
+        if isinstance(seen, Seen):
             machine.handle(seen.input, now_ms=cluster.now_ms)
-    return machine, broken
+    return machine, left.texts
 
 
 def watched_kinds(cluster: OfflineCluster, codec: Codec) -> dict[str, WatchedKind]:
@@ -90,8 +91,3 @@ def _unstored(kind: WatchedKind, objects: Iterable[Obj]) -> Iterator[tuple[Watch
         metadata.setdefault("uid", f"{kind.name}-{index}")
         metadata.setdefault("namespace", "default")
         yield kind, kind.decode_object(json.dumps({**obj, "metadata": metadata}).encode())
-
-
-def unreadable(kind: WatchedKind, broken: Broken) -> str:
-    """What a person is told of an object that was left out."""
-    return f"{kind.name} {broken.name} cannot be read: {broken.reason}"

@@ -292,7 +292,7 @@ class Simulation:
                 reason = f"the API server refuses the pod: {problem.text}"
                 refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
                 self._pods[f"refused {len(self._pods)}"] = refused
-        problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.broken]
+        problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.left_out.texts]
         if self._is_sampled:
             self._sample()
         allocated = utilization(self._run.answers.machine)

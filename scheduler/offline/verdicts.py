@@ -55,7 +55,8 @@ from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.group_mates import with_mates
-from scheduler.offline.observing import observe_all, unreadable, watched_kinds
+from scheduler.offline.left_out_parts import LeftOutParts
+from scheduler.offline.observing import observe_all, watched_kinds
 from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
@@ -100,7 +101,7 @@ class Answers:
     """The machine after it has decided, and what it said.
 
     Attributes:
-        broken: Objects that the scheduler cannot read, with the reason.
+        left_out: What of the objects the scheduler cannot read.
         notes: Of each uid what events say: reason and note, oldest first.
         tried: Uids of the only pods without a node that are there.
         run: What goes on deciding, for whoever wants to know what the machine makes of other objects.
@@ -111,7 +112,7 @@ class Answers:
     tried: Collection[str]
     run: Run | None = None
     verdicts: list[Verdict] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    left_out: LeftOutParts = field(default_factory=LeftOutParts)
     notes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
 
@@ -225,9 +226,8 @@ class Run:
         self._inbox.extend(RelistFinished(kind) for kind in sorted(KINDS))
 
     def _take(self, kind: WatchedKind, seen: Seen | Broken) -> None:
-        if isinstance(seen, Broken):
-            self.answers.broken.append(unreadable(kind, seen))
-        else:
+        self.answers.left_out.look_at(kind, seen)
+        if isinstance(seen, Seen):
             self._inbox.append(seen.input)
 
     def places(self, uid: str) -> bool:

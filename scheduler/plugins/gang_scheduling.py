@@ -45,6 +45,9 @@ class GangScheduling:
         if group is None and key.is_pod_group:
             cause = f"PodGroup {key}, which pod {cycle.pod.key} names, does not exist"
             return (Blame("group-missing", cause, self.name),)
+        if group is not None and group.unread:
+            cause = f"PodGroup {key} has the field {group.unread[0]}, which this scheduler does not know"
+            return (Blame("field-unread", cause, self.name),)
         cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
         return (Blame("group-incomplete", cause, self.name),)
 
@@ -64,6 +67,8 @@ def _waits_for(key: GangKey, view: ClusterView) -> Status:
     group = view.pod_group(key.pod_group)
     if group is None and key.is_pod_group:
         return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
+    if group is not None and group.unread:
+        return Status.unresolvable(f"PodGroup {key} has the unknown field {group.unread[0]}")
     needed = declared_count(key, size, group)
     if needed is None or size.living >= needed:
         return SUCCESS

@@ -1,7 +1,8 @@
-"""The fields of Kubernetes' kinds, and the kinds there are: the tables `api_types.txt` and `api_kinds.txt`.
+"""The fields of Kubernetes' kinds, the kinds there are, and the releases and gates of both.
 
-Lint and the embedded server ask it, each with words of its own. `tests/lint/test_api_fields.py` compares it with
-the Kubernetes client's models, which take 0.15 s and 40 MiB to load.
+The tables are `api_types.txt`, `api_kinds.txt` and `api_gates.txt`, for the releases OLDEST to NEWEST. Lint and the
+embedded server ask it, each with words of its own. `tests/lint/test_api_fields.py` compares it with the released Go
+types and with the Kubernetes client's models, which take 0.15 s and 40 MiB to load.
 
 Not here: what a value of the right type must be (`claims`, `slices`).
 """
@@ -11,7 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+OLDEST: Final = 34
+NEWEST: Final = 37
+"""Minors of Kubernetes."""
 
 # Where a type is not called as its kind, it follows the kind.
 _KINDS_WITH_FIELDS: Final[Mapping[str, str]] = {
@@ -28,6 +33,9 @@ _KINDS_WITH_FIELDS: Final[Mapping[str, str]] = {
     "ResourceSlice",
     "resource.k8s.io/v1beta2": "DeviceTaintRule",
     "scheduling.k8s.io/v1": "PriorityClass",
+    "scheduling.k8s.io/v1alpha2": "PodGroup=OldPodGroup Workload=OldWorkload",
+    "scheduling.k8s.io/v1alpha3": "CompositePodGroup PodGroup Workload",
+    "scheduling.k8s.io/v1beta1": "PodGroup Workload",
     "storage.k8s.io/v1": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment",
 }
 _TYPE_OF_KIND: Final[Mapping[tuple[str, str], str]] = {
@@ -43,43 +51,120 @@ def type_of(api_version: str, kind: str) -> str | None:
     return _TYPE_OF_KIND.get((api_version, kind))
 
 
-@cache
-def fields_of(name: str) -> Mapping[str, str]:
-    """The fields of a type, with their types as the table writes them: `containers` is a `[Container]`."""
-    fields = {"apiVersion": "s", "kind": "s"} if name in _TYPES_OF_KINDS else {}
-    for entry in _types()[name].split():
-        field, _, of = entry.partition(":")
-        fields[field.removesuffix("!")] = of
-    return fields
+class Member(NamedTuple):
+    """A field of a type, or a kind of a version.
+
+    Args:
+        of: The field's type as the table writes it: `containers` is a `[Container]`.
+        since, until: The releases that have it, as minors.
+        gate: "" for none, or one that is on in all of them.
+    """
+
+    of: str = ""
+    since: int = OLDEST
+    until: int = NEWEST
+    gate: str = ""
+    is_required: bool = False
+
+    def is_in(self, minor: int | None) -> bool:
+        """None: in any release."""
+        return minor is None or self.since <= minor <= self.until
 
 
 @cache
-def required_of(name: str) -> tuple[str, ...]:
+def members_of(name: str) -> Mapping[str, Member]:
+    """The fields of a type, those of all releases."""
+    plain = {"apiVersion": Member("s"), "kind": Member("s")} if name in _TYPES_OF_KINDS else {}
+    return plain | _members(_types()[name])
+
+
+@cache
+def fields_of(name: str, minor: int | None = None) -> Mapping[str, str]:
+    """The fields of a type in a release, None for any, with their types as the table writes them."""
+    return {field: one.of for field, one in members_of(name).items() if one.is_in(minor)}
+
+
+@cache
+def required_of(name: str, minor: int | None = None) -> tuple[str, ...]:
     """The fields that objects of a type must have."""
-    entries = (entry.partition(":")[0] for entry in _types()[name].split())
-    return tuple(field.removesuffix("!") for field in entries if field.endswith("!"))
+    return tuple(field for field, one in members_of(name).items() if one.is_required and one.is_in(minor))
 
 
-def kinds_in(api_version: str) -> frozenset[str]:
-    """The kinds of an API version; empty when it is none of Kubernetes' own."""
-    return _kinds().get(api_version, frozenset())
+def kinds_in(api_version: str, minor: int | None = None) -> frozenset[str]:
+    """The kinds of an API version in a release, None for any; empty when it is none of Kubernetes' own."""
+    return frozenset(kind for kind, one in _kinds().get(api_version, {}).items() if one.is_in(minor))
 
 
-def versions_of(kind: str) -> tuple[str, ...]:
-    """The API versions that have a kind, the newest of each group first."""
-    return tuple(
-        sorted((version for version, kinds in _kinds().items() if kind in kinds), key=lambda each: "v1" in each)
-    )
+def versions_of(kind: str, minor: int | None = None) -> tuple[str, ...]:
+    """The API versions that have a kind in a release, None for any; the newest first."""
+    return tuple(sorted((version for version in _kinds() if kind in kinds_in(version, minor)), key=_age))
+
+
+def _age(api_version: str) -> tuple[bool, bool, int]:
+    """Kubernetes' order: v2, v1, v1beta2, v1beta1, v1alpha3."""
+    version = api_version.rpartition("/")[2]
+    return "alpha" in version, "beta" in version, -int("".join(filter(str.isdigit, version)))
+
+
+class Gate(NamedTuple):
+    """A feature gate.
+
+    Args:
+        kep: The number of its enhancement proposal, 0 for none.
+        stages: In the releases OLDEST to NEWEST.
+        feature, ours: What it is and what we do, for docs/support-matrix.md; "" where nothing is decided by it.
+    """
+
+    kep: int
+    stages: tuple[str, ...]
+    feature: str = ""
+    ours: str = ""
+
+    def stage(self, minor: int) -> str:
+        """`-` not there, `A` alpha, `B-` beta and off, `B` beta and on, `GA` always there (or there, and on)."""
+        return self.stages[minor - OLDEST]
+
+    def is_on(self, minor: int) -> bool:
+        """Whether it is on unless somebody turns it off."""
+        return self.stage(minor) in ("B", "GA")
 
 
 @cache
-def _kinds() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(rest.split()) for name, rest in _table("api_kinds.txt").items()}
+def gates() -> Mapping[str, Gate]:
+    """The gates of fields and kinds, and of what else a scheduler decides, by upstream's names."""
+    found = {}
+    for name, rest in _table("api_gates.txt").items():
+        stages, *texts = rest.split(" | ")
+        kep, *of_releases = stages.split()
+        found[name] = Gate(int(kep), tuple(of_releases), *texts)
+    return found
+
+
+@cache
+def _kinds() -> Mapping[str, Mapping[str, Member]]:
+    return {name: _members(rest) for name, rest in _table("api_kinds.txt").items()}
 
 
 @cache
 def _types() -> Mapping[str, str]:
     return _table("api_types.txt")
+
+
+def _members(text: str) -> dict[str, Member]:
+    found = {}
+    for entry in text.split():
+        rest, _, gate = entry.partition("#")
+        rest, _, releases = rest.partition("@")
+        name, _, of = rest.partition(":")
+        since, _, until = releases.partition("-")
+        found[name.removesuffix("!")] = Member(
+            of, _minor(since, OLDEST), _minor(until, NEWEST), gate, is_required=name.endswith("!")
+        )
+    return found
+
+
+def _minor(release: str, absent: int) -> int:
+    return int(release.partition(".")[2]) if release else absent
 
 
 def _table(file: str) -> dict[str, str]:

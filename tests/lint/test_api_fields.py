@@ -1,28 +1,47 @@
-"""The table of fields and kinds is what the client of the same release knows."""
+"""The table of fields, kinds and gates is what the released Go types say, and the client of its release knows."""
 
 from __future__ import annotations
 
+import json
 import re
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import models
 
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, shape_of, shape_of_type
-from scheduler.validation.api_fields import _TYPE_OF_KIND, _types, fields_of, kinds_in, versions_of
+from scheduler.validation.api_fields import (
+    _TYPE_OF_KIND,
+    _TYPES_OF_KINDS,
+    NEWEST,
+    OLDEST,
+    _kinds,
+    _types,
+    fields_of,
+    gates,
+    kinds_in,
+    members_of,
+    versions_of,
+)
+from tests.controlplane.build import VERSIONS
+from tests.lint.go_types import MODULES, fields_in, module_or_skip, types_of_table
 
+_HEAD = ("apiV", "kind")
+
+CLIENT = 36
+"""The installed client's release."""
 ROOTS = {
-    name: f"V{'2' if api_version.endswith('v2') else '1'}{kind}" for (api_version, kind), name in _TYPE_OF_KIND.items()
+    name: f"V{'2' if api_version.endswith('v2') else '1'}{kind}"
+    for (api_version, kind), name in _TYPE_OF_KIND.items()
+    if not api_version.startswith("scheduling.k8s.io/v1") or api_version == "scheduling.k8s.io/v1"
 } | {
     "DRAResourceClaim": "ResourceV1ResourceClaim",
     "DeviceTaintRule": "V1beta2DeviceTaintRule",
     "Event": "CoreV1Event",
     "EventsEvent": "EventsV1Event",
-}
-SINCE_137 = {
-    "ResourceSliceSpec": {"skipNodeOperations", "partitionTypeAttribute"},
-    "Device": {"nodeAllocatableResources"},
-    "DeviceCounterConsumption": {"compatibilityGroups"},
+    "OldPodGroup": "V1alpha2PodGroup",
+    "OldWorkload": "V1alpha2Workload",
 }
 
 
@@ -35,11 +54,11 @@ def model_types() -> list[tuple[str, type[Any]]]:
         if name in found:
             continue
         found[name] = model
-        fields = shape_of_type(name).fields
+        fields = shape_of_type(name, CLIENT).fields
         for attribute, of in model.openapi_types.items():
             field = model.attribute_map[attribute]
             inner = re.search(r"\w*V\d\w*", of)
-            written = fields_of(name).get(field, "")
+            written = fields_of(name, CLIENT).get(field, "")
             target = written.strip("[]{}")
             if inner and field in fields and target in _types():
                 pending.append((target, getattr(models, inner[0])))
@@ -48,9 +67,9 @@ def model_types() -> list[tuple[str, type[Any]]]:
 
 @pytest.mark.parametrize(("name", "model"), model_types(), ids=[name for name, _ in model_types()])
 def test_a_type_has_the_clients_fields(name: str, model: type[Any]) -> None:
-    shape = shape_of_type(name)
+    shape = shape_of_type(name, CLIENT)
 
-    assert set(shape.fields) == set(model.attribute_map.values()) | SINCE_137.get(name, set())
+    assert set(shape.fields) == set(model.attribute_map.values())
     for attribute, of in model.openapi_types.items():
         field = shape.fields.get(model.attribute_map[attribute])
         if field is not None:
@@ -58,8 +77,100 @@ def test_a_type_has_the_clients_fields(name: str, model: type[Any]) -> None:
             assert isinstance(field, MapOf) <= of.startswith("dict("), attribute
 
 
-def test_every_type_of_the_table_is_reached() -> None:
-    assert {name for name, _ in model_types()} == set(_types())
+def test_the_installed_client_is_of_that_release() -> None:
+    assert version("kubernetes_asyncio").startswith(f"{CLIENT}.")
+
+
+@pytest.mark.parametrize("minor", MODULES)
+def test_every_type_has_the_fields_of_the_released_go_types(minor: int) -> None:
+    wrong = {}
+    for name, go_types in types_of_table().items():
+        released = {field for of in go_types for field in fields_in(minor, of) or ()}
+        known = {field for field in fields_of(name, minor) if name not in _TYPES_OF_KINDS or field[:4] not in _HEAD}
+        if released and released != known:
+            wrong[name] = {"missing": sorted(released - known), "too many": sorted(known - released)}
+    assert not wrong
+
+
+def test_every_type_of_the_table_is_one_of_go() -> None:
+    assert set(types_of_table()) == set(_types())
+
+
+@pytest.mark.parametrize("minor", MODULES)
+def test_lists_and_maps_are_those_of_go(minor: int) -> None:
+    for name, go_types in types_of_table().items():
+        for field, of in fields_of(name, minor).items():
+            types = {known[field].of for one in go_types if (known := fields_in(minor, one)) and field in known}
+            for go_type in types if of != "*" else ():
+                assert of.startswith("[") == (go_type.lstrip("*").startswith("[]") and "byte" not in go_type), (
+                    name,
+                    field,
+                )
+                assert of.startswith("{") <= go_type.lstrip("*").startswith("map") or go_type.endswith("List"), (
+                    name,
+                    field,
+                )
+
+
+def test_gates_are_those_of_gos_markers() -> None:
+    """Of the newest release that has the field; those of fields that are always there by now may be left out."""
+    released, wrong = stages_in(NEWEST), {}
+    for name, go_types in types_of_table().items():
+        for field, member in members_of(name).items():
+            known = [[fields_in(minor, of) or {} for of in go_types] for minor in sorted(MODULES)]
+            newest = next((each for each in reversed(known) if any(field in fields for fields in each)), ())
+            marks = {fields[field].gate for fields in newest if field in fields} - {""}
+            needed = {gate for gate in marks if released.get(gate, "GA") != "GA"}
+            if member.gate not in (marks if needed else {"", *marks}):
+                wrong[f"{name}.{field}"] = member.gate, sorted(marks)
+    assert not wrong
+
+
+def stages_in(minor: int) -> dict[str, str]:
+    """The stage of each gate."""
+    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}")
+    text = (folder / "pkg/features/kube_features.go").read_text(encoding="utf-8")
+    found = {}
+    for name, specs in re.findall(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t\{Version.*\n)+)", text, re.MULTILINE):
+        *_, (is_on, stage) = re.findall(r"Default: (\w+), PreRelease: \S*?(\w+)[,}]", specs)
+        stages = {"Alpha": "A", "Beta": "B" if is_on == "true" else "B-", "GA": "GA"}
+        found[name] = stages.get(stage, stage)
+    return found
+
+
+@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+def test_gates_have_the_stages_of_the_release(minor: int) -> None:
+    released = stages_in(minor)
+    assert {name: gate.stage(minor) for name, gate in gates().items()} == {
+        name: released.get(name, "-") for name in gates()
+    }
+
+
+@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+def test_kinds_are_those_of_the_release(minor: int) -> None:
+    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}") / "api/openapi-spec"
+    released: dict[str, set[str]] = {}
+    for name, definition in json.loads((folder / "swagger.json").read_bytes())["definitions"].items():
+        for one in definition.get("x-kubernetes-group-version-kind", ()) if name.startswith("io.k8s.api.") else ():
+            if not one["kind"].endswith("List"):
+                released.setdefault("/".join(filter(None, (one["group"], one["version"]))), set()).add(one["kind"])
+    known = {version: set(kinds_in(version, minor)) for version in _kinds()}
+    assert {version: kinds for version, kinds in known.items() if kinds} == released
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "releases"),
+    [
+        ("ResourceSliceSpec", "skipNodeOperations", [37]),
+        ("Device", "nodeAllocatableResourceMappings", [36]),
+        ("PodSpec", "workloadRef", [35]),
+        ("PodSpec", "schedulingGroup", [36, 37]),
+        ("PodSpec", "containers", [34, 35, 36, 37]),
+    ],
+)
+def test_a_release_has_its_own_fields(name: str, field: str, releases: list[int]) -> None:
+    assert [minor for minor in range(OLDEST, NEWEST + 1) if field in fields_of(name, minor)] == releases
+    assert field in fields_of(name)
 
 
 def test_a_kind_has_its_fields_and_the_others_have_none() -> None:

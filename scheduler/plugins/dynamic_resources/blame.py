@@ -27,7 +27,12 @@ from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
 from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
-from scheduler.plugins.dynamic_resources.device_blame import blame_capacity, blame_holders, blame_taints
+from scheduler.plugins.dynamic_resources.device_blame import (
+    blame_capacity,
+    blame_holders,
+    blame_taints,
+    blame_unread,
+)
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
 from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
 from scheduler.plugins.dynamic_resources.near_node import NearNode
@@ -117,7 +122,7 @@ def _rank(found: NearNode) -> tuple[int, int, int, str]:
     lasting = lacks = depth = 0
     for funnels in found.explanation.by_request():
         best = min(funnels, key=lambda one: one.lacks)
-        lasting += min(max(0, one.needed - one.step(Stage.SIZE).left.bit_count()) for one in funnels)
+        lasting += min(max(0, one.needed - one.step(Stage.UNREAD).left.bit_count()) for one in funnels)
         lacks += best.lacks
         depth -= best.end.stage.depth if best.end is not None else 0
     return lasting, lacks, depth, found.node.name
@@ -160,6 +165,8 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
             return _of_selectors(found, funnel)
         case Stage.SIZE | Stage.CAPACITY:
             blame = blame_capacity(found, funnel)
+        case Stage.UNREAD:
+            blame = blame_unread(found, funnel)
         case Stage.TAINT:
             blame = blame_taints(found, funnel)
         case Stage.IN_USE:

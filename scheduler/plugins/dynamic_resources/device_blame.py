@@ -1,4 +1,4 @@
-"""Devices that would do, and are in use, tainted or too small: which, by whom, and what would help."""
+"""Devices that would do, and are in use, tainted, too small or not understood: which, by whom, what would help."""
 
 from __future__ import annotations
 
@@ -38,6 +38,23 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
         return f"{start}{f'{claim} ({pods})' if claim else pods or 'other claims'}{rest}"
 
     return Blame("devices-in-use", found.briefly(cause, holders), about, changes)
+
+
+def blame_unread(found: NearNode, funnel: Funnel) -> Blame:
+    """Devices with a field that nobody here acts on."""
+    fields: dict[str, list[Device]] = {}
+    for device in funnel.devices(funnel.step(Stage.UNREAD).removed):
+        fields.setdefault(device.unread[0], []).append(device)
+    found.cycle.charge(1)
+    path, devices = max(fields.items(), key=lambda one: len(one[1]))
+    has = "has" if len(devices) == 1 else "have"
+    more = f" (and others have {len(fields) - 1} more)" if len(fields) > 1 else ""
+    cause = (
+        f"{some_devices(ids_of(devices))} {has} the field {path}, which this scheduler does not know{more}"
+        f"{free_of(funnel, found.named(funnel.slot))}"
+    )
+    changes = found.fewer(funnel.slot, funnel.left)
+    return Blame("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
 
 
 def blame_taints(found: NearNode, funnel: Funnel) -> Blame:

@@ -63,6 +63,8 @@ def _in_short(found: NearNode, funnel: Funnel) -> str:
             return f"its selector fails: {failure.rpartition('error: ')[2]}"
         case Stage.SIZE | Stage.CAPACITY:
             return f"too little {' and '.join(slot.capacity) or 'capacity'}"
+        case Stage.UNREAD:
+            return f"{of} with a field that this scheduler does not know"
         case Stage.TAINT:
             return f"{of} tainted"
         case Stage.IN_USE:

@@ -109,6 +109,8 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
     generation, names = newest[0].generation, listed_names(fault.slices)
     more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
     match fault.kind:
+        case "unread-counters":
+            return Blame("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
         case "older-generation":
             kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
             cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"

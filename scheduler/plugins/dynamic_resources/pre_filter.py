@@ -117,4 +117,6 @@ def _refuse_class(class_name: str, request: str, view: ClusterView) -> Status | 
         return Status.error(f"request {request}: unsupported request type")
     if class_name not in view.inventory.classes:
         return Status.unresolvable(f"request {request}: device class {class_name} does not exist")
+    if unread := view.inventory.classes[class_name].unread:
+        return Status.unresolvable(f"request {request}: device class {class_name} has the unknown field {unread[0]}")
     return None

@@ -58,6 +58,8 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Blame | None:
         claim = view.claim(ClaimKey(namespace, name))
         if claim is not None and claim.is_deleting:
             return _deleting_claim(claim, pod, view)
+        if claim is not None and claim.problem is not None:
+            return Blame("field-unread", f"ResourceClaim {claim.key} cannot be read: {claim.problem}", ("claim", name))
         if not name or claim is not None:
             continue
         known = sorted(view.claim_names(namespace))
@@ -106,9 +108,14 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
     for claim in claims:
         for name in requests_of(claim) if claim.allocation is None else ():
             asked = alternative_of(claim, name)
-            if asked is None or asked.device_class_name in known:
+            if asked is None:
                 continue
             label, wrong = f"request {name} of {label_of(claim, pod)}", asked.device_class_name
+            if (there := view.inventory.classes.get(wrong)) is not None:
+                if not there.unread:
+                    continue
+                has = f"has the field {there.unread[0]}, which this scheduler does not know"
+                return Blame("field-unread", f"DeviceClass {wrong}, which {label} names, {has}", ("class", wrong))
             cause = f"{label} names DeviceClass {wrong}, which does not exist; {_there(known)}"
             changes = [
                 Change(

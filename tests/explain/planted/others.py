@@ -435,6 +435,20 @@ def the_devices_are_tainted(d: Dress) -> Planted:
     )
 
 
+@planted("unread: device", PLAIN, FLEET)
+def the_devices_have_a_field_of_the_future(d: Dress) -> Planted:
+    field = {"rationing": {"perPod": "1"}}
+    return Planted(
+        [*d.fleet([d.one(name, **field) for name in d.names()]), d.ask(), d.waiting()],
+        d.asked,
+        r"field-unread",
+        rf"{d.device}-\d",
+        [edit("ResourceSlice", f"slice-{d.at}", f"spec.devices.{at}.rationing", None) for at in range(len(d.names()))],
+        says=[r"field rationing"],
+        never=RELAX,
+    )
+
+
 @planted("taint: device", ONE, PAIR)
 def a_rule_taints_the_devices(d: Dress) -> Planted:
     rule = {

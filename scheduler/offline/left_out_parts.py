@@ -1,0 +1,86 @@
+"""What of the observed objects is left out, as it cannot be read or has a field that nobody here acts on.
+
+Rules of this module
+  1. The smallest part is left out: of a slice the device, else the object.
+  2. One text for each field and reason, which names the first object and counts the others.
+
+Not here: what is kept from others' eyes (`left_out`), objects that the API server refuses (`cluster`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Final
+
+from allocator import DeviceClass, ResourceSlice
+from scheduler.core.ground.inputs import Observed
+from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.pod_group import PodGroup
+from scheduler.validation.api_fields import fields_of
+
+_TYPES_OF_SLICES: Final = (
+    *("ResourceSliceSpec", "ResourcePool", "Device", "DeviceCapacity", "DeviceCounterConsumption"),
+    *("CapacityRequestPolicy", "CapacityRequestPolicyRange", "DeviceTaint", "CounterSet", "Counter"),
+)
+
+
+class LeftOutParts:
+    """Collects them as objects are observed."""
+
+    def __init__(self) -> None:
+        self._first: Final[dict[tuple[str, str], str]] = {}  # by kind and reason
+        self._names: Final[dict[tuple[str, str], set[str]]] = {}
+
+    def look_at(self, kind: WatchedKind, seen: Seen | Broken) -> None:
+        """Note what of an object is left out, if anything is."""
+        if isinstance(seen, Broken):
+            self._note(kind.name, str(seen.name), f"{kind.name} {seen.name} cannot be read", seen.reason)
+        elif isinstance(seen.input, Observed):
+            for name, what, why in _left_out_of(seen.input.object):
+                self._note(kind.name, name, what, why)
+
+    @property
+    def texts(self) -> list[str]:
+        """What a person is told."""
+        counts = {key: len(names) - 1 for key, names in self._names.items()}
+        return [f"{text}{f' (and {counts[key]} more)' if counts[key] else ''}" for key, text in self._first.items()]
+
+    def _note(self, kind: str, name: str, what: str, why: str) -> None:
+        self._first.setdefault((kind, why), f"{what}: {why}")
+        self._names.setdefault((kind, why), set()).add(name)
+
+
+def _left_out_of(found: object) -> Iterator[tuple[str, str, str]]:
+    """The name of each part, what it is, and why it is left out."""
+    match found:
+        case ResourceSlice(unread=(path, *_)):
+            yield found.name, f"ResourceSlice {found.name} is left out", _unknown(path)
+        case ResourceSlice():
+            for device in found.devices:
+                if device.unread:
+                    what = f"device {device.name} of ResourceSlice {found.name} is left out"
+                    yield str(device.id), what, _unknown(device.unread[0])
+        case DeviceClass(unread=(path, *_)):
+            yield found.name, f"DeviceClass {found.name} is left out", _unknown(path)
+        case PodGroup(unread=(path, *_)):
+            yield str(found.key), f"PodGroup {found.key} is left out, its pods wait", _unknown(path)
+        case ResourceClaim(problem=str(problem)):
+            yield str(found.key), f"ResourceClaim {found.key} is left out, its pods wait", problem
+        case _:
+            pass
+
+
+def _unknown(path: str) -> str:
+    name = path.rpartition(".")[2]
+    near = get_close_matches(name, _fields_of_slices(), n=1, cutoff=0.75)
+    hint = f" (did you mean {near[0]}?)" if near and near[0] != name else ""
+    return f"this scheduler does not know the field {path}{hint}"
+
+
+@cache
+def _fields_of_slices() -> tuple[str, ...]:
+    """What files may have misspelt."""
+    return tuple(sorted({name for of in _TYPES_OF_SLICES for name in fields_of(of)}))
