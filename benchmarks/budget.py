@@ -19,7 +19,6 @@ from typing import Any, Final
 from benchmarks.deciding import HOST, START_MS, NullShell
 from scheduler.core.ground.inputs import RelistFinished, TimerFired
 from scheduler.core.observation import KINDS
-from scheduler.framework.decisions import BindPod
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodKey
 from tests import builders
@@ -41,18 +40,11 @@ class Shell(NullShell):
 
     Attributes:
         cpu_s: CPU time of the machine; the clock is ahead of it where nothing was to be done.
-        bound_to: Pods that were bound, each with its node.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.cpu_s = 0.0
-        self.bound_to: dict[PodKey, str] = {}
-
-    def answer(self, decision: Any) -> Any:
-        if isinstance(decision, BindPod):
-            self.bound_to[decision.pod] = decision.node
-        return super().answer(decision)
 
     def handle(self, given: Any) -> None:
         queue = [given]
@@ -286,7 +278,7 @@ def measure(name: str, ticks: int) -> str:
             shell.add_ordinary(number)
             waiting = tick + 1
         shell.handle(TimerFired())
-        if waiting and PodKey("ordinary", f"ordinary-{number}") in shell.bound_to:
+        if waiting and PodKey("ordinary", f"ordinary-{number}") in shell.bound:
             waits.append(tick + 2 - waiting)
             waiting = 0
             ordinary += 1
@@ -299,7 +291,7 @@ def measure(name: str, ticks: int) -> str:
     return (
         f"{name}: longest input {shell.longest_s * 1000:.1f} ms, {number} ordinary pods waited {max(waits, default=0)} "
         f"ticks at most, {spent / 100 / ticks:.0f} steps a tick, {shell.cpu_s:.1f} s of CPU in "
-        f"{(shell.spent_s - begun_s):.1f} s, {len(shell.bound_to) - ordinary} of {len(load)} hostile pods bound"
+        f"{(shell.spent_s - begun_s):.1f} s, {len(shell.bound) - ordinary} of {len(load)} hostile pods bound"
     )
 
 

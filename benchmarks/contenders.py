@@ -46,14 +46,19 @@ class Contender(Protocol):
 
 @dataclass(slots=True)
 class KubeScheduler:
-    """The real one, qps and burst 5000: with its default of 50 the client's own limiter would be measured."""
+    """The real one, as fast as it can be.
+
+    qps and burst are 5000: with its default of 50 the client's own limiter would be measured. From 1.37 on it has
+    SchedulerPreQueueingHints, which is off by default and doubles its throughput with devices, as its authors say.
+    """
 
     name: str = "kube-scheduler"
     scheduler_name: str = "kube-scheduler-bench"
     _component: Component | None = None
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
-        self._component = cluster.start_kube_scheduler(self.scheduler_name, qps=5000)
+        gates = {} if cluster.minor == "1.36" else {"SchedulerPreQueueingHints": True}
+        self._component = cluster.start_kube_scheduler(self.scheduler_name, qps=5000, feature_gates=gates)
 
     @property
     def _running(self) -> Component:

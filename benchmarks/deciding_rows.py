@@ -158,11 +158,11 @@ def play(shell: RowShell, entry: Entry, pods: int, *, change_slices: bool) -> No
     for _ in range(0, pods, turn):
         if change_slices:
             shell.slice_changes()
-        before = shell.bound
+        before = len(shell.bound)
         shell.feed(list(itertools.chain.from_iterable(shell.pod_comes() for _ in range(turn))))
         shell.run_until_idle()
-        if shell.bound - before < turn:
-            raise SystemExit(f"{entry.name}: only {shell.bound - before} of {turn} pods were bound")
+        if len(shell.bound) - before < turn:
+            raise SystemExit(f"{entry.name}: only {len(shell.bound) - before} of {turn} pods were bound")
         if is_loop:
             shell.bound_pods_go()
 
@@ -171,7 +171,7 @@ def measure(entry: Entry, pods: int, *, change_slices: bool, profile: cProfile.P
     shell = RowShell(entry.fleet)
     shell.spent_s = 0.0
     play(shell, entry, FIRST, change_slices=False)
-    first_s, bound = shell.spent_s, shell.bound
+    first_s, bound = shell.spent_s, len(shell.bound)
     gc.collect()
     gc.freeze()
     gc.disable()  # as in `deciding`: what is collected here is the harness's
@@ -183,7 +183,7 @@ def measure(entry: Entry, pods: int, *, change_slices: bool, profile: cProfile.P
         profile.disable()
     gc.enable()
     gc.unfreeze()
-    done = shell.bound - bound
+    done = len(shell.bound) - bound
     return {
         "row": entry.name,
         "pods": done,

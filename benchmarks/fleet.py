@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import yaml
 
-from benchmarks.pools import DRIVEN, DRIVEN_TERM, POOL_DRIVER, POOLS, pool_name
+from benchmarks.pools import POOLS
 
 Object = dict[str, Any]
 
 NAMESPACE: Final = "bench"
-DRIVER: Final = POOL_DRIVER
+DRIVER: Final = "gpu.example.com"
 CLASS: Final = "gpu.example.com"
 TEMPLATE: Final = "claim"
 HOPELESS: Final = "hopeless"
@@ -40,7 +40,6 @@ class Workload:
     what: str
     devices: Object
     claim: Object | None = None
-    taken_claim: Object | None = None
     sharing: int = 0
     classes: int = 1
     extended: str | None = None
@@ -59,6 +58,7 @@ class Workload:
     service: bool = False
     apart: bool = False
     bare: Object | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def is_plain_backlog(self) -> bool:
@@ -122,7 +122,7 @@ class Fleet:
             yield {
                 "metadata": {
                     "name": node_name(number),
-                    "labels": {"kubernetes.io/hostname": node_name(number), **zone, **DRIVEN},
+                    "labels": {"kubernetes.io/hostname": node_name(number), **zone},
                 },
                 "spec": {"taints": [{"key": "foo", "effect": "NoSchedule"}]} if is_tainted else {},
                 "status": {
@@ -135,12 +135,13 @@ class Fleet:
     def slices(self) -> Iterator[Object]:
         if self.workload.devices["kind"] == "none":
             return
-        if self.workload.devices["kind"] in POOLS:
-            for number in range(self.size.nodes * self.size.devices):
-                yield from POOLS[self.workload.devices["kind"]](number)
-            return
+        contents = POOLS.get(self.workload.devices["kind"])
         for number in range(self.size.nodes):
-            if self.workload.devices["kind"] == "partition":
+            if contents is not None:
+                name, parts = node_name(number), contents()
+                for part in parts:
+                    yield _slice(name, name, part, len(parts), "devices" if "devices" in part else "counters")
+            elif self.workload.devices["kind"] == "partition":
                 yield from self._partitionable(number)
             else:
                 devices = [self._device(number, index) for index in range(self.size.devices)]
@@ -278,29 +279,17 @@ class Fleet:
 
     def taken(self) -> Iterator[tuple[Object, Object]]:
         """Claims that nobody's pods hold, and their statuses: `taken` devices from the front."""
-        workload, spec = self.workload, self.workload.taken_claim or self.workload.claim
-        if spec is None or not self.size.taken:
+        workload = self.workload
+        if workload.claim is None or not self.size.taken:
             return
-        places: Iterator[tuple[Object, list[Object]]]
-        if workload.devices["kind"] in POOLS:
-            request = spec["devices"]["requests"][0]["name"]
-            places = (
-                (DRIVEN_TERM, [{"request": request, "driver": DRIVER, "pool": pool_name(number), "device": "device-1"}])
-                for number in range(self.size.taken)
-            )
-            count = self.size.taken
-        else:
-            places = ((_on_node(node), results) for node, results in self.bare_places())
-            count = self.size.taken // max((workload.bare or {}).get("take", 1), 1)
-        for number, (term, results) in zip(range(count), places, strict=False):
+        count = self.size.taken // max((workload.bare or {}).get("take", 1), 1)
+        for number, (node, results) in zip(range(count), self.bare_places(), strict=False):
             claim = {
                 "metadata": {"namespace": NAMESPACE, "name": f"filler-{number:05}", "finalizers": [FINALIZER]},
-                "spec": spec,
+                "spec": workload.claim,
             }
-            yield (
-                claim,
-                {"allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}},
-            )
+            selector = {"nodeSelectorTerms": [_on_node(node)]}
+            yield claim, {"allocation": {"devices": {"results": results}, "nodeSelector": selector}}
 
     # -- pods that others preempt ---------------------------------------------------------------------------------
 
@@ -356,8 +345,11 @@ class Fleet:
 
     def _places(self, bare: Object) -> Iterator[tuple[str, str, str]]:
         for node in range(self.size.nodes):
+            name = node_name(node)
+            if "devices" in bare:
+                yield from ((name, name, device) for device in bare["devices"])
+                continue
             for index in range(self.size.devices):
-                name = node_name(node)
                 if self.workload.devices["kind"] == "partition":
                     yield from ((name, name, f"gpu-{index}-part-{number}") for number in range(2))
                 elif self.matches(node * self.size.devices + index):

@@ -80,7 +80,7 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
     controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
     if fleet.workload.volume:
         controllers.append(VOLUME_CONTROLLER)
-    with ControlPlane(controllers=controllers) as cluster:
+    with ControlPlane(controllers=controllers, feature_gates=dict.fromkeys(fleet.workload.gates, True)) as cluster:
         context = cluster.ssl_context()
         async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 4) as api:
             await set_stage(api, fleet)

@@ -116,7 +116,8 @@ def main() -> int:
             resident = resident_mb()
             largest = max(largest, resident)
             print(
-                f"{number + 1} pods, {shell.bound} bound: {resident} MB resident, {inventory.plans.entries} entries, "
+                f"{number + 1} pods, {len(shell.bound)} bound: {resident} MB resident, "
+                f"{inventory.plans.entries} entries, "
                 f"{len(inventory.plans)} plans, {feasibility.verdicts} verdicts remembered, "
                 f"longest input {shell.longest_s * 1000:.1f} ms",
                 flush=True,

@@ -14,26 +14,20 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import itertools
 import json
 import random
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
-from allocator import Features
 from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
+from benchmarks.deciding import NullShell
 from scheduler.config.profiles import profile_plugins
-from scheduler.core.ground.inputs import Deleted, RelistFinished, TimerFired, WriteAccepted
+from scheduler.core.ground.inputs import Deleted, RelistFinished
 from scheduler.core.ground.settings import CoreSettings
-from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
-from scheduler.framework.decisions import AddClaimFinalizer, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.garbage_collector import settle
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory
@@ -41,16 +35,14 @@ from scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests import builders
 from tests.observed import observed
 
-START_MS = 1_800_000_000_000
 BETWEEN_PODS_MS = 10_000
 STRATEGIES = ("firstFit", "bestFit", "fgd", "fragmentation", "leastWaste")
 
 
-class Shell:
-    """Answers every write at once, and counts the CPU time inside the machine."""
+class Shell(NullShell):
+    """Pods of a trace, one after the other."""
 
     def __init__(self, placement: str, workload: Workload | None = None) -> None:
-        uids = itertools.count(1)
         config = {"pluginConfig": [{"name": "DynamicResources", "args": {"placement": placement}}]}
         profile = profile_plugins({"schedulerName": builders.SCHEDULER, **config})
         if workload is not None:
@@ -61,63 +53,9 @@ class Shell:
                     replace(one, memory=memory) if isinstance(one, DynamicResources) else one for one in profile.plugins
                 ),
             )
-        self.machine = Machine(
-            [profile],
-            features=Features(),
-            new_uid=lambda: f"uid-{next(uids)}",
-            # Its clock runs ahead, by minutes for some pods, and which of equally good nodes is chosen depends on what
-            # is remembered: so nothing is forgotten for its age.
-            settings=CoreSettings(is_strict=True, remembered_ms_max=2**62),
-        )
-        self.now_ms = START_MS
-        self.revision = 1_000_000
-        self.spent_s = 0.0
-        self.longest_s = 0.0
-        self.pods: dict = {}
-        self.claims: dict = {}
-        self.bound: dict = {}
-
-    def feed(self, inputs) -> None:
-        queue = list(inputs)
-        while queue:
-            following: list = []
-            for given in queue:
-                start = time.process_time()
-                decisions = self.machine.handle(given, now_ms=self.now_ms)
-                took = time.process_time() - start
-                self.spent_s += took
-                self.longest_s = max(self.longest_s, took)
-                for decision in decisions:
-                    following += self.answer(decision)
-            queue = following
-
-    def answer(self, decision) -> list:
-        self.revision += 1
-        match decision:
-            case AddClaimFinalizer():
-                claim = replace(self.claims[decision.claim], finalizers=decision.finalizers, revision=self.revision)
-            case WriteClaimStatus():
-                claim = replace(
-                    self.claims[decision.claim],
-                    allocation=decision.allocation or self.claims[decision.claim].allocation,
-                    reserved_for=decision.reserved_for,
-                    revision=self.revision,
-                )
-            case BindPod():
-                pod = self.pods[decision.pod]
-                self.bound[decision.pod] = decision.node
-                meta = msgspec.structs.replace(pod.metadata, resource_version=str(self.revision))
-                spec = msgspec.structs.replace(pod.spec, node_name=decision.node)
-                return [
-                    WriteAccepted(decision.id),
-                    observed(msgspec.structs.replace(pod, metadata=meta, spec=spec)),
-                ]
-            case PatchPodStatus():
-                return [WriteAccepted(decision.id)]
-            case _:
-                return []
-        self.claims[decision.claim] = claim
-        return [WriteAccepted(decision.id, claim=claim), observed(claim)]
+        # Its clock runs ahead, by minutes for some pods, and which of equally good nodes is chosen depends on what is
+        # remembered: so nothing is forgotten for its age.
+        super().__init__(profile, CoreSettings(is_strict=True, remembered_ms_max=2**62))
 
     def see(self, objects) -> None:
         pairs = list(objects)
@@ -132,17 +70,9 @@ class Shell:
         Time passes between pods: where the clock stands still, a namespace that has had 2 s in all waits for more.
         """
         self.now_ms += BETWEEN_PODS_MS
-        templates = {"gpu": f"{name}-gpu"} if spec else None
-        pod = builders.pod(name, templates=templates, requests=requests, priority=0)
-        self.pods[pod.key] = pod
-        given: list = [observed(pod)]
-        if spec is not None:
-            claim = builders.claim(f"{name}-gpu", spec=spec, owner_pod=pod)
-            self.claims[claim.key] = claim
-            given.insert(0, observed(claim))
-        self.feed(given)
-        while (deadline := self.machine.next_deadline_ms()) is not None and deadline <= self.now_ms:
-            self.feed([TimerFired()])
+        self.feed(self.add(name, spec, requests))
+        self.run_until_idle()
+        pod = self.pods[PodKey("default", name)]
         if pod.key in self.bound:
             return True
         self.feed([Deleted("Pod", pod.key, pod.uid, self.revision)])

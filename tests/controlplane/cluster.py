@@ -198,10 +198,11 @@ class ControlPlane:
         percentage_of_nodes_to_score: int | None = None,
         election: Mapping[str, object] | None = None,
         plugin_config: Sequence[Mapping[str, object]] = (),
+        feature_gates: Mapping[str, bool] | None = None,
     ) -> Component:
         """kube-scheduler with one profile of that name; its default of 50 requests/s would measure only itself.
 
-        `election`: its leaderElection; None: without. `plugin_config`: of the profile.
+        `election`: its leaderElection; None: without. `plugin_config`: of the profile. `feature_gates`: its own.
         """
         config: dict[str, Any] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -219,7 +220,7 @@ class ControlPlane:
         path = self.folder / "kube-scheduler.yaml"
         path.write_text(yaml.safe_dump(config))
         # No serving port: it would make a certificate first, and nobody asks it anything.
-        return self._spawn("kube-scheduler", [f"--config={path}", "--secure-port=0", *self._gates()])
+        return self._spawn("kube-scheduler", [f"--config={path}", "--secure-port=0", *self._gates(feature_gates)])
 
     def stop_kube_scheduler(self) -> None:
         self._components.pop("kube-scheduler").kill()
@@ -404,8 +405,8 @@ class ControlPlane:
             if self._wait_ready(component, f"https://127.0.0.1:{port}/healthz", retry_port_taken=attempt < _TRIES - 1):
                 return
 
-    def _gates(self) -> list[str]:
-        gates = {"DRADeviceTaintRules": True, **self.feature_gates}
+    def _gates(self, more: Mapping[str, bool] | None = None) -> list[str]:
+        gates = {"DRADeviceTaintRules": True, **self.feature_gates, **(more or {})}
         return ["--feature-gates=" + ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())]
 
     def _spawn(self, name: str, arguments: Sequence[str]) -> Component:

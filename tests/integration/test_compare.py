@@ -18,7 +18,7 @@ from benchmarks.tables import Entry, table, table_names
 from tests.controlplane.build import built_or_skip
 from tests.integration.invariants import State, check
 
-SIZE = Size(nodes=3, devices=8, pods=6)
+SIZE = Size(nodes=6, devices=8, pods=6)
 everything = pytest.mark.parametrize("name", list(workloads()))
 
 
@@ -114,9 +114,8 @@ def test_a_tables_entry_has_room_for_its_pods(entry: Entry) -> None:
             assert one.load.rate * one.load.seconds <= size.nodes * size.devices - size.taken
 
 
-def test_pools_that_are_not_tied_to_nodes_are_as_scheduler_perf_says() -> None:
-    (fast,) = (entry for entry in table("scheduler-perf") if entry.name == "backtracking-pools, 1 at a time fast")
-    counters, devices = fast.fleet.slices()
+def test_the_partitions_are_as_scheduler_perf_says() -> None:
+    counters, devices = Fleet(workloads()["backtracking"], Size(nodes=1, devices=7, pods=1)).slices()
 
     assert len(devices["spec"]["devices"]) == 8
     memory = [device["consumesCounters"][1]["counters"]["mem"]["value"] for device in devices["spec"]["devices"]]
@@ -266,15 +265,16 @@ def test_wrong_use_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.controlplane
 def test_a_small_loop_and_small_arrivals_run(tmp_path: Path) -> None:
-    """The closed loop on pools that are not tied to nodes, and pods behind others that nothing fits."""
+    """The closed loop on partitions, and pods behind others that nothing fits."""
     built_or_skip("controlplane")
     quick = ["--quick", "--contenders", "ours", "--out", str(tmp_path / "table")]
-    assert main([*quick, "--table", "scheduler-perf", "--workload", "backtracking-pools"]) == 0
+    row = "backtracking, 10 at a time, steady state half_500"
+    assert main([*quick, "--table", "scheduler-perf", "--rows", row]) == 0
     assert main([*quick, "--table", "waiting", "--resume"]) == 0
 
     runs = json.loads((tmp_path / "table.json").read_text())["runs"]
     assert [(one["workload"], one["violations"], one["bound"] > 0) for one in runs] == [
-        ("backtracking-pools, 1 at a time fast", 0, True),
+        (row, 0, True),
         ("one-device arriving, 0 waiting", 0, True),
         ("one-device arriving, 10000 waiting", 0, True),
         ("one-device arriving, 10000 of another scheduler", 0, True),
