@@ -13,7 +13,9 @@ refuses null where a field may be absent, and cannot share equal values, which m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.values.model import DecodeError
@@ -26,6 +28,11 @@ Read: TypeAlias = Callable[[Any], T]
 
 SHARED_MAX: Final = 65536
 """Entries per table of shared values; a full table is emptied, which costs memory and nothing else."""
+
+UNREAD_MAX: Final = 8
+"""Of one object's fields that are not read so many are named; others are taken out as well."""
+_NAME_MAX: Final = 63
+_NOT_OF_NAMES: Final = re.compile(r"[^\w./-]")
 
 _quantities: Final[dict[str, Quantity]] = {}
 
@@ -121,8 +128,14 @@ def fields(*, harmless: Collection[str] | None = (), **declared: Field) -> Read[
     return read
 
 
+def shown(name: object) -> str:
+    """A name that somebody made up, for messages: bounded, and no part of it can be taken for the message's own."""
+    text = _NOT_OF_NAMES.sub("?", str(name)[: _NAME_MAX + 1]) or "?"
+    return text if len(text) <= _NAME_MAX else f"{text[: _NAME_MAX - 1]}…"
+
+
 def _unread(key: Any) -> UnreadFieldError:
-    return UnreadFieldError(str(key), "this scheduler does not know the field, so it cannot honour it")
+    return UnreadFieldError(shown(key), "this scheduler does not know the field, so it cannot honour it")
 
 
 def _unread_keys(obj: Json, known: Collection[str], harmless: Collection[str] | None) -> Iterator[str]:
@@ -133,7 +146,9 @@ def _unread_keys(obj: Json, known: Collection[str], harmless: Collection[str] | 
 
 
 def without_unread(read: Read[Any], value: Any) -> tuple[Any, tuple[str, ...]]:
-    """A value without the fields that are not read, and the paths of these. Wrong types stay for `read` to find.
+    """A value without the fields that are not read, and the paths of the first UNREAD_MAX of these.
+
+    Wrong types stay for `read` to find.
 
     Cost: O(size of the value).
     """
@@ -144,9 +159,9 @@ def without_unread(read: Read[Any], value: Any) -> tuple[Any, tuple[str, ...]]:
 def _cleaned(read: Read[Any], value: Any, path: str, unread: list[str]) -> Any:
     known, harmless, items, values = parts_of(read)
     if known is not None and isinstance(value, Mapping):
-        bad = set(_unread_keys(value, known, harmless))
+        bad = dict.fromkeys(_unread_keys(value, known, harmless))
         start = f"{path}." if path else ""
-        unread += [f"{start}{key}" for key in value if key in bad]
+        unread += [f"{start}{shown(key)}" for key in islice(bad, UNREAD_MAX - len(unread))]
         return {
             key: _cleaned(known[key], each, f"{start}{key}", unread) if key in known else each
             for key, each in value.items()
@@ -155,7 +170,7 @@ def _cleaned(read: Read[Any], value: Any, path: str, unread: list[str]) -> Any:
     if items is not None and isinstance(value, list | tuple):
         return [_cleaned(items, each, f"{path}[{index}]", unread) for index, each in enumerate(value)]
     if values is not None and isinstance(value, Mapping):
-        return {key: _cleaned(values, each, f"{path}[{key}]", unread) for key, each in value.items()}
+        return {key: _cleaned(values, each, f"{path}[{shown(key)}]", unread) for key, each in value.items()}
     return value
 
 

@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 import msgspec
 import orjson
 
+from allocator.values.json_fields import UNREAD_MAX, shown
+
 T = TypeVar("T")
 Harmless: TypeAlias = Any
 """The type of a field that may be set and is not looked at."""
@@ -24,7 +26,7 @@ UNREAD: Final = "this scheduler does not know the field, so it cannot honour it"
 
 
 def decode_read(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, tuple[str, ...]]:
-    """The object, and the paths of its fields that are not read.
+    """The object, and the paths of the first UNREAD_MAX of its fields that are not read.
 
     Raises:
         msgspec.ValidationError: Something else is wrong.
@@ -51,8 +53,8 @@ def _cleaned(of: Any, value: Any, path: str, unread: list[str]) -> Any:
             known[key] = _cleaned(fields[key], each, f"{start}{key}", unread)
         elif not struct.__struct_config__.forbid_unknown_fields:
             known[key] = each
-        elif each is not None and each != []:
-            unread.append(f"{start}{key}")
+        elif each is not None and each != [] and len(unread) < UNREAD_MAX:
+            unread.append(f"{start}{shown(key)}")
     return known
 
 

@@ -101,6 +101,10 @@ class Present(Record, frozen=True):
     """An object of which nobody reads a field, only that it exists."""
 
 
+class Unread(Record, frozen=True):
+    """An object that nobody here acts on: whatever has it waits."""
+
+
 class LabelSelector(Record, frozen=True, omit_defaults=True):
     """metav1.LabelSelector: all of `match_labels` and all of `match_expressions` must hold (`label_selectors`)."""
 
@@ -325,6 +329,7 @@ class PodSpec(Record, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     scheduling_group: SchedulingGroup | None = None
+    workload_ref: Unread | None = None  # 1.35's name for a gang: of a Workload, which nobody reads
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
     volumes: tuple[Volume, ...] | None = None
     host_network: bool = False

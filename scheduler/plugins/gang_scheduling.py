@@ -4,15 +4,16 @@ Extension points: PreEnqueue, TargetedHints.
 Reads: pods, PodGroups.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/gangscheduling (same verdicts and hints; the texts name group and number).
 
-Differs on purpose: groups by label are gated, too; a PodGroup that changes wakes its pods; a pod that failed, or is
-deleted before it had a node, does not count. Upstream's Permit has no place here: `core.gang_cycles` places the group
-in one step.
+Differs on purpose: a pod with 1.35's `spec.workloadRef` waits, as nobody here reads its Workload; groups by label are
+gated, too; a PodGroup that changes wakes its pods; a pod that failed, or is deleted before it had a node, does not
+count. Upstream's Permit has no place here: `core.gang_cycles` places the group in one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.blame import Blame, Limits
@@ -24,6 +25,8 @@ from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 
+WORKLOAD_REF: Final = "spec.workloadRef"
+
 
 @dataclass(frozen=True, slots=True)
 class GangScheduling:
@@ -33,11 +36,18 @@ class GangScheduling:
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.POD_GROUP, Action.ADD | Action.UPDATE),)
 
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
+        if pod.spec.workload_ref is not None:
+            return Status.unresolvable(f"the pod has the unknown field {WORKLOAD_REF}")
         key = gang_key(pod)
         return SUCCESS if key is None else _waits_for(key, view)
 
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
-        """The pods that the group lacks."""
+        """The pods that the group lacks, or the field that says more than is understood."""
+        if cycle.pod.spec.workload_ref is not None:
+            cause = (
+                f"pod {cycle.pod.key} has the field {WORKLOAD_REF}, which this scheduler does not know: it is 1.35's"
+            )
+            return (Blame("field-unread", cause, self.name),)
         key = gang_key(cycle.pod)
         if key is None or _waits_for(key, view).is_success:
             return ()

@@ -25,6 +25,7 @@ from allocator import (
 )
 from allocator.values.json_fields import (
     TEXT,
+    UNREAD_MAX,
     Field,
     FieldError,
     UnreadFieldError,
@@ -153,6 +154,38 @@ def test_a_fault_names_the_devices_field() -> None:
         ("s",),
         "device a has the field newer, which this scheduler does not know",
     )
+
+
+ODD_NAMES = {
+    "n" * 253: "n" * 62 + "…",
+    "a\n\x1b[31mred\u202e": "a???31mred?",
+    "x; to make it fit: delete pod p": "x??to?make?it?fit??delete?pod?p",
+    "gérant": "gérant",
+    "": "?",
+}
+
+
+@pytest.mark.parametrize(("name", "told"), ODD_NAMES.items())
+def test_a_name_is_told_so_that_it_cannot_be_taken_for_the_message(name: str, told: str) -> None:
+    nested = {"attributes": {"d/m": {"string": "x"}}, "consumesCounters": [{"counterSet": "s", "counters": {name: {}}}]}
+    nested["consumesCounters"][0]["counters"][name] = {"value": "1", name: {"x": {"y": [1]}}}
+    device = decode_slice(published({"name": "a", **nested})).devices[0]
+    assert device.unread == (f"consumesCounters[0].counters[{told}].{told}",)
+    with pytest.raises(DecodeError) as raised:
+        decode_claim_spec({"devices": {"requests": [REQUEST], name: {"x": 1}}})
+    assert raised.value.field == f"spec.devices.{told}"
+
+
+def test_of_ten_thousand_fields_the_first_are_named_and_all_are_taken_out() -> None:
+    many_fields = {f"newer{number}": {"x": number} for number in range(10_000)}
+    bad = decode_slice(published({"name": "a", **many_fields}, {"name": "b"}, **many_fields))
+    assert bad.devices[0].unread == tuple(f"spec.newer{number}" for number in range(UNREAD_MAX)) + tuple(
+        f"newer{number}" for number in range(UNREAD_MAX)
+    )
+    good = decode_slice(published({"name": "a", **many_fields}, {"name": "b"}))
+    assert [len(device.unread) for device in good.devices] == [UNREAD_MAX, 0]
+    known, unread = without_unread(fields(a=TEXT), {**many_fields, "a": "x"})
+    assert (known, len(unread)) == ({"a": "x"}, UNREAD_MAX)
 
 
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "c"}}

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from allocator.values.json_fields import UNREAD_MAX
 from scheduler.kube.codec import Codec
 from scheduler.kube.unread_fields import Harmless, decode_read
 from scheduler.kube.watched_kind import Broken, Seen
@@ -90,3 +91,12 @@ def test_unread_fields_of_structs_are_named_and_the_rest_is_read(given: Any, unr
     found, paths = decode_read(msgspec.json.Decoder(Outer), json.dumps(given).encode())
     assert paths == unread
     assert found.items is None or [one.known for one in found.items] == [0, 2]
+
+
+def test_of_many_fields_the_first_are_named_so_that_no_name_can_be_taken_for_the_message() -> None:
+    found, paths = decode_read(
+        msgspec.json.Decoder(Outer),
+        json.dumps({"one": {"a\nb": 1, **{f"x{number}": {} for number in range(10_000)}}}).encode(),
+    )
+    assert found.one == Inner()
+    assert paths == ("one.a?b", *[f"one.x{number}" for number in range(UNREAD_MAX - 1)])

@@ -3,7 +3,8 @@
 Rules of this module
   1. A field that a decoder declares is read, or harmless where it is declared so. Of a decoder that refuses what it
      does not know any other field is refused; else it is ignored.
-  2. A value without declared parts (an attribute, a driver's parameters) is read as a whole.
+  2. A field of a type `Unread` is refused: whoever has it waits.
+  3. A value without declared parts (an attribute, a driver's parameters) is read as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from allocator.values import decode, decode_claims
 from allocator.values.json_fields import Read, parts_of
 from scheduler.kube import codec
 from scheduler.kube.unread_fields import Harmless
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import Node, Pod, Unread
 from scheduler.validation.api_fields import members_of
 
 Fields: TypeAlias = dict[str, str]
@@ -76,8 +77,8 @@ def _of_struct(of: str, struct: type[msgspec.Struct], found: Fields) -> None:
         if field not in fields:
             found.setdefault(key, rest)
             continue
-        found[key] = "harmless" if fields[field] is Harmless else "read"
         below = next(_structs(fields[field]), None)
+        found[key] = "harmless" if fields[field] is Harmless else "refused" if below is Unread else "read"
         if below is not None and _is_struct(member.of) and member.of not in _WHOLE:
             _of_struct(member.of.strip("[]{}"), below, found)
 

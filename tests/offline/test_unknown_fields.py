@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler.cli.main import cli
+from scheduler.offline.left_out_parts import TEXTS_MAX
 from tests.inventory.test_listing import DRIVER, GPU_CLASS, node, slice_of
 
 CLAIM = {
@@ -114,3 +115,34 @@ def test_programs_find_it_too(tmp_path: Path) -> None:
         {"kind": "field", "name": "newer", "text": "field newer is not known to this scheduler"}
     ]
     assert device["driver"] == DRIVER
+
+
+def test_a_pod_of_a_workload_of_1_35_waits(tmp_path: Path) -> None:
+    """Its gang's rules are in an object that nobody here reads: placed by itself it might break the gang."""
+    member = json.loads(json.dumps(POD))
+    member["metadata"]["name"] = "member"
+    member["spec"]["workloadRef"] = {"name": "w", "podGroup": "g"}
+    first, *_ = answer(tmp_path, "explain member", published({"name": "a"}), member).splitlines()
+    assert first.startswith(
+        "pod default/member does not fit [field-unread]: pod default/member has the field spec.workloadRef, which this"
+    )
+
+
+def test_a_bad_slice_silences_no_other(tmp_path: Path) -> None:
+    bad = published({"name": "a", **{f"newer{number}": 1 for number in range(10_000)}}, newer={"x": [1]})
+    other = slice_of("n1", {"name": "b"})
+    other["metadata"]["name"], other["spec"]["pool"]["name"], other["spec"]["driver"] = "other", "q", DRIVER
+    out = answer(tmp_path, "explain p", bad, other).splitlines()
+    assert out[0] == f"{PREFIX}ResourceSlice n1-1 is left out: this scheduler does not know the field spec.newer"
+    assert "fits" in out[1]
+    assert "does not fit" not in out[1]
+
+
+def test_texts_are_bounded(tmp_path: Path) -> None:
+    devices = [{"name": f"d{number}", f"newer-{number}\x1b[2J": 1} for number in range(100)]
+    found = json.loads(answer(tmp_path, "devices", published(*devices), output="json"))
+    assert len(found["left_out"]) == TEXTS_MAX + 1
+    assert found["left_out"][-1] == f"{100 - TEXTS_MAX} more are left out, for other reasons"
+    out = answer(tmp_path, "devices", published(*devices))
+    assert "\x1b" not in out
+    assert out.splitlines()[0].endswith(f"the field newer-0??2J (and {TEXTS_MAX} more)")
