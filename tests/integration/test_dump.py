@@ -35,7 +35,7 @@ async def test_commands_answer_of_a_dump_what_they_answer_of_the_cluster(world: 
     await world.stop_scheduler()
 
     kubeconfig = kubeconfig_of(world)
-    dumped = await _run("dump", "--kubeconfig", kubeconfig)
+    dumped = await run("dump", "--kubeconfig", kubeconfig)
     path = tmp_path / "cluster.yaml"
     path.write_text(dumped[1])
 
@@ -49,8 +49,8 @@ async def test_commands_answer_of_a_dump_what_they_answer_of_the_cluster(world: 
         (("explain", "pod/waits", "-n", world.namespace, "-o", "json"), 1),
         (("simulate", "-o", "json"), 1),
     ):
-        online = await _run(*command, "--kubeconfig", kubeconfig)
-        offline = await _run(*command, "-f", str(path))
+        online = await run(*command, "--kubeconfig", kubeconfig)
+        offline = await run(*command, "-f", str(path))
 
         assert online[0] == code, online
         assert offline == online
@@ -63,7 +63,7 @@ def kubeconfig_of(world: World) -> str:
     return str(world.cluster.scheduler_kubeconfig(world.proxy.url))
 
 
-async def _run(*arguments: str) -> tuple[int, str]:
+async def run(*arguments: str) -> tuple[int, str]:
     """Exit code and standard output."""
     result = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
     return result.exit_code, result.stdout
