@@ -287,6 +287,10 @@ class ContainerRestartRule(Record, frozen=True):
     action: str = ""
 
 
+class VolumeMount(Record, frozen=True, gc=False):
+    bind_mount_options: tuple[str, ...] | None = None
+
+
 class Container(Record, frozen=True):
     name: str = ""
     image: str = ""
@@ -294,6 +298,7 @@ class Container(Record, frozen=True):
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
+    volume_mounts: tuple[VolumeMount, ...] | None = None
 
 
 class SchedulingGate(Record, frozen=True):
@@ -378,12 +383,14 @@ class ExtendedResourceClaimStatus(Record, frozen=True):
     request_mappings: tuple[ContainerExtendedResource, ...] | None = None
 
 
-class NodeAllocatableClaim(Record, frozen=True):
+class NodeAllocatableClaim(Record, frozen=True, omit_defaults=True):
     """What the devices of one of the pod's claims take of the node's own resources (KEP-5517)."""
 
     resource_claim_name: str = ""
     containers: tuple[str, ...] | None = None
-    resources: dict[str, str | int | float] | None = None
+    resources: dict[str, str | int | float] | None = None  # 1.36; the others are of 1.37
+    mapping: tuple[dict[str, str | int | float | None], ...] | None = None
+    overhead: tuple[dict[str, str | int | float | None], ...] | None = None
 
 
 class PodStatus(Record, frozen=True):

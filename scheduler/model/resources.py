@@ -20,7 +20,7 @@ pkg/scheduler/framework/types.go (CalculateResource, SetMaxResource) v1.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
@@ -132,7 +132,7 @@ def pod_amounts(pod: Pod) -> PodAmounts:
 
 def amounts_with_claims(pod: Pod, claims: Iterable[NodeAllocatableClaim]) -> PodAmounts:
     """What `pod` takes of its node: the requests of its containers, and what its claims take."""
-    taken = tuple([item for one in claims for item in (one.resources or {}).items()])
+    taken = tuple([item for one in claims for item in _taken_by(one)])
     return _amounts(_asked_by_status(pod)._replace(claims=taken))
 
 
@@ -155,14 +155,24 @@ def take_the_same(left: Iterable[NodeAllocatableClaim], right: Iterable[NodeAllo
     return _taken(left) == _taken(right)
 
 
-def _taken(claims: Iterable[NodeAllocatableClaim]) -> dict[str, tuple[frozenset[str], dict[str, int | None]]]:
-    return {
-        one.resource_claim_name: (
-            frozenset(one.containers or ()),
-            {name: parse_nano(amount) for name, amount in (one.resources or {}).items()},
-        )
-        for one in claims
-    }
+def _taken(claims: Iterable[NodeAllocatableClaim]) -> dict[str, tuple[frozenset[str], dict[str, int]]]:
+    found = {}
+    for one in claims:
+        amounts: dict[str, int] = {}
+        for name, amount in _taken_by(one):
+            amounts[name] = amounts.get(name, 0) + (parse_nano(amount) or 0)
+        found[one.resource_claim_name] = frozenset(one.containers or ()), amounts
+    return found
+
+
+def _taken_by(claim: NodeAllocatableClaim) -> Iterator[tuple[str, Amount]]:
+    """What one claim takes; overhead counts once for the pod and once for each container."""
+    yield from (claim.resources or {}).items()
+    for one in (*(claim.mapping or ()), *(claim.overhead or ())):
+        name = str(one.get("name"))
+        for field, times in (("quantity", 1), ("perPod", 1), ("perContainer", len(claim.containers or ()))):
+            if (amount := one.get(field)) is not None:
+                yield name, f"{times * (parse_nano(amount) or 0)}n"
 
 
 def asked_in_spec(pod: Pod) -> Asked:

@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: pods that need a feature of the kubelet go where it is declared.
 
 Extension points: PreFilter, Filter, RequeueHints.
-Reads: restart rules and host settings of the pod, node.status.declaredFeatures.  Writes: nothing.
+Reads: restart rules, mounts and host settings of the pod, node.status.declaredFeatures.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures (same verdicts, same reason text). A node wakes a pod
 when it has come to have all that the pod needs; upstream wakes for any change of its features. These fields of a pod
 cannot be changed, so no event of the pod is waited for.

@@ -227,6 +227,44 @@ def test_a_pod_on_a_node_counts_with_what_its_claims_take() -> None:
     assert info.scoring_requested == {"cpu": 3500, "memory": 2**30 + 200 * 2**20}
 
 
+def of_1_37(containers=("c", "d"), **entries):
+    """A pod of 1 cpu whose status another scheduler wrote, of Kubernetes 1.37."""
+    entry = {"resourceClaimName": "x", "containers": [*containers], **entries}
+    status = {"nodeAllocatableResourceClaimStatuses": [entry]}
+    return pod("a", status=status, containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+
+
+@pytest.mark.parametrize(
+    ("one", "cpu", "memory"),
+    [
+        pytest.param(of_1_37(mapping=[{"name": "cpu", "quantity": "2"}]), 3000, 0, id="mapped"),
+        pytest.param(of_1_37(mapping=[{"name": "cpu", "quantity": "x"}]), 1000, 0, id="no-quantity"),
+        pytest.param(of_1_37(overhead=[{"name": "cpu", "perPod": "250m"}]), 1250, 0, id="for-the-pod"),
+        pytest.param(of_1_37(overhead=[{"name": "cpu", "perContainer": "250m"}]), 1500, 0, id="for-each-container"),
+        pytest.param(of_1_37((), overhead=[{"name": "cpu", "perContainer": "250m"}]), 1000, 0, id="for-no-container"),
+        pytest.param(
+            of_1_37(
+                mapping=[{"name": "memory", "quantity": "1Gi"}, {"name": "cpu", "quantity": "1"}],
+                overhead=[{"name": "memory", "perPod": "1Ki", "perContainer": "2Ki"}],
+            ),
+            2000,
+            2**30 + 5 * 2**10,
+            id="all",
+        ),
+    ],
+)
+def test_what_1_37_says_of_claims_counts(one, cpu, memory) -> None:
+    """addDRANodeAllocatableClaimResources of 1.37."""
+    requested = node_info(pods=[one]).requested
+    assert (requested["cpu"], requested.get("memory", 0)) == (cpu, memory)
+
+
+def test_what_1_37_says_is_compared_by_amount() -> None:
+    mapped = NodeAllocatableClaim("x", ("c",), mapping=({"name": "cpu", "quantity": "1"},))
+    assert take_the_same((mapped,), (NodeAllocatableClaim("x", ("c",), {"cpu": "1000m"}),))
+    assert not take_the_same((mapped,), (NodeAllocatableClaim("x", ("c",)),))
+
+
 def test_claims_are_added_after_init_containers_and_are_within_pod_level_requests() -> None:
     claims = (NodeAllocatableClaim("c", ("main",), {"cpu": "2"}),)
 

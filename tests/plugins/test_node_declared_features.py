@@ -9,6 +9,7 @@ from scheduler.framework.status import Code
 from scheduler.model.declared_features import (
     RESTART_ALL_CONTAINERS,
     USER_NAMESPACES_HOST_NETWORK,
+    VOLUME_BIND_MOUNT_OPTIONS,
     required_features,
 )
 from scheduler.plugins.node_declared_features import REASON, NodeDeclaredFeatures
@@ -16,6 +17,7 @@ from tests.plugins.asking import VIEW, filter_verdict
 from tests.plugins.objects import node, node_info, pod
 
 PLUGIN = NodeDeclaredFeatures()
+MOUNTS = [{"name": "v"}, {"name": "w", "bindMountOptions": ["noexec"]}]
 RULES = [{"action": "Restart"}, {"action": "RestartAllContainers"}]
 RESTARTING = pod(containers=[{"name": "c"}, {"name": "d", "restartPolicyRules": RULES}])
 BOTH = pod(hostNetwork=True, hostUsers=False, initContainers=[{"name": "c", "restartPolicyRules": RULES}])
@@ -30,6 +32,16 @@ BOTH = pod(hostNetwork=True, hostUsers=False, initContainers=[{"name": "c", "res
         pytest.param(pod(hostNetwork=True), (), id="host-network"),
         pytest.param(pod(hostUsers=False), (), id="user-namespace"),
         pytest.param(pod(hostNetwork=True, hostUsers=True), (), id="users-of-the-host"),
+        pytest.param(pod(containers=[{"name": "c", "volumeMounts": MOUNTS[:1]}]), (), id="mounts-without-options"),
+        pytest.param(pod(containers=[{"name": "c", "volumeMounts": [{"bindMountOptions": []}]}]), (), id="no-options"),
+        pytest.param(
+            pod(containers=[{"name": "c", "volumeMounts": MOUNTS}]), (VOLUME_BIND_MOUNT_OPTIONS,), id="bind-options"
+        ),
+        pytest.param(
+            pod(initContainers=[{"name": "c", "volumeMounts": MOUNTS, "restartPolicyRules": RULES}]),
+            (RESTART_ALL_CONTAINERS, VOLUME_BIND_MOUNT_OPTIONS),
+            id="bind-options-of-an-init-container",
+        ),
         pytest.param(BOTH, (RESTART_ALL_CONTAINERS, USER_NAMESPACES_HOST_NETWORK), id="init-container-and-namespace"),
     ],
 )
