@@ -57,7 +57,7 @@ def _fields() -> Iterator[str]:
             member = members_of(of)[name]
             until = f" to 1.{member.until}" if member.until < NEWEST else ""
             since = f"1.{member.since}{until}" if (member.since, member.until) != (OLDEST, NEWEST) else "–"
-            yield f"| `{field}` | {since} | {'**ignored**: ' if one.how == 'open' else ''}{one.why} |"
+            yield f"| `{field}` | {since} | {one.why} |"
 
 
 if __name__ == "__main__":

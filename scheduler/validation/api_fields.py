@@ -107,7 +107,7 @@ def _age(api_version: str) -> tuple[bool, bool, int]:
 
 
 class Handling(NamedTuple):
-    """What is done about a field that is not read: `how` is harmless, refused or open; `why` says more."""
+    """What is done about a field that is not read: `how` is harmless or refused; `why` says more."""
 
     how: str
     why: str

@@ -7,7 +7,7 @@ import pytest
 from scheduler.validation.api_fields import handling
 from tests.lint.decided_fields import decided
 
-OF_DECODERS = {"harmless": {"harmless", "ignored"}, "refused": {"refused"}, "open": {"ignored"}}
+OF_DECODERS = {"harmless": {"harmless", "ignored"}, "refused": {"refused"}}
 
 
 def test_each_field_is_read_or_has_a_row_and_no_row_is_of_a_field_that_is_read() -> None:
