@@ -65,11 +65,11 @@ class Field(NamedTuple):
 class Parts(NamedTuple):
     """What a reader looks into: an object's fields, each with its reader, or what all items or values are read with.
 
-    `harmless`: fields that are not read and may be set; None: all others may.
+    `harmless`: fields that are not read and may be set.
     """
 
     fields: Mapping[str, Read[Any]] | None = None
-    harmless: Collection[str] | None = ()
+    harmless: Collection[str] = ()
     items: Read[Any] | None = None
     values: Read[Any] | None = None
 
@@ -89,7 +89,7 @@ def like(read: Read[Any], own: Read[T]) -> Read[T]:
     return own
 
 
-def fields(*, harmless: Collection[str] | None = (), **declared: Field) -> Read[list[Any]]:
+def fields(*, harmless: Collection[str] = (), **declared: Field) -> Read[list[Any]]:
     """A reader of objects: the values of these fields, in this order.
 
     Args:
@@ -105,11 +105,13 @@ def fields(*, harmless: Collection[str] | None = (), **declared: Field) -> Read[
         try:
             for key, value in obj.items():  # of the fields that there may be, few are there
                 if value is not None:
-                    if key in known:
+                    try:
                         index, read_value = known[key]
+                    except KeyError:
+                        if key not in harmless and value != []:
+                            raise _unread(key) from None
+                    else:
                         values[index] = read_value(value)
-                    elif harmless is not None and key not in harmless and value != []:
-                        raise _unread(key)
         except FieldError:
             raise first_wrong(obj) from None
         return values
@@ -138,11 +140,10 @@ def _unread(key: Any) -> UnreadFieldError:
     return UnreadFieldError(shown(key), "this scheduler does not know the field, so it cannot honour it")
 
 
-def _unread_keys(obj: Json, known: Collection[str], harmless: Collection[str] | None) -> Iterator[str]:
-    if harmless is not None:
-        for key, value in obj.items():
-            if value is not None and value != [] and key not in known and key not in harmless:
-                yield key
+def _unread_keys(obj: Json, known: Collection[str], harmless: Collection[str]) -> Iterator[str]:
+    for key, value in obj.items():
+        if value is not None and value != [] and key not in known and key not in harmless:
+            yield key
 
 
 def without_unread(read: Read[Any], value: Any) -> tuple[Any, tuple[str, ...]]:
@@ -174,13 +175,13 @@ def _cleaned(read: Read[Any], value: Any, path: str, unread: list[str]) -> Any:
     return value
 
 
-def record(make: Callable[..., T], *, harmless: Collection[str] | None = (), **declared: Field) -> Read[T]:
+def record(make: Callable[..., T], *, harmless: Collection[str] = (), **declared: Field) -> Read[T]:
     """A reader of objects: what `make` makes of the values of these fields, which are its arguments in order."""
     read = fields(harmless=harmless, **declared)
     return like(read, lambda obj: make(*read(obj)))
 
 
-def only(field: Field, name: str, *, harmless: Collection[str] | None = ()) -> Read[Any]:
+def only(field: Field, name: str, *, harmless: Collection[str] = ()) -> Read[Any]:
     """A reader of objects of which one field matters."""
     read = fields(harmless=harmless, **{name: field})
     return like(read, lambda obj: read(obj)[0])
@@ -235,7 +236,7 @@ def decode_object(kind: str, obj: Json, read: Callable[[str, Any], T]) -> T:
     try:
         metadata, spec = obj.get("metadata"), obj.get("spec")
         path = "metadata"
-        name = _NAME(metadata) if metadata is not None else ""
+        name = _name_in(metadata) if metadata is not None else ""
         path = "spec"
         if spec is None:
             raise FieldError("", "missing")
@@ -243,6 +244,14 @@ def decode_object(kind: str, obj: Json, read: Callable[[str, Any], T]) -> T:
     except FieldError as error:
         bad = error.below(path)
         raise DecodeError(kind, name, bad.path, bad.problem) from None
+
+
+def _name_in(metadata: Any) -> str:
+    check_object(metadata)
+    try:
+        return _text(metadata["name"]) if metadata.get("name") is not None else ""
+    except FieldError as error:
+        raise error.below("name") from None
 
 
 def decode_part(kind: str, path: str, obj: Any, read: Read[T]) -> T:
@@ -337,4 +346,3 @@ BOOL: Final = Field(_of_type(bool), False)
 OPTIONAL_BOOL: Final = Field(_of_type(bool))
 QUANTITY: Final = Field(quantity_at)
 OBJECT: Final = Field(_object)
-_NAME: Final = only(TEXT, "name", harmless=None)

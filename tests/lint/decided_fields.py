@@ -65,8 +65,7 @@ def _of_reader(of: str, read: Read[Any], found: Fields) -> None:
             if _is_struct(member.of):
                 _of_reader(member.of.strip("[]{}"), parts.fields[field], found)
         else:
-            is_harmless = parts.harmless is None or field in parts.harmless
-            found.setdefault(key, "harmless" if is_harmless else "refused")
+            found.setdefault(key, "harmless" if field in parts.harmless else "refused")
 
 
 def _of_struct(of: str, struct: type[msgspec.Struct], found: Fields) -> None:
