@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from allocator.answers.inventory import Inventory
+from allocator.pools.compatibility import admits
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_pools import NodePools
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
@@ -75,12 +76,16 @@ def lacking(view: PoolView, in_use: Ledger, features: Features) -> int:
     A device of which a share is held has paid for its counters. In a pool that is overdrawn none can pay.
     """
     entry = in_use.pools.get(view.id)
-    left = view.counters_left(entry)
+    left, common = view.counters_left(entry), view.groups_left(entry)
     paid = view.shareable & view.held(entry, features).sharing if entry and features.consumable_capacity else 0
     is_overdrawn = any(amount < 0 for amount in left)
     mask = 0
     for index, consumption in view.consumption.items():
-        if is_overdrawn or any(amount > left[counter] for counter, amount in consumption):
+        if (
+            is_overdrawn
+            or any(amount > left[counter] for counter, amount in consumption)
+            or not admits(common, view.groups.of.get(index, ()))
+        ):
             mask |= 1 << index
     return mask & ~paid
 

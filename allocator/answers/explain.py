@@ -11,7 +11,7 @@ from typing import Any
 from allocator.answers.constraint_room import ConstraintRoom, Unmet
 from allocator.answers.funnel import Funnel, count_funnels, pickable
 from allocator.answers.question import Question
-from allocator.answers.together import Competing, CountersShort, SharesShort, conflict
+from allocator.answers.together import Conflict, conflict
 from allocator.requests.capacity import Consumption
 from allocator.requests.requests import Slot
 from allocator.search.problem import Problem
@@ -34,7 +34,7 @@ class Explanation:
     node: str
     requests: tuple[Funnel, ...]
     unmet: tuple[Unmet, ...]
-    together: Competing | CountersShort | SharesShort | None
+    together: Conflict | None
     pools_left_out: tuple[str, ...]
     problem: Problem
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from allocator.pools.compatibility import most_together
 from allocator.pools.pools import CounterCosts, PoolView
 from allocator.requests.requests import RequestPlan, Slot
 from allocator.search.counters import CounterLedger
 from allocator.search.matching import Demand, can_match
 from allocator.search.problem import Problem
 from allocator.search.share_bounds import shares_suffice
+from allocator.values.masks import positions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,33 @@ class CountersShort:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsApart:
+    """A request whose devices have too few that are of one compatibility group.
+
+    Attributes:
+        needed, possible: Devices it needs, and how many of them fit together at most.
+        devices: Mask of those that would do, each by itself.
+    """
+
+    slot: Slot
+    needed: int
+    possible: int
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
 class SharesShort:
     """Requests whose shares the devices that all of them take from cannot hold together."""
 
     slots: tuple[Slot, ...]
 
 
-def conflict(problem: Problem, room: Sequence[int]) -> Competing | CountersShort | SharesShort | None:
+Conflict: TypeAlias = Competing | CountersShort | GroupsApart | SharesShort
+
+
+def conflict(problem: Problem, room: Sequence[int]) -> Conflict | None:
     """What the requests are short of together, each having enough of `room` (by slot index) by itself."""
-    found = _competing(problem, room) or _counters_short(problem, room)
+    found = _competing(problem, room) or _groups_apart(problem, room) or _counters_short(problem, room)
     if found is None and problem.pools.shareable | problem.sharing and not shares_suffice(problem):
         shared = [slot for slot in problem.plan.slots if problem.usable[slot.index] & problem.pools.shareable]
         return SharesShort(tuple(shared))
@@ -96,6 +117,21 @@ def _competing(problem: Problem, room: Sequence[int]) -> Competing | None:
             devices |= mask
         slots = tuple([one.slots[0] for one, _ in units])
         return Competing(slots, sum(least for _, (_, least) in units), devices)
+    return None
+
+
+def _groups_apart(problem: Problem, room: Sequence[int]) -> GroupsApart | None:
+    for request in problem.plan.requests:
+        if (demand := _demand(problem, request, room)) is None:
+            continue
+        mask, needed = demand
+        possible = 0
+        for number in problem.pools.numbers_among(mask):
+            local, groups = problem.pools.among(mask, number), problem.pools.usable[number][0].groups.of
+            named = [groups[index] for index in positions_of(local) if index in groups]
+            possible += local.bit_count() - len(named) + most_together(named)
+        if possible < needed:
+            return GroupsApart(request.slots[0], needed, possible, mask)
     return None
 
 

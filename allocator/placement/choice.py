@@ -288,7 +288,10 @@ def _union(masks: Sequence[int]) -> int:
 
 
 def options_of(slot: Slot, node: NodePieces) -> Options | None:
-    """None where a device takes of several counter sets, or some cannot be decided. Kept with the node's pieces."""
+    """None where a device takes of several counter sets or has compatibility groups, or some cannot be decided.
+
+    Kept with the node's pieces.
+    """
     if slot.key in node.options:
         return node.options[slot.key]
     found = _options_of(slot, node)
@@ -306,6 +309,9 @@ def _options_of(slot: Slot, node: NodePieces) -> Options | None:
     for position in positions_of(candidates.usable):
         pieces = node.of_position[position]
         if len(pieces) != 1 or (pools.counting & pools.shareable) >> position & 1:
+            return None
+        _, view, index = pools.locate(position)
+        if index in view.groups.of:
             return None
         (piece,) = pieces
         take = take_of(slot, position, piece, node)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from allocator.pools.attribute_index import PoolAttribute
+from allocator.pools.compatibility import ANY, PoolGroups
 from allocator.pools.in_use import PoolUse
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import SlotMask
@@ -53,6 +54,7 @@ class _CountersLeft(NamedTuple):
     entry: PoolUse
     version: int
     amounts: tuple[int, ...]
+    groups: Mapping[int, int]
 
 
 class CounterCosts(NamedTuple):
@@ -78,6 +80,7 @@ class PoolView:
         counters: What each counter of the pool holds, in units of 10^-9, in a fixed order; `counter_ids` names them.
         consumption: Device index -> (counter index, amount) pairs; only devices that consume.
         elsewhere: Device name -> the same, for devices in slices for other nodes.
+        groups: The devices' compatibility groups.
         masks: The verdicts of slots, by slot key.
     """
 
@@ -94,6 +97,7 @@ class PoolView:
         "counting",
         "devices",
         "elsewhere",
+        "groups",
         "has_binding_conditions",
         "has_per_device_selection",
         "id",
@@ -141,11 +145,10 @@ class PoolView:
             1 << index for index, device in enumerate(self.devices) if device.allow_multiple_allocations
         )
         self.elsewhere: Final[dict[str, list[tuple[tuple[int, int], ...]]]] = {}
-        if position:
-            for slice_ in elsewhere:
-                for device in slice_.devices:
-                    if device.consumes_counters:
-                        self.elsewhere.setdefault(device.name, []).append(_consumption(device, position))
+        others = [device for slice_ in elsewhere for device in slice_.devices if device.consumes_counters and position]
+        for device in others:
+            self.elsewhere.setdefault(device.name, []).append(_consumption(device, position))
+        self.groups: Final = PoolGroups(self.devices if position else (), others)
 
     def index_of(self, device: str) -> int | None:
         """Position of the device with this name, None when it is not among the candidates."""
@@ -201,8 +204,13 @@ class PoolView:
 
     def counters_left(self, use: PoolUse | None) -> tuple[int, ...]:
         """What allocations leave of each counter, in the order of `counters`; kept until the pool's entry changes."""
-        if use is None or not self.counters:
-            return self.counters
+        return self.counters if use is None or not self.counters else self._left_by(use).amounts
+
+    def groups_left(self, use: PoolUse | None) -> Mapping[int, int]:
+        """By counter set on which held devices draw: the compatibility groups that all of them have."""
+        return {} if use is None or not self.groups.of else self._left_by(use).groups
+
+    def _left_by(self, use: PoolUse) -> _CountersLeft:
         if self._left is None or self._left.entry is not use or self._left.version != use.version:
             left = list(self.counters)
             for name in use.held():
@@ -211,10 +219,16 @@ class PoolView:
                 for amounts in (*charges, *self.elsewhere.get(name, ())):
                     for counter, amount in amounts:
                         left[counter] -= amount
+            groups = self.groups.common(use.held(), self.index_of) if self.groups.of else {}
             if use.least is not None:
-                left = list(map(min, left, self.counters_left(use.least)))
-            self._left = _CountersLeft(use, use.version, tuple(left))
-        return self._left.amounts
+                least = self._left_by(use.least)
+                left = list(map(min, left, least.amounts))
+                groups = {
+                    number: groups.get(number, ANY) & least.groups.get(number, ANY)
+                    for number in {**groups, **least.groups}
+                }
+            self._left = _CountersLeft(use, use.version, tuple(left), groups)
+        return self._left
 
     @property
     def counter_costs(self) -> tuple[CounterCosts, ...]:
@@ -265,12 +279,12 @@ def is_ignored(slice_: ResourceSlice, features: Features) -> bool:
     """Whether a slice does not exist for this set of features."""
     if not features.partitionable_devices and (slice_.per_device_node_selection is not None or slice_.shared_counters):
         return True
-    return features.has_137_semantics and _has_compatibility_groups(slice_)
+    return not features.compatibility_groups and _has_groups(slice_)
 
 
-def _has_compatibility_groups(slice_: ResourceSlice) -> bool:
-    """1.37 leaves such slices out while that gate is off, so their pool is incomplete."""
-    return any(consumed.has_compatibility_groups for device in slice_.devices for consumed in device.consumes_counters)
+def _has_groups(slice_: ResourceSlice) -> bool:
+    """1.37 leaves such slices out while the gate of compatibility groups is off, so their pool is incomplete."""
+    return any(consumed.groups for device in slice_.devices for consumed in device.consumes_counters)
 
 
 def gather_pool(
@@ -298,8 +312,8 @@ def gather_pool(
             return None
         if slice_.generation == generation:
             same_generation.append(slice_)
-    if features.has_137_semantics:
-        same_generation = [slice_ for slice_ in same_generation if not _has_compatibility_groups(slice_)]
+    if not features.compatibility_groups:
+        same_generation = [slice_ for slice_ in same_generation if not _has_groups(slice_)]
     if len(counts) > 1 or len(same_generation) != count:
         return PoolView(pool_id, is_incomplete=True)
     names = {slice_.name for slice_ in slices}

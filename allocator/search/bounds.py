@@ -138,7 +138,7 @@ class Bounds:
         problem = self._problem
         number, view, index = problem.pools.locate(position)
         return (
-            (number, view.consumption[index]) if problem.pools.counting & bit else None,
+            (number, view.consumption[index], view.groups.of.get(index)) if problem.pools.counting & bit else None,
             self._share_signature(position) if (problem.pools.shareable | problem.sharing) & bit else None,
         )
 

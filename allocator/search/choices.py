@@ -260,7 +260,7 @@ class AllDevices(Choice):
         if picked.allowed(slot, bit) == bit:
             return picked.take(slot, position)
         # Counters come before constraints: without them it is an ordinary failure.
-        if bit & picked.special and picked.charge(slot, position) is Stage.COUNTERS:
+        if bit & picked.special and picked.charge(slot, position) in (Stage.GROUPS, Stage.COUNTERS):
             return False
         claim = search.problem.claims[slot.claim]
         device = search.problem.pools.device(position).id

@@ -100,10 +100,12 @@ class Picked:
         is_shareable = bit & problem.pools.shareable
         if bit & problem.pools.counting and not (is_shareable and bit & (problem.sharing | self.shares.shared)):
             pool, view, index = problem.pools.locate(position)
-            amounts = view.consumption[index]
+            amounts, groups = view.consumption[index], view.groups.of.get(index, ())
+            if groups and not self.counters.admits(pool, groups):
+                return Stage.GROUPS
             if not self.counters.fits(pool, amounts):
                 return Stage.COUNTERS
-            self.counters.take(pool, amounts, self._journal)
+            self.counters.take(pool, amounts, groups, self._journal)
         if is_shareable:
             consumption = problem.consumption(slot, position)
             if not consumption.fits(problem.consumed(position), self.shares.used_of(position)):

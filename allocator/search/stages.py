@@ -22,6 +22,7 @@ class Stage(StrEnum):
     TAINT = "tainted and not tolerated"
     IN_USE = "in use"
     CAPACITY = "with too little capacity left"
+    GROUPS = "not compatible with partitions in use"
     COUNTERS = "without counters left in their pool"
     CONSTRAINT = "refused by a constraint of the claim"
 

@@ -244,7 +244,7 @@ _consumption: Final = record(
     CounterConsumption,
     counter_set=TEXT,
     counters=_counters,
-    has_compatibility_groups=Field(bool, False, "compatibilityGroups"),
+    groups=TEXTS._replace(name="compatibilityGroups"),
 )
 _read_taints: Final = many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)).read
 _read_capacity: Final = like(entries(_capacity).read, _shared_capacity)

@@ -15,7 +15,8 @@ class Features:
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
-    allocator. The latter is on though its gate is alpha: without the gate no slice has its fields. `kubernetes`
+    allocator. The latter and `compatibility_groups` are on though their gates are alpha: without the gate no slice has
+    their fields; with `compatibility_groups` off, slices that name groups are left out, as by 1.37. `kubernetes`
     ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode
     checks only static capacity, shares without capacity count as sharing, fractional capacity ranges, and
     configuration entries that cover all requests.
@@ -28,6 +29,7 @@ class Features:
     device_binding_and_status: bool = True
     consumable_capacity: bool = True
     list_type_attributes: bool = False
+    compatibility_groups: bool = True
     extended_resource: bool = True
     node_allocatable_resources: bool = True
     kubernetes: str = "1.36"

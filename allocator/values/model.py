@@ -135,11 +135,11 @@ class DeviceCapacity(NamedTuple):
 
 
 class CounterConsumption(NamedTuple):
-    """What a device takes from one counter set of its pool."""
+    """What a device takes from one counter set of its pool, beside devices of which compatibility groups."""
 
     counter_set: str
     counters: tuple[tuple[str, Quantity], ...]
-    has_compatibility_groups: bool
+    groups: tuple[str, ...] = ()
 
 
 class CounterSet(NamedTuple):

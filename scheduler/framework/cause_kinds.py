@@ -194,7 +194,8 @@ _ALL: Final = (
     ),
     CauseKind(
         "partition-blocked",
-        "Partitions that would do are free, and partitions in use take what they need of a shared counter.",
+        "Partitions that would do are free, and partitions in use take what they need of a shared counter, or are of "
+        "other compatibility groups.",
         "Take a smaller partition that is free, or end a pod that has one of the others.",
         seen="device gpu-1/gpu-0 is free and blocked: it takes memory 80Gi, counter set gpu-0 has 40Gi left; "
         "device gpu-1/gpu-0-half-0 of pod team/runs takes the rest",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from allocator import Device, DeviceId, Ledger, Taint, prevent_allocation
+from allocator.pools.compatibility import admits
 from allocator.pools.pools import PoolView
 from scheduler.inventory.answer import Blocker, User
 from scheduler.inventory.users import amount_text
@@ -39,9 +40,15 @@ class Blockers:
 
     def counters(self, view: PoolView, index: int) -> Iterator[Blocker]:
         """The counters that are short, and the partitions that take them."""
-        left = view.counters_left(self._in_use.pools.get(view.id))
+        entry = self._in_use.pools.get(view.id)
+        left = view.counters_left(entry)
         needed = view.consumption[index]
         short = [(counter, amount) for counter, amount in needed if amount > left[counter]]
+        if not short and not admits(view.groups_left(entry), masks := view.groups.of.get(index, ())):
+            number, mask = masks[0]
+            text = f"it is of {view.groups.text(number, mask)}, and the partitions in use are of others"
+            yield Blocker(kind="counter", name=view.groups.set_name(number), text=text)
+            return
         if not short:  # another counter of the pool is overdrawn, and then no partition of it is given
             short = [(counter, 0) for counter, rest in enumerate(left) if rest < 0]
         for counter, amount in short[:1]:

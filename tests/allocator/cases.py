@@ -43,6 +43,7 @@ _FLAGS = {
     "DeviceBindingAndStatus": "device_binding_and_status",
     "ConsumableCapacity": "consumable_capacity",
     "ListTypeAttributes": "list_type_attributes",
+    "CompatibilityGroups": "compatibility_groups",
 }
 
 

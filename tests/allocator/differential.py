@@ -2,6 +2,7 @@
 
     python -m tests.allocator.differential --cases 200000 --seed 1     # a long run; prints what differs
     python -m tests.allocator.differential --cases 50000 --histories   # one inventory, many nodes, changing
+    python -m tests.allocator.differential --release 1.36              # another release than the newest
 
 `compare` says what a pair of answers means:
   equal            the same outcome, error text and allocations
@@ -10,6 +11,8 @@
   distinct-forgets, intersection-not-restored
                    a listed difference (docs/adr/0003-allocator-oddities.md): the case can show it, and ours
                    breaks no rule of the API
+  groups-contradict
+                   another listed difference: held devices have no compatibility group in common
   not-a-candidate  Go allocates on a node that `candidate_nodes` left out (histories)
   unsound          our allocation breaks a rule of the API, whatever Go says
   different        anything else: a bug here, or a difference that must be decided on
@@ -28,10 +31,10 @@ from typing import Any
 
 from allocator import ALL_SHORTCUTS, Shortcuts
 from cel.library.values import COST_EXCEEDED, LIMIT_EXCEEDED
-from tests.allocator.cases import ask
+from tests.allocator.cases import ask, features_of
 from tests.allocator.generator import Generator
 from tests.allocator.histories import BUDGET, LENGTH, History
-from tests.allocator.rules import has_one_generation, violations
+from tests.allocator.rules import groups_apart, has_one_generation, held_in, violations
 
 BATCH = 200
 GO_TIMEOUT_MS = 400
@@ -50,6 +53,8 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         return "budget"
     if ours["outcome"] == "exhausted" and not (go["outcome"] == "allocated" and violations(case, go["allocations"])):
         return "different"
+    if groups_apart(case, held_in(case)):
+        return "groups-contradict"
     if case.get("differs"):
         return str(case["differs"][0])
     return "different"
@@ -58,16 +63,17 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
 def run(
     oracle: Any, seed: int, cases: int, shortcuts: Shortcuts = ALL_SHORTCUTS
 ) -> Iterator[tuple[str, Any, Any, Any]]:
-    """(what `compare` says, case, our answer, Go's) for random cases."""
+    """(what `compare` says, case, our answer, Go's) for random cases of the oracle's release."""
     done = 0
     while done < cases:
-        generator = Generator(seed)
+        generator = Generator(seed, oracle.minor)
         batch = [generator.case() for _ in range(min(BATCH, cases - done))]
         answers: Sequence[Any] = oracle.ask_all(
             [{**case, "kind": "allocate", "timeout_ms": GO_TIMEOUT_MS} for case in batch]
         )
         for case, go in zip(batch, answers, strict=True):
-            ours = ask(case, shortcuts=shortcuts, budget_steps=BUDGET)
+            features = features_of(case, kubernetes=oracle.minor)
+            ours = ask(case, features=features, shortcuts=shortcuts, budget_steps=BUDGET)
             yield compare(case, ours, go), case, ours, go
         done += len(batch)
         seed += 1
@@ -79,7 +85,11 @@ def run_histories(
     """As `run`, but each inventory answers LENGTH questions, for several nodes, while it changes."""
     done = 0
     while done < cases:
-        batch = [step for number in range(BATCH // LENGTH) for step in History(seed + number, shortcuts).steps()]
+        batch = [
+            step
+            for number in range(BATCH // LENGTH)
+            for step in History(seed + number, shortcuts, oracle.minor).steps()
+        ]
         answers: Sequence[Any] = oracle.ask_all(
             [{**case, "kind": "allocate", "timeout_ms": GO_TIMEOUT_MS} for case, _ in batch]
         )
@@ -93,6 +103,7 @@ def run_histories(
 
 
 def main() -> None:
+    from tests.controlplane.build import VERSIONS
     from tests.oracle.client import Oracle
 
     parser = argparse.ArgumentParser()
@@ -101,11 +112,12 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="all shortcuts off")
     parser.add_argument("--histories", action="store_true", help="ask one inventory again and again while it changes")
     parser.add_argument("--keep", type=Path, help="folder for cases that differ")
+    parser.add_argument("--release", choices=list(VERSIONS), default=max(VERSIONS), help="of Kubernetes")
     options = parser.parse_args()
     started = time.monotonic()
     verdicts: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
-    with Oracle() as oracle:
+    with Oracle(options.release) as oracle:
         shortcuts = Shortcuts.none() if options.plain else ALL_SHORTCUTS
         questions = run_histories if options.histories else run
         for verdict, case, ours, go in questions(oracle, options.seed, options.cases, shortcuts):

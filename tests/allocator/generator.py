@@ -44,8 +44,9 @@ TAINTS = (("broken", "yes"), ("broken", "maybe"), ("maintenance", ""), ("vendor.
 class Generator:
     """Makes cases from a seed; `case()` gives the next one."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, release: str = "1.36") -> None:
         self.seed = seed
+        self.release = release
         self._rnd = random.Random(seed)
         self._number = 0
         self._home = "node-a"
@@ -116,6 +117,7 @@ class Generator:
                 *("all_nodes", "old", "split", "foreign", "incomplete", "allocated", "pcie", "lists"),
             )
         }
+        self._p["groups"] = rnd.choice((0.0, 0.3, 0.6, 0.9)) if self.release != "1.36" else 0.0
         self._p["incomplete"] *= 0.06
         self._p["foreign"] *= 0.5
         self._p["capacity"] *= 0.5
@@ -129,15 +131,16 @@ class Generator:
 
     def _draw_features(self) -> dict[str, bool]:
         rnd = self._rnd
+        own = {"CompatibilityGroups": True} if self._p["groups"] else {}
         if rnd.random() < 0.75:
-            return {}
+            return own
         names = ("AdminAccess", "DeviceTaints", "PartitionableDevices", "PrioritizedList", "ConsumableCapacity")
         features = {name: False for name in names if rnd.random() < 0.12}
         if "ConsumableCapacity" not in features and rnd.random() < 0.15:
             features["DeviceBindingAndStatus"] = False
         if rnd.random() < 0.3:
             features["ListTypeAttributes"] = True
-        return features
+        return features | own
 
     # --- slices -----------------------------------------------------------------------------------------
 
@@ -263,6 +266,7 @@ class Generator:
             device["consumesCounters"] = [
                 {
                     "counterSet": counter_set["name"],
+                    **self._groups(),
                     "counters": {
                         name: {"value": self._part(counter["value"])}
                         for name, counter in counter_set["counters"].items()
@@ -290,6 +294,12 @@ class Generator:
         if self._has("binds"):
             device["bindsToNode"] = True
         return device
+
+    def _groups(self) -> dict[str, Any]:
+        """What 1.37 has for a device's part in a counter set."""
+        if not self._features.get("CompatibilityGroups") or not self._has("groups"):
+            return {}
+        return {"compatibilityGroups": self._rnd.sample(("mig", "vgpu", "raw"), self._rnd.choice((1, 1, 2)))}
 
     def _part(self, value: str) -> str:
         rnd = self._rnd

@@ -40,11 +40,11 @@ Answer = dict[str, Any]
 class History:
     """Questions to one inventory. `steps` gives (the snapshot as a case, our answer)."""
 
-    def __init__(self, seed: int, shortcuts: Shortcuts = ALL_SHORTCUTS) -> None:
+    def __init__(self, seed: int, shortcuts: Shortcuts = ALL_SHORTCUTS, release: str = "1.36") -> None:
         self._name = f"history-{seed}"
         self._rnd = random.Random(f"history {seed}")
         self._shortcuts = shortcuts
-        self._generator = Generator(seed)
+        self._generator = Generator(seed, release)
         world = self._generator.world([node["metadata"]["name"] for node in NODES])
         self._features = world["features"]
         self._slices = {slice_["metadata"]["name"]: slice_ for slice_ in world["slices"]}
@@ -80,7 +80,7 @@ class History:
                 self._hold(ours["allocations"])
 
     def _ask(self, case: dict[str, Any]) -> Answer:
-        claims, features, node = claims_of(case), features_of(case), node_of(case)
+        claims, features, node = claims_of(case), features_of(case, kubernetes=self._generator.release), node_of(case)
         try:
             candidates = candidate_nodes(claims, self._inventory, features)
             outcome = allocate(

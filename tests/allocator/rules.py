@@ -130,7 +130,12 @@ def violations(case: Mapping[str, Any], allocations: list[Mapping[str, Any]]) ->
     ]
     broken += _tainted(case, picks)
     broken += _exhausted_capacity(case, picks)
-    broken += _exhausted_counters(case, {id_ for _, id_, _, _ in picks})
+    picked = {id_ for _, id_, _, _ in picks}
+    broken += _exhausted_counters(case, picked)
+    apart = groups_apart(case, held_in(case) | picked)
+    broken += [
+        f"counter set {key}: no compatibility group in common" for key in apart if apart[key] & (picked - held_in(case))
+    ]
     return broken
 
 
@@ -219,10 +224,7 @@ def _exhausted_capacity(case: Mapping[str, Any], picks: list[Any]) -> list[str]:
 
 
 def _exhausted_counters(case: Mapping[str, Any], picked: set[Id]) -> list[str]:
-    in_use = {
-        (held["driver"], held["pool"], held["device"])
-        for held in (*case.get("allocated", ()), *case.get("allocatedShared", ()))
-    }
+    in_use = held_in(case)
     left: dict[tuple[str, str, int, str, str], Fraction] = {}
     for slice_ in case["slices"]:
         spec = slice_["spec"]
@@ -243,3 +245,22 @@ def _exhausted_counters(case: Mapping[str, Any], picked: set[Id]) -> list[str]:
                     if id_ in picked - in_use:
                         consumers.add(key)
     return [f"counter {key} is exceeded" for key in sorted(consumers) if left[key] < 0]
+
+
+def held_in(case: Mapping[str, Any]) -> set[Id]:
+    """The devices that the case says are held, whole or a share of them."""
+    return {
+        (held["driver"], held["pool"], held["device"])
+        for held in (*case.get("allocated", ()), *case.get("allocatedShared", ()))
+    }
+
+
+def groups_apart(case: Mapping[str, Any], devices: set[Id]) -> dict[tuple[str, str, int, str], set[Id]]:
+    """Counter sets on which these devices draw without a compatibility group in common, with those that do."""
+    drawing: dict[tuple[str, str, int, str], dict[Id, set[str]]] = {}
+    for spec, device in pool_slices(case):
+        id_ = (spec["driver"], spec["pool"]["name"], device["name"])
+        for consumed in device.get("consumesCounters", ()) if id_ in devices else ():
+            key = (*id_[:2], spec["pool"]["generation"], consumed["counterSet"])
+            drawing.setdefault(key, {})[id_] = set(consumed.get("compatibilityGroups") or {""})
+    return {key: set(groups) for key, groups in drawing.items() if not set.intersection(*groups.values())}

@@ -48,6 +48,7 @@ class WorldMaker:
             name: rnd.choice((0.0, 0.3, 0.7))
             for name in (
                 "counters",
+                "groups",
                 "shareable",
                 "taint",
                 "tolerate",
@@ -84,11 +85,14 @@ class WorldMaker:
             "minimum": rnd.choice((0, 1, 2)) if shareable else 0,
             "taint": self._has("taint"),
             "consumes": {},
+            "groups": (),
             "used": "",
             "used_memory": 0,
         }
         if (driver, pool) in world.counters:
             device["consumes"] = {name: rnd.randrange(0, 4) for name in ("mem", "cpu") if rnd.random() < 0.7}
+            if device["consumes"] and self._has("groups"):
+                device["groups"] = tuple(rnd.sample(("mig", "vgpu", "raw"), rnd.choice((1, 1, 2))))
         if self._has("used"):
             device["used"] = rnd.choice(("share", "whole")) if shareable else "whole"
             device["used_memory"] = rnd.randrange(1, 3) if device["used"] == "share" else 0
@@ -168,6 +172,7 @@ def is_allowed(world: World, picks: Sequence[Pick]) -> bool:
         and all(_holds(world, claim, index, picks) for index, claim in enumerate(world.claims))
         and _enough_memory(singles)
         and _enough_counters(world, singles)
+        and _of_one_group(world, singles)
     )
 
 
@@ -234,6 +239,24 @@ def _enough_counters(world: World, singles: Sequence[tuple[Pick, int, dict[str, 
     return True
 
 
+def _of_one_group(world: World, singles: Sequence[tuple[Pick, int, dict[str, Any]]]) -> bool:
+    """Of each counter set: the devices that draw on it, held or picked now, have a group in common, or none has any."""
+    for pool in world.counters:
+        drawing = [device for device in world.devices if device["id"][:2] == pool and device["consumes"]]
+        held = [device for device in drawing if device["used"]]
+        new = [
+            device
+            for _, _, device in singles
+            if device in drawing and not (device["shareable"] and device["used_memory"])
+        ]
+        together = [*held, *new]
+        if new and any(device["groups"] for device in together):
+            common = set.intersection(*(set(device["groups"]) for device in together))
+            if not common:
+                return False
+    return True
+
+
 def to_case(world: World) -> dict[str, Any]:
     """The same question in the format of the case file."""
     slices = []
@@ -288,7 +311,8 @@ def _api_device(device: dict[str, Any]) -> dict[str, Any]:
         api["taints"] = [{"key": "bad", "effect": "NoSchedule"}]
     if device["consumes"]:
         counters = {name: {"value": str(value)} for name, value in device["consumes"].items()}
-        api["consumesCounters"] = [{"counterSet": "set", "counters": counters}]
+        groups = {"compatibilityGroups": list(device["groups"])} if device["groups"] else {}
+        api["consumesCounters"] = [{"counterSet": "set", "counters": counters, **groups}]
     return api
 
 

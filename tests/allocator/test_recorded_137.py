@@ -46,13 +46,13 @@ def test_some_answers_are_others_than_those_of_1_36() -> None:
     assert changed > 20
 
 
-def test_slices_with_compatibility_groups_are_left_out() -> None:
+def test_slices_with_compatibility_groups_are_left_out_where_the_gate_is_off() -> None:
     consumed = device("a", counters={"memory": 1})
     consumed["consumesCounters"][0]["compatibilityGroups"] = ["x"]
     slices = [pool(counters={"memory": 8}, size=2, slice_name="counters"), pool(consumed, size=2, slice_name="s")]
 
     assert picked(answer(slices, [claim(request())])) == ["req-0=a"]
-    assert picked(answer(slices, [claim(request())], features=Features(kubernetes="1.37"))) == ["none"]
+    assert picked(answer(slices, [claim(request())], features=Features(compatibility_groups=False))) == ["none"]
 
 
 def test_all_lists_devices_that_are_too_full_and_fails_on_them() -> None:

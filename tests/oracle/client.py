@@ -31,14 +31,12 @@ class Oracle:
     """One oracle process, of that release of Kubernetes; questions are answered in order. Not for several threads."""
 
     def __init__(self, minor: str = MINOR) -> None:
-        self._minor = minor
+        self.minor = minor
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Oracle:
         # It ends when its standard input ends, so it cannot outlive us.
-        self._process = subprocess.Popen(
-            [build(f"oracle-{self._minor}")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._process = subprocess.Popen([build(f"oracle-{self.minor}")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return self
 
     def __exit__(

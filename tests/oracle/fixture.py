@@ -1,10 +1,10 @@
-"""The `oracle` fixture; import it where it is used (README.md)."""
+"""The oracles' fixtures; import them where they are used (README.md)."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.build import built_or_skip
+from tests.controlplane.build import VERSIONS, built_or_skip
 from tests.oracle.client import Oracle
 
 
@@ -12,4 +12,12 @@ from tests.oracle.client import Oracle
 def oracle() -> Iterator[Oracle]:
     built_or_skip("oracle")
     with Oracle() as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def each_oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    """The oracle of each release in turn; `minor` says which."""
+    built_or_skip(f"oracle-{request.param}")
+    with Oracle(request.param) as running:
         yield running

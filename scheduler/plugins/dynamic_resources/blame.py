@@ -26,7 +26,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
-from scheduler.plugins.dynamic_resources.counter_blame import blame_partitions
+from scheduler.plugins.dynamic_resources.counter_blame import blame_groups, blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import (
     blame_capacity,
     blame_holders,
@@ -171,6 +171,8 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
             blame = blame_taints(found, funnel)
         case Stage.IN_USE:
             blame = blame_holders(found, funnel)
+        case Stage.GROUPS:
+            blame = blame_groups(found, funnel)
         case Stage.COUNTERS:
             blame = blame_partitions(found, funnel)
         case Stage.CONSTRAINT:

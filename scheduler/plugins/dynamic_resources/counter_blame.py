@@ -1,4 +1,4 @@
-"""Partitions that are published and free, and blocked: which counter set lacks what, by whose partitions.
+"""Partitions that are published and free, and blocked: which counter set lacks what, or is of which groups, by whose.
 
 Cost: O(devices of the pools) for the blocked devices, of which the one that lacks least is named.
 """
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from allocator import Device, DeviceId, Funnel, Stage
-from allocator.answers.together import CountersShort
+from allocator.answers.together import CountersShort, GroupsApart
+from allocator.pools.compatibility import ANY
 from allocator.pools.pools import CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
@@ -84,6 +85,42 @@ def blame_together(found: NearNode, short: CountersShort) -> Blame:
     users = [one.id for one in short.pool.devices if _takes(one, short.counter)]
     held = [one for one in users if found.holding([one])]
     return Blame("counters-short", cause, about, (*changes, *found.ends(held, 1), *found.ends(held, len(held))))
+
+
+def blame_groups(found: NearNode, funnel: Funnel) -> Blame:
+    """Devices that nobody uses or can be given, as devices of other compatibility groups draw on their counters."""
+    position = next(positions_of(funnel.step(Stage.GROUPS).removed))
+    _, view, index = funnel.pools.locate(position)
+    device, use = view.devices[index], found.view.in_use.pools.get(view.id)
+    common, held = view.groups_left(use), use.held() if use is not None else set[str]()
+    number, mask = next(
+        (one for one in view.groups.of[index] if not common.get(one[0], ANY) & one[1]), view.groups.of[index][0]
+    )
+    set_ = view.groups.set_name(number)
+    users = [
+        one.id
+        for one in view.devices
+        if one.name in held and any(each.counter_set == set_ for each in one.consumes_counters)
+    ]
+    theirs = view.groups.text(number, common.get(number, 0))
+    start = (
+        f"{some_devices([device.id])} is free and blocked: it is of {view.groups.text(number, mask)}, and counter set "
+        f"{set_} is used by {some_devices(users)} of {theirs}"
+    )
+    holders = found.holding(users)
+    cause = found.briefly(lambda pods: f"{start}, which {pods} has", holders) if holders else start
+    changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *found.ends(users, len(users))]
+    return Blame("partition-blocked", cause, ("groups", funnel.claim, funnel.request, set_), tuple(changes))
+
+
+def blame_apart(found: NearNode, apart: GroupsApart) -> Blame:
+    """A request of which each device would do, and no compatibility group has as many."""
+    cause = (
+        f"{found.named(apart.slot)}: at most {apart.possible} of {apart.needed} devices fit together on node "
+        f"{found.node.name}, as the devices of a counter set must have a compatibility group in common"
+    )
+    changes = tuple(found.fewer(apart.slot, apart.possible))
+    return Blame("devices-short", cause, ("groups together", apart.slot.label), changes)
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:

@@ -113,8 +113,9 @@ def _in_the_way(found: NearNode, funnel: Funnel) -> Iterable[DeviceId]:
     """Devices that would do and are in use; and, of pools whose devices share counters, all that are in use."""
     in_the_way = dict.fromkeys(ids_of(funnel.devices(funnel.step(Stage.IN_USE).removed)))
     in_the_way |= dict.fromkeys(ids_of(funnel.devices(funnel.step(Stage.CAPACITY).removed)))
-    if Stage.COUNTERS in funnel.removed:
-        for pool in {one.id.pool_id for one in funnel.devices(funnel.step(Stage.COUNTERS).removed)}:
+    blocked = funnel.step(Stage.COUNTERS).removed | funnel.step(Stage.GROUPS).removed
+    if blocked:
+        for pool in {one.id.pool_id for one in funnel.devices(blocked)}:
             use = found.view.in_use.pools.get(pool)
             in_the_way |= dict.fromkeys(DeviceId(*pool, name) for name in (use.held() if use is not None else ()))
     return in_the_way

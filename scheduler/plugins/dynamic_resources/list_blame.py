@@ -70,6 +70,8 @@ def _in_short(found: NearNode, funnel: Funnel) -> str:
         case Stage.IN_USE:
             holders = found.holding(ids_of(funnel.devices(end.removed)))
             return f"{of} in use by {found.pods(holders, 1) or 'other claims'}"
+        case Stage.GROUPS:
+            return f"{of} of no compatibility group of the partitions in use"
         case Stage.COUNTERS:
             return f"{of} blocked by partitions in use"
         case Stage.CONSTRAINT:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from allocator import Stage
-from allocator.answers.together import Competing, CountersShort, SharesShort
+from allocator.answers.together import Competing, CountersShort, GroupsApart, SharesShort
 from allocator.requests.requests import Slot
 from scheduler.framework.blame import Blame
 from scheduler.plugins.dynamic_resources.constraint_blame import without_constraints
-from scheduler.plugins.dynamic_resources.counter_blame import blame_together
+from scheduler.plugins.dynamic_resources.counter_blame import blame_apart, blame_together
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
 
 _NAMED: Final = 3
@@ -23,6 +23,8 @@ def blame_all(found: NearNode) -> Blame:
             return _competing(found, short)
         case CountersShort() as short:
             return blame_together(found, short)
+        case GroupsApart() as apart:
+            return blame_apart(found, apart)
         case SharesShort(slots):
             texts = [f"{found.named(slot)} {_shares(slot)}" for slot in slots[:_NAMED]]
             cause = f"devices of node {found.node.name} have too little capacity left for {', '.join(texts)} together"

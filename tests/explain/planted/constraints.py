@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.explain.planted.shapes import (
     FLEET,
     ONE,
@@ -368,4 +370,41 @@ def the_set_is_smaller_than_the_device(d: Dress) -> Planted:
         [edit("ResourceSlice", f"{d.at}-counters", "spec.sharedCounters.0.counters.memory.value", "80Gi")],
         says=[r"64Gi", r"80Gi"],
         never=[r"in use", r"end pod"],
+    )
+
+
+def grouped(d: Dress, groups: Sequence[str]) -> list[Obj]:
+    """A node with a device of each of these compatibility groups; their counters suffice for all of them."""
+    devices = [part(d, f"{d.device}-{index}", "10Gi", "part", "set-0") for index in range(len(groups))]
+    for device, group in zip(devices, groups, strict=True):
+        device["consumesCounters"][0]["compatibilityGroups"] = [group]
+    pool, sets_ = {"resourceSliceCount": 2}, [{"name": "set-0", "counters": {"memory": {"value": "80Gi"}}}]
+    counters = d.slice([], d.at, f"{d.at}-counters", pool, sharedCounters=sets_)
+    return [*d.nodes_(), d.slice(devices, d.at, f"{d.at}-devices", pool), counters, d.klass(), *d.noise()]
+
+
+@planted("partitions: groups", PLAIN, ONE)
+def the_free_device_is_of_another_group(d: Dress) -> Planted:
+    return Planted(
+        [*grouped(d, ("mig", "vgpu")), *d.held(f"user-{d.at}", f"{d.device}-0", node=d.at), d.ask(), d.waiting()],
+        d.asked,
+        r"partition-blocked",
+        rf"{d.device}-1\b",
+        [ended(f"user-{d.at}")],
+        says=[r"compatibility group vgpu", r"compatibility group mig", r"set-0", r"user-"],
+        change=[r"user-"],
+        never=[r"relax"],
+    )
+
+
+@planted("partitions: groups", PLAIN, ONE)
+def two_devices_of_different_groups_are_asked_for(d: Dress) -> Planted:
+    return Planted(
+        [*grouped(d, ("mig", "vgpu")), d.ask(d.want(count=2)), d.waiting()],
+        d.asked,
+        r"devices-short",
+        rf"request {d.request}",
+        [d.asks("requests.0.exactly.count", 1)],
+        says=[r"compatibility group", r"\b1 of 2\b"],
+        never=[r"in use", r"drop"],
     )

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,9 +43,9 @@ type deviceInUse struct {
 	ConsumedCapacity map[resourceapi.QualifiedName]resource.Quantity `json:"consumedCapacity"`
 }
 
-// defaultFeatures are kube-scheduler 1.36.3's gates as its plugin passes them to the allocator.
+// defaultFeatures are kube-scheduler's gates as its plugin passes them to the allocator.
 func defaultFeatures() structured.Features {
-	return structured.Features{
+	features := structured.Features{
 		AdminAccess:            true,
 		ConsumableCapacity:     true,
 		DeviceBindingAndStatus: true,
@@ -52,6 +53,8 @@ func defaultFeatures() structured.Features {
 		PartitionableDevices:   true,
 		PrioritizedList:        true,
 	}
+	setOwnDefaults(&features)
+	return features
 }
 
 func applyFeatures(features *structured.Features, overrides map[string]bool) error {
@@ -64,6 +67,7 @@ func applyFeatures(features *structured.Features, overrides map[string]bool) err
 		"PartitionableDevices":   &features.PartitionableDevices,
 		"PrioritizedList":        &features.PrioritizedList,
 	}
+	maps.Copy(fields, ownFeatures(features))
 	for name, value := range overrides {
 		field, found := fields[name]
 		if !found {
