@@ -36,7 +36,7 @@ from allocator.values.decode import decode_slice
 from allocator.values.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
 from allocator.values.decode_node_selector import decode_node_selector
 from allocator.values.encode import encode_allocation, encode_node_selector
-from allocator.values.features import ALL_SHORTCUTS, Features, Shortcuts
+from allocator.values.features import ALL_SHORTCUTS, RELEASES, Features, Shortcuts
 from allocator.values.meter import STEP, PausedError
 from allocator.values.model import (
     RESULTS_MAX,
@@ -67,6 +67,7 @@ __all__ = [
     "INVALID_FAULTS",
     "INVALID_POOLS",
     "NO_SHARE_IDS",
+    "RELEASES",
     "RESULTS_MAX",
     "STEP",
     "Allocated",

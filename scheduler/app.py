@@ -51,6 +51,7 @@ from scheduler.kube.serving import is_secure, serve
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
 from scheduler.recorder import ProfileRecipe, Recipe, Recorder
+from scheduler.validation.releases import release_of, release_words
 
 log = logging.getLogger(__name__)
 
@@ -175,9 +176,10 @@ class SchedulerApp:
             log.info("connected to %s, Kubernetes %s", credentials.url, preflight.version)
             gates = await read_gates(client)
             self._missing = preflight.warnings
-            for warning in (*preflight.warnings, *dropped_by(gates)):
+            words = release_words(preflight.minor, config.kubernetes)
+            for warning in (*words, *preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
-            features = features_left(features, gates)
+            features = features_left(config.features(release_of(preflight.minor)), gates)
         settings = replace(config.core_settings(), takes_notes=log.isEnabledFor(logging.DEBUG))
         recipe = Recipe(profiles, features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, TypeVar
 
-from allocator import Features
+from allocator import RELEASES, Features
 from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
@@ -30,16 +30,22 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.feature_gates import features_left, read_gates
 from scheduler.kube.metrics import Metrics
+from scheduler.kube.preflight import read_version
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import WatchedKind
 from scheduler.machine_turns import MachineTurns
 from scheduler.model.label_selectors import TextSelector
+from scheduler.validation.releases import minor_of, release_of
 
 _Answer = TypeVar("_Answer")
 
 _UNREADABLE_MAX: Final = 100  # objects named
+
+
+def _features_of(release: str) -> Features:
+    return Features(kubernetes=release)
 
 
 class Unreadable(Reporter):
@@ -75,13 +81,13 @@ class ClusterObserver:
     def __init__(
         self,
         connection: Connection,
-        features: Features = Features(),  # noqa: B008 - frozen
+        features: Callable[[str], Features] = _features_of,
         slices: TextSelector | None = None,
     ) -> None:
         self._features: Final = features
         self._slices: Final = slices
         self.machine: Machine
-        """Its gates are asked of the server on entering."""
+        """Its release and its gates are asked of the server on entering."""
         self.version = 0
         """Larger after each change of what is observed."""
         self._connection = connection
@@ -96,7 +102,9 @@ class ClusterObserver:
     async def __aenter__(self) -> Self:
         credentials = await self._connection.open()
         client = await self._stack.enter_async_context(ApiClient(credentials))
-        features = features_left(self._features, await read_gates(client))
+        minor = minor_of(await read_version(client))
+        release = release_of(minor) if minor is not None else RELEASES[-1]
+        features = features_left(self._features(release), await read_gates(client))
         self.machine = Machine(
             [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()
         )

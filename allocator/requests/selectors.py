@@ -52,10 +52,11 @@ _PLAIN_KINDS: Final = frozenset({"bool", "int", "string"})
 VIEW_WORK: Final = 60
 VIEW_NAME_WORK: Final = 15
 """Showing a device to expressions, and so much for each attribute and capacity."""
-_HINT: Final = (
+OPTIONAL_HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
     "optional fields"
 )
+"""What 1.37 adds to a missing key's error."""
 
 
 class Failure(NamedTuple):
@@ -293,7 +294,7 @@ class Matcher:
 
     def _text(self, error: EvaluationError) -> str:
         text = str(error)
-        return text + _HINT if self._features.has_137_semantics and "no such key:" in text else text
+        return text + OPTIONAL_HINT if self._features.has_137_semantics and "no such key:" in text else text
 
 
 def first_failure(

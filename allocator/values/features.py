@@ -7,11 +7,15 @@ flags are for matching an upstream scheduler whose gates were changed, and for u
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Final
+
+RELEASES: Final = ("1.36", "1.37")
+"""Releases of Kubernetes whose verdicts are known, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Feature flags with the defaults of Kubernetes 1.36.
+    """Feature flags with the defaults of the newest release.
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
@@ -32,12 +36,13 @@ class Features:
     compatibility_groups: bool = True
     extended_resource: bool = True
     node_allocatable_resources: bool = True
-    kubernetes: str = "1.36"
+    kubernetes: str = RELEASES[-1]
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 
     def __post_init__(self) -> None:
-        if self.kubernetes not in ("1.36", "1.37"):
-            raise ValueError(f"Features.kubernetes: {self.kubernetes!r} is not supported; use '1.36' or '1.37'")
+        if self.kubernetes not in RELEASES:
+            known = " or ".join(map(repr, RELEASES))
+            raise ValueError(f"Features.kubernetes: {self.kubernetes!r} is not supported; use {known}")
         flags = tuple(getattr(self, one.name) for one in fields(self) if one.compare)
         object.__setattr__(self, "_hash", hash(flags))
 
@@ -46,7 +51,7 @@ class Features:
 
     @property
     def has_137_semantics(self) -> bool:
-        return self.kubernetes == "1.37"
+        return self.kubernetes != "1.36"
 
     @property
     def is_stable_variant(self) -> bool:

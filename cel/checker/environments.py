@@ -44,7 +44,7 @@ Kind = Literal["stored", "new"]
 
 OLDEST_MINOR: Final = 34
 NEWEST_MINOR: Final = 37
-DEFAULT_VERSION: Final = "1.36"
+DEFAULT_VERSION: Final = "1.37"
 
 _LISTS_FUNCTIONS: Final = frozenset(
     ("distinct", "flatten", "lists.range", "reverse", "slice", "sort", macros.SORT_BY_KEYS)

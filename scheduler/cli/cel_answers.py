@@ -4,7 +4,7 @@
 |---|---|
 | `expression` | required |
 | `device` | `driver`, `attributes` (`{"model": {"string": "A100"}}`), `capacity` (`{"memory": "80Gi"}`), `allowMultipleAllocations` |
-| `kubernetes` | "1.34" to "1.37", default "1.36" |
+| `kubernetes` | "1.34" to "1.37", default "1.37" |
 | `env` | "stored" (default) or "new" |
 | `gates` | `{"consumableCapacity": true, "listTypeAttributes": false}` (the defaults here) |
 | `cost` | true: add the estimate |

@@ -18,6 +18,7 @@ from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
 from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, UndecodableError
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
+from scheduler.kube.preflight import read_version
 from scheduler.kube.requests import ApiClient
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 
@@ -66,6 +67,7 @@ class ClusterObjects(NamedTuple):
         gates: The API server's feature gates, empty where it does not show them.
         namespace: That of the context, or of the pod that we run in; "" for none.
         origin: Where the credentials come from.
+        version: The server's, as "v1.37.2"; "" where it does not say.
         unlisted: What could not be read, and what answers lack without it.
     """
 
@@ -73,6 +75,7 @@ class ClusterObjects(NamedTuple):
     gates: Mapping[str, bool]
     namespace: str
     origin: str
+    version: str
     unlisted: tuple[str, ...] = ()
 
 
@@ -107,12 +110,12 @@ async def _read(connection: Connection, *, is_whole: bool) -> ClusterObjects:
                 if not is_whole or kind not in _COSTS:
                     raise
                 unlisted[kind] = f"{error}; {_COSTS[kind]}"
-        gates = await read_gates(client)
+        gates, version = await read_gates(client), await read_version(client)
     if any(_COSTS[kind] == _NO_DEVICES for kind in unlisted):
         # A device whose claim or taint is not seen would be given out twice, or where it must not.
         by_kind.pop("ResourceSlice", None)
     objects = [obj for listed in by_kind.values() for obj in listed]
-    return ClusterObjects(objects, gates, credentials.namespace, credentials.origin, tuple(unlisted.values()))
+    return ClusterObjects(objects, gates, credentials.namespace, credentials.origin, version, tuple(unlisted.values()))
 
 
 def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:

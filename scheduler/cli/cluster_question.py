@@ -66,6 +66,7 @@ class Asked:
         scope: The only namespace whose pods are asked about; None: all.
         is_strict: Whether names are looked for nowhere but in `namespace`.
         unlisted: What could not be read of the cluster, and what answers lack without it.
+        version: Of the cluster's API server, also where a dump says it; "" where nobody does.
     """
 
     listed: Sequence[Given]
@@ -77,6 +78,7 @@ class Asked:
     scope: str | None
     is_strict: bool
     unlisted: tuple[str, ...] = ()
+    version: str = ""
 
     @property
     def given(self) -> list[Given]:
@@ -143,12 +145,13 @@ class ClusterQuestion:
         """Read it; warnings are printed."""
         from scheduler.garbage_collector import settle
         from scheduler.offline import Given
+        from scheduler.validation.releases import version_in
 
         if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
             raise click.UsageError(f"-n {self.namespace!a}: is no name of a namespace")
         config, connection = self.config(), self.connection()
-        features = config.features()
-        home = self.namespace or _DEFAULT
+        home, version = self.namespace or _DEFAULT, ""
+        gates: Mapping[str, bool] = {}
         listed: list[Given] = []
         unlisted: tuple[str, ...] = ()
         gc.disable()  # all of it stays
@@ -156,21 +159,34 @@ class ClusterQuestion:
             with working("reading"):
                 if connection is not None:
                     from scheduler.cli.cluster_objects import read_cluster
-                    from scheduler.kube.feature_gates import features_left
 
                     read = read_cluster(connection, is_whole=True)
-                    features, unlisted = features_left(features, read.gates), read.unlisted
+                    gates, unlisted, version = read.gates, read.unlisted, read.version
                     home = self.namespace or read.namespace or _DEFAULT
                     listed = [Given(read.origin, obj) for obj in read.objects]
-                written = [placed(one, home) for one in read_given(self.files)]
+                found = list(read_given(self.files))
+                said = [text for one in found if (text := version_in(one.obj)) is not None]
+                written = [placed(one, home) for one in found if version_in(one.obj) is None]
                 listed, written = _selected(listed, config), _selected(written, config)
         finally:
             settle(collects=False)
+        version = version or next(iter(said), "")
         first = None if self.is_everywhere or (connection is None and self.namespace is None) else home
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None
         configured = config if self.config_path is not None else None
-        return Asked(listed, written, configured, features, home, first, scope, is_strict, unlisted)
+        return Asked(
+            listed,
+            written,
+            configured,
+            _features(config, version, gates),
+            home,
+            first,
+            scope,
+            is_strict,
+            unlisted,
+            version,
+        )
 
     def config(self) -> Config:
         """That of --config, with the gates and the release of the options."""
@@ -188,6 +204,21 @@ class ClusterQuestion:
                 click.echo(caution(f"note: {line}"), err=True)
         gates = {**config.feature_gates, **self.feature_gates}
         return config.model_copy(update={"feature_gates": gates, "kubernetes": self.kubernetes or config.kubernetes})
+
+
+def _features(config: Config, version: str, gates: Mapping[str, bool]) -> Features:
+    """As a scheduler beside this server has them; warnings are printed."""
+    from scheduler.validation.releases import minor_of, release_of, release_words
+
+    minor = minor_of(version)
+    features = config.features() if minor is None else config.features(release_of(minor))
+    for text in release_words(minor, config.kubernetes) if minor is not None else ():
+        click.echo(caution(f"note: {text}"), err=True)
+    if not gates:
+        return features
+    from scheduler.kube.feature_gates import features_left
+
+    return features_left(features, gates)
 
 
 def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
@@ -219,7 +250,7 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--kubernetes",
             type=click.Choice(["1.36", "1.37"]),
-            help="Whose verdicts to give where releases differ. Default: 1.36, or what --config says.",
+            help="Whose verdicts to give where releases differ. Default: what --config says, or the cluster's.",
         ),
         size_option,
     )

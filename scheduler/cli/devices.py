@@ -127,7 +127,7 @@ async def _watch(question: ClusterQuestion, wanted: Filter, printer: _Printer) -
     loop = asyncio.get_running_loop()
     config, connection = question.config(), question.connection()
     assert connection is not None
-    async with ClusterObserver(connection, config.features(), config.slice_selector) as observer:
+    async with ClusterObserver(connection, config.features, config.slice_selector) as observer:
         await _fill(observer)
         while True:
             begun_s, version = loop.time(), observer.version

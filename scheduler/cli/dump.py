@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,7 +38,12 @@ def dump(*, question: ClusterQuestion, output: str) -> None:
     Exit codes: 0 done, 2 wrong use or input.
     """
     asked = question.read()
-    _write(_shown(asked.given), output, asked.unlisted)
+    objects = _shown(asked.given)
+    if asked.version and output != "name":
+        from scheduler.validation.releases import version_object
+
+        objects = chain([version_object(asked.version)], objects)
+    _write(objects, output, asked.unlisted)
 
 
 def _shown(found: Iterable[Given]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.simulate import BUDGET_STEPS, simulate
 from scheduler.cli.terminal import caution
+from scheduler.validation.api_fields import NEWEST
 
 _WITH_LINES: Final = ("jsonl", "budget_steps", "kubernetes")
 """What may be said beside --jsonl."""
@@ -59,7 +60,7 @@ def _allocate(*, jsonl: bool, **options: Any) -> None:
         return
     from scheduler.cli.allocator_cases import answer
 
-    budget_steps, kubernetes = options["budget_steps"] or BUDGET_STEPS, options["kubernetes"] or "1.36"
+    budget_steps, kubernetes = options["budget_steps"] or BUDGET_STEPS, options["kubernetes"] or f"1.{NEWEST}"
     _answer_lines(
         lambda case: answer(case, budget_steps=budget_steps, kubernetes=kubernetes), {"outcome": "error", "steps": 0}
     )

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from scheduler.validation.api_fields import NEWEST
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RECURSIVE: Final = "scheduler.cli.recursive"
 
@@ -61,9 +63,9 @@ def _remember_recursive(context: click.Context, _: click.Parameter, value: bool)
 
 def kubernetes_option(command: _Command) -> _Command:
     """`kubernetes`: a release whose API servers are meant."""
-    return click.option("--kubernetes", default="1.36", show_default=True, help="Kubernetes version, 1.34 to 1.37.")(
-        command
-    )
+    return click.option(
+        "--kubernetes", default=f"1.{NEWEST}", show_default=True, help="Kubernetes version, 1.34 to 1.37."
+    )(command)
 
 
 def cluster_options(reads: str) -> Callable[[_Command], _Command]:

@@ -13,8 +13,9 @@ import click
 
 from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document
+from scheduler.validation.api_fields import NEWEST, OLDEST
 
-KUBERNETES: Final = ("1.34", "1.35", "1.36", "1.37")
+KUBERNETES: Final = tuple(f"1.{minor}" for minor in range(OLDEST, NEWEST + 1))
 """Releases whose API servers it schedules for."""
 _COMMIT_LENGTH: Final = 40
 

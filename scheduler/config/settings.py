@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from allocator import Features
+from allocator import RELEASES, Features
 from scheduler.config.fields import (
     FieldsError,
     NodeSelectorText,
@@ -66,7 +66,7 @@ class Config(Section):
         not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
         report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
-        kubernetes: Whose verdicts to match where 1.37 changed them.
+        kubernetes: Whose verdicts to match where releases differ; None: those of the API server's release.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
         preflight: Check server version, API and permissions at the start.
@@ -99,7 +99,7 @@ class Config(Section):
     pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
     report_causes: bool = True
-    kubernetes: Literal["1.36", "1.37"] = "1.36"
+    kubernetes: Literal["1.36", "1.37"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")
     checks_invariants: bool = False
@@ -168,10 +168,10 @@ class Config(Section):
     def slice_selector(self) -> TextSelector | None:
         return parse_slice_selector(self.slices) if self.slices is not None else None
 
-    def features(self) -> Features:
-        """The allocator's code paths."""
+    def features(self, release: str = RELEASES[-1]) -> Features:
+        """The allocator's code paths, for a server that is to be followed as this release."""
         gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
-        return Features(**gates, kubernetes=self.kubernetes)
+        return Features(**gates, kubernetes=self.kubernetes or release)
 
     def core_settings(self) -> CoreSettings:
         """The machine's settings, in its units."""

@@ -41,7 +41,7 @@ _RESTORED_KINDS: Final = frozenset(
 # The same shape in all versions that were ever served.
 _WITHOUT_SPEC: Final = frozenset({"PriorityClass", "StorageClass", "CSIStorageCapacity"})
 _TAINT_RULE: Final = "DeviceTaintRule"
-_TAINT_RULE_VERSION: Final = "resource.k8s.io/v1beta2"
+_TAINT_RULE_VERSION: Final = "resource.k8s.io/v1"
 _RESOURCE_GROUP: Final = "resource.k8s.io/"
 
 

@@ -43,9 +43,10 @@ class PreflightError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What was found. `warnings` cost a feature, not correctness."""
+    """What was found. `minor` is the server's; `warnings` cost a feature, not correctness."""
 
     version: str
+    minor: int
     warnings: tuple[str, ...] = ()
 
 
@@ -111,7 +112,16 @@ async def check(
     if missing:
         role = "manifests/base/rbac.yaml holds the role that grants all of them"
         raise PreflightError("\n".join([*missing, role]), may_pass=True)
-    return Preflight(version.git_version, tuple(warnings))
+    return Preflight(version.git_version, numbers[1], tuple(warnings))
+
+
+async def read_version(client: ApiClient) -> str:
+    """The server's version, as "v1.37.2"; "" where it does not say."""
+    outcome = await client.send("GET", "/version")
+    try:
+        return msgspec.json.decode(outcome.body, type=_Version).git_version if isinstance(outcome, Accepted) else ""
+    except msgspec.DecodeError:
+        return ""
 
 
 async def _server_version(client: ApiClient) -> _Version:

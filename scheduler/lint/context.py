@@ -12,6 +12,7 @@ from typing import Any, Final
 from scheduler.lint.mistakes import is_id, legal_id, pinned_drivers
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
+from scheduler.validation.api_fields import NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Settings:
         gates: Feature gates that differ from the release's defaults, by upstream's names.
     """
 
-    kubernetes: str = "1.36"
+    kubernetes: str = f"1.{NEWEST}"
     driver: str = ""
     driver_map: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)

@@ -35,6 +35,7 @@ from scheduler.lint.findings import FieldPath
 from scheduler.lint.nearest import closest, listed, nearest
 from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
+from scheduler.validation.releases import release_of
 
 _ASKED_MAX: Final = 1_000_000
 _STEPS_MAX: Final = 1_000_000  # about 4 s
@@ -67,7 +68,7 @@ def check_taken(context: Context) -> None:
 
 def features_of(context: Context) -> Features:
     """Those of the release that is meant."""
-    return Features(kubernetes="1.37" if context.settings.minor >= 37 else "1.36")
+    return Features(kubernetes=release_of(context.settings.minor))
 
 
 def classes_of(context: Context, published: Published) -> dict[str, DeviceClass]:

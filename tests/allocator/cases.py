@@ -54,8 +54,9 @@ def recorded() -> tuple[dict[str, Any], ...]:
         return tuple(json.load(file)["cases"])
 
 
-def features_of(case: Mapping[str, Any], **changes: Any) -> Features:
-    return Features(**{_FLAGS[name]: value for name, value in (case.get("features") or {}).items()}, **changes)
+def features_of(case: Mapping[str, Any], kubernetes: str = "1.36", **changes: Any) -> Features:
+    flags = {_FLAGS[name]: value for name, value in (case.get("features") or {}).items()}
+    return Features(**flags, kubernetes=kubernetes, **changes)
 
 
 def in_use_of(case: Mapping[str, Any]) -> InUse:

@@ -56,7 +56,9 @@ def test_lines_go_with_nothing_else(more: list[str]) -> None:
 
 def test_lines_in_lines_out() -> None:
     cases = recorded()[:60]
-    result = CliRunner().invoke(allocate, ["--jsonl"], input="\n".join(json.dumps(case) for case in cases) + "\n")
+    result = CliRunner().invoke(
+        allocate, ["--jsonl", "--kubernetes", "1.36"], input="\n".join(json.dumps(case) for case in cases) + "\n"
+    )
 
     replies = [json.loads(line) for line in result.stdout.splitlines()]
     assert [reply["name"] for reply in replies] == [case["name"] for case in cases]

@@ -31,7 +31,7 @@ SOURCE: Final = Path(__file__).parent / "go"
 _MANIFESTS: Final = Path(__file__).parents[1] / "manifests" / "go"
 VERSIONS: Final = {"1.36": "v1.36.3", "1.37": "v1.37.2"}
 """The releases of Kubernetes, oldest first, as go/kubernetes-MINOR.mod asks for. A third is a row and its mod file."""
-MINOR: Final = "1.36"  # where nobody names one
+MINOR: Final = "1.37"  # where nobody names one
 KUBERNETES_VERSION: Final = VERSIONS[MINOR]
 REGISTRY_UNREACHABLE: Final = 3  # exit code of `main`: the only reason for which tests may be left out
 SETS_KEPT: Final = 6  # about 145 MB each: two of each module and release

@@ -20,7 +20,7 @@ KINDS: Final = {
     "resourceslices": "ResourceSlice",
     "devicetaintrules": "DeviceTaintRule",
 }
-API_VERSIONS: Final = {"devicetaintrules": "resource.k8s.io/v1beta2"}
+API_VERSIONS: Final = {"devicetaintrules": "resource.k8s.io/v1"}
 """Of those that are not in v1."""
 
 

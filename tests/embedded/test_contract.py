@@ -699,7 +699,7 @@ async def test_tables_have_the_columns_kubectl_shows(api: RestClient) -> None:
 
 async def test_discovery_names_the_resources(api: RestClient) -> None:
     version = await api.get("/version")
-    assert version["gitVersion"].startswith("v1.36.")
+    assert version["gitVersion"].startswith("v1.37.")
     listed = await api.get("/apis/resource.k8s.io/v1")
     by_name = {resource["name"]: resource for resource in listed["resources"]}
     assert {"resourceclaims", "resourceclaims/status", "resourceslices", "deviceclasses"} <= by_name.keys()
@@ -800,7 +800,7 @@ BOOKMARKS: dict[str, dict[str, Any]] = {
         "spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}
     },
     "/apis/resource.k8s.io/v1/deviceclasses": {"spec": {}},
-    "/apis/resource.k8s.io/v1beta2/devicetaintrules": {"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
+    "/apis/resource.k8s.io/v1/devicetaintrules": {"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
     "/apis/policy/v1/poddisruptionbudgets": {
         "spec": {},
         "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},

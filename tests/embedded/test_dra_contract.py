@@ -605,7 +605,7 @@ async def test_bad_words_about_extended_resources_are_refused(
 
 
 async def test_taint_rules(api: RestClient) -> None:
-    path, name = "/apis/resource.k8s.io/v1beta2/devicetaintrules", f"{api.namespace}-rule"
+    path, name = "/apis/resource.k8s.io/v1/devicetaintrules", f"{api.namespace}-rule"
     rule = {"metadata": {"name": name}, "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": TAINT}}
     made = await api.created(path, rule)
     assert made["spec"]["taint"]["timeAdded"]

@@ -119,7 +119,7 @@ def _columns(table: str) -> list[str]:
 
 
 async def test_version_says_that_it_is_embedded(kubectl: Kubectl) -> None:
-    assert "v1.36.3+dra-scheduler-embedded" in await kubectl("version")
+    assert "v1.37.2+dra-scheduler-embedded" in await kubectl("version")
 
 
 async def test_api_resources_lists_the_kinds(kubectl: Kubectl) -> None:

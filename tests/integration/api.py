@@ -26,7 +26,7 @@ _RESOURCES: Final = {
     "leases": ("/apis/coordination.k8s.io/v1", True),
     **dict.fromkeys(("resourceclaims", "resourceclaimtemplates"), ("/apis/resource.k8s.io/v1", True)),
     **dict.fromkeys(("resourceslices", "deviceclasses"), ("/apis/resource.k8s.io/v1", False)),
-    "devicetaintrules": ("/apis/resource.k8s.io/v1beta2", False),
+    "devicetaintrules": ("/apis/resource.k8s.io/v1", False),
     **dict.fromkeys(("clusterroles", "clusterrolebindings"), ("/apis/rbac.authorization.k8s.io/v1", False)),
     **dict.fromkeys(("roles", "rolebindings"), ("/apis/rbac.authorization.k8s.io/v1", True)),
     "deployments": ("/apis/apps/v1", True),

@@ -528,14 +528,14 @@ async def toleration_that_ends(world: World) -> None:
     "podgroup-resourceclaimtemplate",
     "the pods of a group share a GPU, two groups have two",
     gates={"GenericWorkload": True, "DRAWorkloadResourceClaims": True},
-    serves=("scheduling.k8s.io/v1alpha2",),
+    serves=("scheduling.k8s.io/v1beta1",),
     embedded=False,
 )
 async def pod_groups(world: World) -> None:
     await install(world)
     await world.add_template()
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
-    path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups"
+    path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{world.namespace}/podgroups"
     names = []
     for group in ("group-0", "group-1"):
         spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": claims}

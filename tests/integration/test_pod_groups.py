@@ -27,7 +27,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     built_or_skip("controlplane")
     # Without podgroup-protection-controller nothing takes the finalizer off a PodGroup that is deleted.
     controllers = (*CONTROLLERS, "podgroup-protection-controller")
-    with ControlPlane(controllers, GATES, runtime_config=["scheduling.k8s.io/v1alpha2"]) as plane:
+    with ControlPlane(controllers, GATES, runtime_config=["scheduling.k8s.io/v1beta1"]) as plane:
         cluster = with_manifests(plane) if UNDER_TEST == "ours" else RealCluster(plane, ("", ""))
         async with real_world(cluster, tmp_path) as opened:
             await opened.add_namespace()
@@ -42,7 +42,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 def groups(world: World) -> str:
-    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups"
+    return f"/apis/scheduling.k8s.io/v1beta1/namespaces/{world.namespace}/podgroups"
 
 
 async def add_group(world: World, name: str) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def guarded() -> Iterator[Guarded]:
     built_or_skip("controlplane")
     controllers = tuple(one for one in CONTROLLERS if one != "device-taint-eviction-controller")
     gates = {**GATES, "WatchList": False}
-    served = ["scheduling.k8s.io/v1alpha2"]
+    served = ["scheduling.k8s.io/v1beta1"]
     with ControlPlane(controllers, gates, runtime_config=served, audits=READS_TOO) as plane:
         cluster = with_manifests(plane)
         yield Guarded(cluster, plane.service_account_kubeconfig(*cluster.service_account))

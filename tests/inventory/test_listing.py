@@ -187,7 +187,7 @@ def test_a_claim_is_given_a_device_once_whatever_room_it_has() -> None:
 
 def test_taint_rules_count_and_lost_devices_are_noted() -> None:
     rule = {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
         "metadata": {"name": "rule"},
         "spec": {"deviceSelector": {"driver": DRIVER}, "taint": TAINT},

@@ -54,4 +54,4 @@ async def test_pods_of_a_group_share_the_reservation_and_others_have_their_own()
         ]
         served = {reflector.kind.name: reflector.stats.version for reflector in app.running.reflectors}
         assert served["PodGroup"] == "v1alpha2"
-        assert served["DeviceTaintRule"] == "v1beta2"
+        assert served["DeviceTaintRule"] == "v1"

@@ -10,7 +10,7 @@ from tests.lint.texts import claim, codes, dump, find, pod
 
 CLAIMS = "[{name: gpu, resourceClaimTemplateName: t}]"
 RULE = (
-    "apiVersion: resource.k8s.io/v1beta2\nkind: DeviceTaintRule\nmetadata: {{name: r}}\n"
+    "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {{name: r}}\n"
     "spec: {{deviceSelector: {{{}}}, taint: {{key: a, effect: NoSchedule}}}}\n"
 )
 SLICE = (

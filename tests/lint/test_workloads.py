@@ -307,7 +307,7 @@ def test_two_names_that_would_become_one_are_refused() -> None:
 
 def test_the_claims_of_a_group_of_pods_are_not_taken_for_those_of_a_pod() -> None:
     group = (
-        "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\n"
+        "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\n"
         "spec: {schedulingPolicy: {basic: {}}, resourceClaims: [{name: gpus, resourceClaimTemplateName: t}]}\n"
     )
 

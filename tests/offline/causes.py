@@ -169,7 +169,7 @@ def running(name: str = "runs", where: str = "node-1", cpu: str = "1", *, uses: 
 
 def rule(device: str) -> Obj:
     return {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
         "metadata": {"name": "rule"},
         "spec": {

@@ -34,7 +34,7 @@ PODS: Final[Resource] = ("", "v1", "pods")
 CLAIMS: Final[Resource] = ("resource.k8s.io", "v1", "resourceclaims")
 TEMPLATES: Final[Resource] = ("resource.k8s.io", "v1", "resourceclaimtemplates")
 SLICES: Final[Resource] = ("resource.k8s.io", "v1", "resourceslices")
-TAINT_RULES: Final[Resource] = ("resource.k8s.io", "v1beta2", "devicetaintrules")
+TAINT_RULES: Final[Resource] = ("resource.k8s.io", "v1", "devicetaintrules")
 
 Obj = Mapping[str, Any]
 WorkKey = tuple[str, str, str]

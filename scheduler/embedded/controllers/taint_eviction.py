@@ -48,7 +48,7 @@ NO_EXECUTE: Final = "NoExecute"
 STATUS_PERIOD_S: Final = 10.0
 
 _PODS: Final = "/api/v1/namespaces/{}/pods"
-_RULES: Final = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+_RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 _USER: Final = "user of"  # as in the claim controllers' pod index
 _WORKERS: Final = 2
 
@@ -335,7 +335,7 @@ class TaintEvictionController(ClientController):
         if all(existing.get(field, "") == value for field, value in wanted.items()):
             return
         body = {
-            "apiVersion": "resource.k8s.io/v1beta2",
+            "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceTaintRule",
             "metadata": {"name": name, "uid": rule["metadata"]["uid"]},
             "status": {"conditions": [{**wanted, "lastTransitionTime": _now()}]},

@@ -153,7 +153,7 @@ KINDS: Final = (
     ),
     _of_cluster(_DRA, "DeviceClass", DeviceClassStrategy(), bookmark={"spec": {}}),
     _of_cluster(
-        *("resource.k8s.io/v1beta2", "DeviceTaintRule", DeviceTaintRuleStrategy()),
+        *("resource.k8s.io/v1", "DeviceTaintRule", DeviceTaintRuleStrategy()),
         has_status=True,
         bookmark={"spec": {"taint": {"key": "", "effect": ""}}, "status": {}},
     ),

@@ -48,7 +48,7 @@ class DeviceClassStrategy(Strategy):
 
 
 class DeviceTaintRuleStrategy(Strategy):
-    """resource.k8s.io/v1beta2 DeviceTaintRule."""
+    """resource.k8s.io/v1 DeviceTaintRule."""
 
     bumps_generation = True
     returns_deleted_object = True

@@ -21,14 +21,14 @@ from scheduler.embedded.server.statuses import no_such_path
 from scheduler.embedded.server.views import JSON_TYPE
 from scheduler.validation.field_errors import Json
 
-GIT_VERSION: Final = "v1.36.3+dra-scheduler-embedded"
+GIT_VERSION: Final = "v1.37.2+dra-scheduler-embedded"
 ACCESS_REVIEW: Final = ServedKind("authorization.k8s.io/v1", "SelfSubjectAccessReview", is_namespaced=False)
 
 _ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
 _VERSION: Final = {
     "major": "1",
-    "minor": "36",
+    "minor": "37",
     "gitVersion": GIT_VERSION,
     "gitCommit": "embedded",
     "gitTreeState": "clean",

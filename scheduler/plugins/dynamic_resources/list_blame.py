@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from allocator import Funnel, Stage
+from allocator.requests.selectors import OPTIONAL_HINT
 from scheduler.framework.blame import Blame
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of
 
@@ -60,7 +61,7 @@ def _in_short(found: NearNode, funnel: Funnel) -> str:
             return "no device matches its selectors"
         case Stage.UNDECIDED:
             failure = found.explanation.failure_of(funnel)
-            return f"its selector fails: {failure.rpartition('error: ')[2]}"
+            return f"its selector fails: {failure.rpartition('error: ')[2].removesuffix(OPTIONAL_HINT)}"
         case Stage.SIZE | Stage.CAPACITY:
             return f"too little {' and '.join(slot.capacity) or 'capacity'}"
         case Stage.UNREAD:

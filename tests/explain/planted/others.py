@@ -452,7 +452,7 @@ def the_devices_have_a_field_of_the_future(d: Dress) -> Planted:
 @planted("taint: device", ONE, PAIR)
 def a_rule_taints_the_devices(d: Dress) -> Planted:
     rule = {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
         "metadata": {"name": "recall"},
         "spec": {
