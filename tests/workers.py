@@ -22,7 +22,15 @@ _REAL: Final = (
     *(
         f"tests/integration/test_{name}"
         for name in (
-            *("closed_gates.py", "failover.py", "install.py", "pod_groups.py", "rbac.py", "readers.py"),
+            *(
+                "closed_gates.py",
+                "compatibility_groups.py",
+                "failover.py",
+                "install.py",
+                "pod_groups.py",
+                "rbac.py",
+                "readers.py",
+            ),
             *("compare.py::test_a_small_", "hostile_cluster.py::test_a_small_run_", "chaos.py::test_every_fault_once"),
             *(
                 "differential.py::test_equal_where",
