@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from allocator.placement.ranks import Strategy
-from scheduler.config.fields import FieldsError, Seconds, Section
+from scheduler.config.fields import Seconds, Section
 from scheduler.plugins import ROW_BY_NAME
 from scheduler.plugins.scoring_strategies import ScoringStrategy
-from scheduler.validation.field_errors import invalid
 
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -137,15 +136,7 @@ class PodTopologySpreadArgs(PluginArgs):
 
 class VolumeBindingArgs(PluginArgs):
     bind_timeout_seconds: Int64 = 600
-    shape: tuple[ShapePointArgs, ...] | None = Field(default=None, strict=False)
-
-    @model_validator(mode="after")
-    def _has_no_shape(self) -> VolumeBindingArgs:
-        if self.shape is not None:
-            text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-            value = [point.model_dump(by_alias=True) for point in self.shape]
-            raise FieldsError([invalid("shape", value, text)])
-        return self
+    scoring_shape: tuple[ShapePointArgs, ...] = Field(default=(), strict=False, alias="shape")
 
 
 class DynamicResourcesArgs(PluginArgs):
@@ -197,6 +188,8 @@ def with_defaults(args: PluginArgs) -> dict[str, Any]:
         strategy["resources"] = _weighted(strategy["resources"] or _DEFAULT_RESOURCES)
     if isinstance(args, DynamicResourcesArgs) and args.scoring_strategy is not None:
         values["scoringStrategy"]["resources"] = _weighted(values["scoringStrategy"]["resources"])
+    if isinstance(args, VolumeBindingArgs) and not values["shape"]:
+        del values["shape"]  # the plugin's own, which releases before 1.37 do not have
     if isinstance(args, PodTopologySpreadArgs):
         values["defaultingType"] = values["defaultingType"] or "System"
     return values

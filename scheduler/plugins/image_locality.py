@@ -47,11 +47,11 @@ class ImageLocality:
     wakes_on: tuple[tuple[Resource, Action], ...] = ()
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        return _asked(cycle)
+        return _asked(cycle, view)
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
         """The pod's images that are here, in its order."""
-        names = _asked(cycle).names
+        names = _asked(cycle, view).names
         if not names:
             return ()
         here: list[str] = []
@@ -62,10 +62,11 @@ class ImageLocality:
         return tuple(here)
 
     def lookups(self, cycle: Cycle) -> int:
-        return len(_asked(cycle).names)
+        slot = cycle.find(ImagesSlot)
+        return len(slot.names if slot is not None else asked_images(cycle.pod))
 
     def score_facts(self, cycle: Cycle, facts: Mapping[Hashable, int], view: ClusterView) -> Mapping[Hashable, int]:
-        asked = _asked(cycle)
+        asked = _asked(cycle, view)
         scores: dict[Hashable, int] = {}
         if not asked.names:
             return scores
@@ -86,11 +87,14 @@ class ImageLocality:
         return Hint.SKIP  # it rejects no pod
 
 
-def _asked(cycle: Cycle) -> ImagesSlot:
+def _asked(cycle: Cycle, view: ClusterView) -> ImagesSlot:
     slot = cycle.find(ImagesSlot)
     if slot is None:
-        spec = cycle.pod.spec
-        containers_count = len(spec.init_containers or ()) + len(spec.containers or ())
-        slot = ImagesSlot(asked_images(cycle.pod), _CONTAINER_THRESHOLD_MAX * containers_count)
+        spec, names = cycle.pod.spec, asked_images(cycle.pod)
+        # Before 1.37 images of volumes add to the score and not to what counts as full.
+        count = len(names)
+        if not view.features.has_137_semantics:
+            count = len(spec.init_containers or ()) + len(spec.containers or ())
+        slot = ImagesSlot(names, _CONTAINER_THRESHOLD_MAX * count)
         cycle.put(slot)
     return slot

@@ -88,7 +88,7 @@ def _requested_to_capacity_ratio(strategy: ScoringStrategy, usages: Iterable[Usa
     assert ratio is not None  # `strategy_errors`
     weighted = weights = 0
     for used, total, weight in usages:
-        score = _on_shape(ratio.shape, used * 100 // total if used <= total else 100)
+        score = score_on_shape(ratio.shape, used * 100 // total if used <= total else 100)
         if score > 0:  # upstream's rule: a resource that scores 0 does not lower the average
             weighted += weight * score
             weights += weight
@@ -102,7 +102,8 @@ _SCORES: Final[Mapping[str, Callable[[ScoringStrategy, Iterable[Usage]], int]]] 
 }
 
 
-def _on_shape(shape: Sequence[ShapePoint], utilization: int) -> int:
+def score_on_shape(shape: Sequence[ShapePoint], utilization: int) -> int:
+    """0..100 where so many percent are used; `shape` has at least one point, without `shape_errors`."""
     scale = NODE_SCORE_MAX // _SHAPE_SCORE_MAX
     for index, point in enumerate(shape):
         if utilization <= point.utilization:
@@ -130,13 +131,14 @@ def strategy_errors(path: str, strategy: ScoringStrategy) -> list[FieldError]:
         if ratio is None:
             errors.append(required(field, "must be specified when type is RequestedToCapacityRatio"))
         else:
-            errors += _shape_errors(f"{field}.shape", ratio.shape)
+            errors += shape_errors(f"{field}.shape", ratio.shape)
     elif ratio is not None:
         errors.append(forbidden(field, "must be nil when type is not RequestedToCapacityRatio"))
     return errors
 
 
-def _shape_errors(path: str, shape: Sequence[ShapePoint]) -> list[FieldError]:
+def shape_errors(path: str, shape: Sequence[ShapePoint]) -> list[FieldError]:
+    """What is wrong with a shape at `path`, in upstream's words."""
     if not shape:
         return [required(path, "at least one point must be specified")]
     errors: list[FieldError] = []

@@ -466,8 +466,8 @@ REFUSED: Final[dict[str, tuple[str, str]]] = {
         "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds",
     ),
     "volume-shape": (
-        _args("VolumeBinding", "shape: [{utilization: 0, score: 0}]"),
-        "profiles[0].pluginConfig[0].args.shape: Invalid value: ",
+        _args("VolumeBinding", "shape: [{utilization: 0, score: 0}, {utilization: 0, score: 11}]"),
+        "profiles[0].pluginConfig[0].args.shape[1].utilization: Invalid value: 0: values must be sorted",
     ),
     "binding-timeout": (
         _args("DynamicResources", "bindingTimeout: 500ms"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocator import Features
 from scheduler.core.state.node_images import NodeImages
 from scheduler.model.images import asked_images, normalized_name
 from scheduler.model.keys import NodeName
@@ -34,8 +35,8 @@ def running(*images, volumes=(), init=()):
 
 
 def scores(one, *images_of_nodes):
-    """The score of each node, of which only the images are said."""
-    view = Cluster()
+    """The score of each node in 1.36, of which only the images are said."""
+    view = Cluster(features=Features(kubernetes="1.36"))
     for index, images in enumerate(images_of_nodes):
         view.store.observe_node(node(f"n{index}", images=list(images)))
     cycle = cycle_of(one)

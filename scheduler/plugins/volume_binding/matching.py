@@ -28,6 +28,7 @@ from scheduler.model.storage import (
     MIGRATED_PLUGINS,
     CapacitiesOfClass,
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     TopologyTerm,
@@ -48,11 +49,23 @@ class ChosenVolume(Struct, frozen=True):
     volume: PersistentVolume
 
 
+class MadeVolume(Struct, frozen=True):
+    """A volume that is to be made for a claim; `room`: what the driver says is left for it, None where it does not."""
+
+    claim: PersistentVolumeClaim
+    room: CSIStorageCapacity | None
+
+
 class NodeVolumes(Struct, frozen=True):
     """What a pod's claims get on a node that has something for each."""
 
     chosen: tuple[ChosenVolume, ...] = ()
-    provisioned: tuple[PersistentVolumeClaim, ...] = ()
+    made: tuple[MadeVolume, ...] = ()
+
+    @property
+    def provisioned(self) -> tuple[PersistentVolumeClaim, ...]:
+        """The claims for which volumes are to be made."""
+        return tuple([one.claim for one in self.made])
 
 
 def find_volumes(wanted: PodVolumes, node: Node, csi_node: CSINode | None) -> NodeVolumes | Status:
@@ -114,12 +127,17 @@ def _for_delayed(delayed: Iterable[DelayedClaim], node: Node) -> NodeVolumes | s
             to_provision.append(one)
         else:
             chosen[volume.name] = ChosenVolume(one.claim, volume)
+    made: list[MadeVolume] = []
     for one in to_provision:
         if not one.is_provisioned or not _is_allowed(one.storage_class.allowed_topologies, node.labels):
             return REASON_BIND
-        if one.capacities is not None and not _has_room(one.capacities, one.claim.requested_nano, node.labels):
-            return REASON_SPACE
-    return NodeVolumes(tuple(chosen.values()), tuple([one.claim for one in to_provision]))
+        room = None
+        if one.capacities is not None and one.claim.requested_nano is not None:
+            room = _room(one.capacities, one.claim.requested_nano, node.labels)
+            if room is None:
+                return REASON_SPACE
+        made.append(MadeVolume(one.claim, room))
+    return NodeVolumes(tuple(chosen.values()), tuple(made))
 
 
 def _find_volume(
@@ -162,10 +180,16 @@ def _is_allowed(terms: tuple[TopologyTerm, ...] | None, labels: Mapping[str, str
     )
 
 
-def _has_room(capacities: CapacitiesOfClass, size_nano: int | None, labels: Mapping[str, str]) -> bool:
-    """Whether a driver has room for one volume of that size, where the node can reach it."""
-    return size_nano is None or any(
-        limit >= size_nano and compile_label_selector(one.node_topology).matches(labels)
-        for one in capacities.capacities
-        if (limit := one.largest_nano) is not None and one.node_topology is not None
+def _room(capacities: CapacitiesOfClass, size_nano: int, labels: Mapping[str, str]) -> CSIStorageCapacity | None:
+    """Where a driver has room for one volume of that size that the node can reach: the first (upstream: any)."""
+    return next(
+        (
+            one
+            for one in capacities.capacities
+            if (limit := one.largest_nano) is not None
+            and one.node_topology is not None
+            and limit >= size_nano
+            and compile_label_selector(one.node_topology).matches(labels)
+        ),
+        None,
     )

@@ -1,13 +1,13 @@
 """VolumeBinding: pods go where their volumes are or can be made, and are bound when they are.
 
-Extension points: PreFilter, Filter, Reserve, PreBind, RequeueHints.
+Extension points: PreFilter, Filter, Score (from 1.37 on), Reserve, PreBind, RequeueHints.
 Reads: the pod's claims, volumes and capacities of their classes, node labels.  Writes: claimRef, selected-node.
 Upstream: pkg/scheduler/framework/plugins/volumebinding/
 
-Not here: which claims a pod has (`pod_volumes`), which volumes they get on a node (`matching`), the writes and the wait
-(`pre_bind`).
+Not here: which claims a pod has (`pod_volumes`), which volumes they get on a node (`matching`), what that is worth
+(`scoring`), the writes and the wait (`pre_bind`).
 
-Source: volume_binding.go v1.36.3 (StorageCapacityScoring off: no scores). Differs on purpose: a CSIDriver that
+Source: volume_binding.go v1.36.3, v1.37.2 (StorageCapacityScoring). Differs on purpose: a CSIDriver that
 stops saying its capacity wakes all pods; upstream wakes those that have an inline volume of it.
 """
 
@@ -33,7 +33,7 @@ from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
-from scheduler.framework.status import SUCCESS, Status
+from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -46,10 +46,12 @@ from scheduler.model.storage import (
     StorageClass,
     volume_claims,
 )
+from scheduler.plugins.scoring_strategies import ShapePoint, shape_errors
 from scheduler.plugins.volume_binding.blame import blame_for_volumes
-from scheduler.plugins.volume_binding.matching import find_volumes
+from scheduler.plugins.volume_binding.matching import NodeVolumes, find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
+from scheduler.plugins.volume_binding.scoring import EMPTIEST_FIRST, score_volumes
 from scheduler.plugins.volume_blame import blame_for_claims
 from scheduler.validation.field_errors import FieldError, invalid
 
@@ -62,10 +64,12 @@ class VolumeBinding:
 
     Args:
         bind_timeout_seconds: How long a pod waits for its volumes once all is written, >= 0.
-        weight: Of its scores, of which there are none without StorageCapacityScoring (alpha).
+        scoring_shape: What a storage class is worth, by the percentage of it that would be used; from 1.37 on.
+        weight: Of its scores, which releases before 1.37 do not have.
     """
 
     bind_timeout_seconds: int = 600
+    scoring_shape: tuple[ShapePoint, ...] = EMPTIEST_FIRST
     weight: int = 1
     name: str = NAME
     reads: frozenset[str] = frozenset(
@@ -98,6 +102,16 @@ class VolumeBinding:
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return found if isinstance(found, Status) else SUCCESS
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
+        if not view.features.has_137_semantics:
+            return SKIP
+        wanted = cycle.find(PodVolumes)
+        return SUCCESS if wanted is not None and wanted.delayed else SKIP
+
+    def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
+        found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
+        return score_volumes(found, self.scoring_shape) if isinstance(found, NodeVolumes) else 0
 
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
         wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
@@ -160,7 +174,8 @@ def _has_risen(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
 
 def argument_errors(plugin: VolumeBinding) -> list[FieldError]:
     """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
-    if plugin.bind_timeout_seconds >= 0:
-        return []
-    text = "invalid BindTimeoutSeconds, should not be a negative value"
-    return [invalid("bindTimeoutSeconds", plugin.bind_timeout_seconds, text)]
+    errors = shape_errors("shape", plugin.scoring_shape)
+    if plugin.bind_timeout_seconds < 0:
+        text = "invalid BindTimeoutSeconds, should not be a negative value"
+        errors.insert(0, invalid("bindTimeoutSeconds", plugin.bind_timeout_seconds, text))
+    return errors
