@@ -185,6 +185,7 @@ class SchedulerApp:
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
         machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
         machine.measure(time.perf_counter)
+        self.metrics.follow(features)
         turns = MachineTurns(
             machine,
             recording.of(machine.handle) if recording is not None else machine.handle,

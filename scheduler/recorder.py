@@ -50,12 +50,13 @@ class ProfileRecipe:
     nodes: str | None = None
     slices: str | None = None
 
-    def profile(self) -> Profile:
-        """The profile, ready to run. Raises ValueError."""
+    def profile(self, features: Features = Features()) -> Profile:  # noqa: B008 - frozen
+        """The profile, ready to run, as the release of `features` has it. Raises ValueError."""
         return profile_plugins(
             self.written,
             nodes=parse_label_selector(self.nodes) if self.nodes is not None else None,
             slices=parse_slice_selector(self.slices) if self.slices is not None else None,
+            features=features,
         )
 
 
@@ -70,7 +71,7 @@ class Recipe:
     def machine(self, new_uid: Callable[[], str]) -> Machine:
         """A new machine. Raises ProfileError, ValueError."""
         return Machine(
-            tuple(one.profile() for one in self.profiles),
+            tuple(one.profile(self.features) for one in self.profiles),
             features=self.features,
             new_uid=new_uid,
             settings=self.settings,

@@ -155,7 +155,7 @@ def simulate(
     given = _on_nodes(given, nodes)
     features = asked.features
     arguments = {"placement": placement, "searchSteps": budget_steps}
-    profile = _profile(asked.config, arguments, preempts=not wanted.is_asked)
+    profile = _profile(asked.config, asked.features, arguments, preempts=not wanted.is_asked)
     play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
     if wanted.is_asked:
         named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=_BEGIN_MS)
@@ -239,7 +239,9 @@ def _only(asked: Asked, pods: Sequence[str], probes: Collection[Key], cluster: O
     return in_scope if asked.is_strict else None
 
 
-def _profile(config: Config | None, given: Mapping[str, Any], *, preempts: bool) -> Callable[[str], Profile]:
+def _profile(
+    config: Config | None, features: Features, given: Mapping[str, Any], *, preempts: bool
+) -> Callable[[str], Profile]:
     """The profile of a scheduler's name, as the configuration file with these arguments would give it."""
     from scheduler.config import Config
     from scheduler.config.profiles import ProfileConfig
@@ -254,7 +256,7 @@ def _profile(config: Config | None, given: Mapping[str, Any], *, preempts: bool)
         args |= {field: value for field, value in given.items() if value is not None}
         entries["DynamicResources"] = {"name": "DynamicResources", "args": args}
         profile = ProfileConfig.model_validate({**base, "pluginConfig": [*entries.values()]})
-        made = profile.profile(nodes=config.node_selector, slices=config.slice_selector)
+        made = profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
         plugins = tuple(one for one in made.plugins if preempts or one.name != "DefaultPreemption")
         # Pods may name any scheduler, one whose name no configuration could have among them.
         return replace(made, scheduler_name=name, plugins=plugins)

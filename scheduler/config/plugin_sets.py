@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from allocator import Features
 from scheduler.config.fields import suggestion
 from scheduler.model.gone_plugins import INSTEAD_OF
-from scheduler.plugins import DEFAULT_PROFILE
+from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME, default_names
 from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
 MULTI_POINT: Final = "multiPoint"
@@ -73,9 +74,9 @@ class Expanded:
     names: tuple[str, ...]
 
 
-def merged(plugins: Mapping[str, Any], path: str) -> dict[str, PluginSet]:
-    """The sets of `plugins` (KubeSchedulerProfile.plugins), by point, merged with the default profile."""
-    defaults = tuple(Enabled(row.name, row.weight) for row in DEFAULT_PROFILE)
+def merged(plugins: Mapping[str, Any], path: str, features: Features) -> dict[str, PluginSet]:
+    """The sets of `plugins` (KubeSchedulerProfile.plugins), by point, merged with the release's default profile."""
+    defaults = tuple(Enabled(name, ROW_BY_NAME[name].weight) for name in default_names(features))
     return {
         point: _merged(defaults if point == MULTI_POINT else (), plugins.get(point) or {}, f"{path}.{point}")
         for point in (MULTI_POINT, *POINTS)
@@ -94,10 +95,11 @@ def _merged(defaults: Sequence[Enabled], written: Mapping[str, Any], path: str) 
     return PluginSet((*in_place, *(one for one in custom if one not in in_place)), disabled)
 
 
-def expand(sets: Mapping[str, PluginSet], path: str) -> Expanded | list[FieldError]:
+def expand(sets: Mapping[str, PluginSet], path: str, features: Features) -> Expanded | list[FieldError]:
     """The order at each point; or what is wrong.
 
     Args:
+        features: Say which release is followed.
         path: Of the profile's `plugins`, for errors that concern no single entry.
     """
     errors = [*_unknown(sets), *_twice(sets), *_negative(sets)]
@@ -116,7 +118,7 @@ def expand(sets: Mapping[str, PluginSet], path: str) -> Expanded | list[FieldErr
     if errors:
         return errors
     on = {name for names in by_point.values() for name in names}
-    order = [*(row.name for row in DEFAULT_PROFILE), *_GATED]
+    order = [*default_names(features), *_GATED]
     return Expanded(by_point, weights, tuple(name for name in order if name in on))
 
 

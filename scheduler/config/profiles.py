@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from allocator import Features
 from scheduler.config.fields import FieldsError, SchedulerName, Section
 from scheduler.config.plugin_args import (
     ARGS_BY_PLUGIN,
@@ -34,6 +35,7 @@ from scheduler.validation.field_errors import FieldError, duplicate, invalid
 
 SPREADING: Final = frozenset({"NodeResourcesFit", "NodeResourcesBalancedAllocation"})
 """They score nodes by the cpu and memory left: against `placement`, so they do not, unless the profile weighs them."""
+_ANY: Final = Features()  # where the order of plugins does not matter
 
 
 class PluginEntry(Section):
@@ -106,7 +108,7 @@ class ProfileConfig(Section):
 
     @model_validator(mode="after")
     def _check_across_fields(self) -> ProfileConfig:
-        found = expand(self.plugin_sets(), "plugins")
+        found = expand(self.plugin_sets(), "plugins", _ANY)
         errors = [*(found if isinstance(found, list) else ()), *self._argument_errors()]
         if errors:
             raise FieldsError(errors)
@@ -126,19 +128,19 @@ class ProfileConfig(Section):
                 for error in row.argument_errors(row.build(**plugin_fields(one.name, one.args))):
                     yield replace(error, field=f"{path}.args.{error.field}")
 
-    def plugin_sets(self) -> dict[str, PluginSet]:
-        """What is written, merged with the default profile."""
+    def plugin_sets(self, features: Features = _ANY) -> dict[str, PluginSet]:
+        """What is written, merged with the default profile of the release that `features` say."""
         written = self.plugins.model_dump(by_alias=True, exclude_none=True) if self.plugins is not None else {}
-        return merged(written, "plugins")
+        return merged(written, "plugins", features)
 
     def queue_sort(self) -> tuple[str, ...]:
         """What is written of that extension point, which all profiles share."""
         own = self.plugins.queue_sort if self.plugins is not None else None
         return tuple(entry.name for entry in (*own.enabled, *own.disabled)) if own is not None else ()
 
-    def expanded(self) -> Expanded:
-        """The plugins that are on."""
-        found = expand(self.plugin_sets(), "plugins")
+    def expanded(self, features: Features = _ANY) -> Expanded:
+        """The plugins that are on, in the order of the release that `features` say."""
+        found = expand(self.plugin_sets(features), "plugins", features)
         assert not isinstance(found, list)  # checked when this was made
         return found
 
@@ -147,9 +149,10 @@ class ProfileConfig(Section):
         *,
         nodes: TextSelector | None = None,
         slices: TextSelector | None = None,
+        features: Features = _ANY,
     ) -> Profile:
-        """The profile, ready to run; arguments as for `build_plugins`."""
-        expanded = self.expanded()
+        """The profile, ready to run; arguments as for `build_plugins`, and the release that is followed."""
+        expanded = self.expanded(features)
         fields = {name: plugin_fields(name, args) for name, args in self.args_by_plugin().items()}
         for name, weight in expanded.weights.items():
             fields.setdefault(name, {})["weight"] = weight
@@ -188,11 +191,12 @@ def profile_plugins(
     *,
     nodes: TextSelector | None = None,
     slices: TextSelector | None = None,
+    features: Features = _ANY,
 ) -> Profile:
-    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `build_plugins`.
+    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `ProfileConfig.profile`.
 
     Raises:
         pydantic.ValidationError: A field is unknown or of a wrong kind, or the plugins cannot work together.
     """
     config = ProfileConfig.model_validate(profile)
-    return config.profile(nodes=nodes, slices=slices)
+    return config.profile(nodes=nodes, slices=slices, features=features)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from allocator import Features
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, with_defaults
 from scheduler.config.plugin_sets import MULTI_POINT, POINTS, Enabled, PluginSet
 from scheduler.config.profiles import ProfileConfig
@@ -27,7 +28,7 @@ def shown(config: Config) -> str:
     theirs = {name: written[name] for name in _IN_FORCE}
     if kubeconfig := config.client_connection.kubeconfig:
         theirs["clientConnection"] = {"kubeconfig": kubeconfig}
-    theirs["profiles"] = [_profile(profile) for profile in config.profiles]
+    theirs["profiles"] = [_profile(profile, config.features()) for profile in config.profiles]
     documents = (
         {"apiVersion": UPSTREAM_API_VERSION, "kind": UPSTREAM_KIND, **without_nulls(theirs)},
         {"apiVersion": API_VERSION, "kind": KIND, **values},
@@ -35,8 +36,8 @@ def shown(config: Config) -> str:
     return "---\n".join(yaml.safe_dump(one, sort_keys=False, allow_unicode=True) for one in documents)
 
 
-def _profile(profile: ProfileConfig) -> dict[str, Any]:
-    sets = profile.plugin_sets()
+def _profile(profile: ProfileConfig, features: Features) -> dict[str, Any]:
+    sets = profile.plugin_sets(features)
     named = {entry.name for one in sets.values() for entry in one.enabled}
     args = {name: kind() for name, kind in ARGS_BY_PLUGIN.items() if name in named} | profile.args_by_plugin()
     return {

@@ -206,17 +206,17 @@ class SchedulingCycles(Part):
             nominated = None if clears else helped.nominated_node
             self._unschedulable(queued, message, unfit.rejecters, shape, nominated)
         elif self._preemptions.records.get(queued.uid) is None:
-            self._preempt(queued, helped.preemption, unfit.rejecters, message)
+            text = making_room(helped.preemption, helped.status.message)
+            self._preempt(queued, helped.preemption, unfit.rejecters, f"{message} {text}")
         else:
             self._unschedulable(queued, message, unfit.rejecters, None)
 
     def _preempt(self, queued: QueuedPod, preemption: Preemption, rejecters: frozenset[str], message: str) -> None:
         """Make room for the pod, which waits for that alone: the verdict on it holds for no other pod."""
         self._queue.rejected(queued, rejecters, None, self._timers.now_ms, steps=self._taken())
-        text = making_room(preemption)
         if self._outbox.takes_notes:
-            self._note(queued, f"unschedulable: {message} {text}")
-        self._preemptions.begin(queued.pod, preemption, Reason(UNSCHEDULABLE, f"{message} {text}"))
+            self._note(queued, f"unschedulable: {message}")
+        self._preemptions.begin(queued.pod, preemption, Reason(UNSCHEDULABLE, message))
 
     def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=pre_filter_message, reasons=reasons)

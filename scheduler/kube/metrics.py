@@ -21,6 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from allocator import Features
 from scheduler.core.machine import Machine
 from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
@@ -394,11 +395,18 @@ class Metrics:
             registry=self.registry,
         )
         self._creates = Counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Number of ResourceClaims created for extended resources, by the result; since Kubernetes 1.37.",
+            ["status", "admin_access", "owner_api_group", "owner_api_kind"],
+            registry=self.registry,
+        )
+        self._creates_136 = Counter(
             "scheduler_resourceclaim_creates_total",
-            "Number of ResourceClaims created for extended resources, by the result.",
+            "Number of ResourceClaims created for extended resources, by the result; up to Kubernetes 1.36.",
             ["status"],
             registry=self.registry,
         )
+        self._is_137 = True
         labels = ["profile", "driver", "status"]
         self._binding_allocations = Counter(
             "scheduler_dra_bindingconditions_allocations_total",
@@ -422,6 +430,10 @@ class Metrics:
         )
         self.registry.register(_Collector(observe))
 
+    def follow(self, features: Features) -> None:
+        """Count under the names of the release that is followed."""
+        self._is_137 = features.has_137_semantics
+
     def count_decisions(self, decisions: Iterable[Decision]) -> None:
         """Waits for binding conditions that have ended."""
         for decision in decisions:
@@ -440,7 +452,11 @@ class Metrics:
             child = self._write_children[decision, outcome] = self._writes.labels(decision, outcome)
         child.observe(duration_s)
         if decision == CreateClaim.__name__:
-            self._creates.labels("success" if outcome == "Accepted" else "failure").inc()
+            status = "success" if outcome == "Accepted" else "failure"
+            creates = (
+                self._creates.labels(status, "false", "", "Pod") if self._is_137 else self._creates_136.labels(status)
+            )
+            creates.inc()
 
     def text(self) -> bytes:
         """The exposition, in `CONTENT_TYPE`."""

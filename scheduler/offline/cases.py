@@ -64,7 +64,8 @@ class CaseError(ValueError):
 class Cases:
     """Reads cases and answers them, each by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features = Features()) -> None:  # noqa: B008 - frozen
+        self._features: Final = features
         codec = self._codec = Codec(reads=KINDS)
         self._kinds: Final = {kind.name: kind for kind in codec.kinds}
         self._runners: Final[dict[bytes, Runner]] = {}
@@ -99,7 +100,7 @@ class Cases:
         given = _read(self._codec.pods, case.get("pod"), "pod")
         assert isinstance(given, Observed)
         # Its queue knows the pods of this name; a profile without plugins keeps none of them out.
-        machine = Machine([Profile(_NAME)], features=Features(), new_uid=lambda: "")
+        machine = Machine([Profile(_NAME)], features=self._features, new_uid=lambda: "")
         for observed in self._objects(case.get("cluster") or {}):
             machine.handle(observed, now_ms=0)
         return EveryNode(machine, now_ms=0).answer(runner, given.object)
@@ -111,7 +112,7 @@ class Cases:
         if runner is None:
             if len(self._runners) >= _RUNNERS_MAX:
                 self._runners.clear()
-            runner = self._runners[key] = Runner(_profile(config))
+            runner = self._runners[key] = Runner(_profile(config, self._features))
         return runner
 
     def _objects(self, cluster: Any) -> Iterator[Input]:
@@ -147,14 +148,14 @@ def _off(plugin: Any) -> Any:
     return {**plugin, "args": {"preemptForDevices": False, **args}}
 
 
-def _profile(config: Any) -> Profile:
+def _profile(config: Any, features: Features) -> Profile:
     if config is None:
-        return profile_plugins(_as_kube_scheduler({}))
+        return profile_plugins(_as_kube_scheduler({}), features=features)
     profiles = config.get("profiles", [{}]) if isinstance(config, Mapping) else None
     if not isinstance(profiles, list) or len(profiles) != 1:
         raise CaseError("config: expected null or an object with one profile")
     try:
-        return profile_plugins(_as_kube_scheduler(profiles[0]))
+        return profile_plugins(_as_kube_scheduler(profiles[0]), features=features)
     except ValidationError as error:
         wrong = (
             "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in one["loc"]) + f": {one['msg']}"

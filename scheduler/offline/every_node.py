@@ -128,8 +128,7 @@ class EveryNode:
         helped = answer.helped = runner.post_filter(cycle, verdicts, self.view, dry_run)
         answer.tried = {name: one.outcome for name, one in memory.all().items()}
         answer.refused, answer.candidates = frozenset(verdicts), frozenset(dry_run.candidates())
-        if not helped.status.is_success:
-            answer.post_filter = helped.status.message
+        answer.post_filter = helped.status.message
 
     def _ask_nodes(self, answer: Answer, runner: Runner, cycle: Cycle, filtered: PreFiltered) -> None:
         plan = runner.plan(cycle, self.view, filtered)

@@ -55,7 +55,7 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: 
         asked = Codec().decode_pod(orjson.dumps({**pod, "spec": spec}))
     except UndecodableError:
         return Asked(None, tuple(broken))
-    runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector))
+    runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features))
     return Asked(EveryNode(machine, cluster.now_ms).answer(runner, asked, has_run=is_placed), tuple(broken))
 
 

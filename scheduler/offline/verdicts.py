@@ -143,8 +143,8 @@ def decide(
     tried = with_mates(pods, inside) if asked is not None else pods
     names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
-    plugins = partial(default_plugins, budget_steps=budget_steps)
-    profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config)
+    plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
+    profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config, features)
     machine = new_machine(names, profile, features, settings)
     run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}))
     run.answers.run = run
@@ -180,9 +180,10 @@ def new_machine(
     )
 
 
-def _profile_of(config: Config, name: str) -> Profile:
+def _profile_of(config: Config, features: Features, name: str) -> Profile:
     found = profile_config(config, name)
-    return replace(found.profile(nodes=config.node_selector, slices=config.slice_selector), scheduler_name=name)
+    made = found.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
+    return replace(made, scheduler_name=name)
 
 
 def profile_config(config: Config, name: str) -> ProfileConfig:

@@ -1,9 +1,9 @@
 """The scheduling plugins, under upstream's names.
 
-Order, weights and extension points are those of kube-scheduler's default profile 1.36 (apis/config/v1/
-default_plugins.go), so that reasons come in the same order and scores weigh the same. DynamicResources stands directly
-before DefaultPreemption: freeing an idle claim is better than evicting a pod. GangScheduling, behind a gate upstream,
-is always there and last, where upstream's gate puts it.
+Order, weights and extension points are those of kube-scheduler's default profile (apis/config/v1/
+default_plugins.go), so that reasons come in the same order and scores weigh the same; since 1.37 NodeName stands before
+NodeUnschedulable. DynamicResources stands directly before DefaultPreemption: freeing an idle claim is better than
+evicting a pod. GangScheduling, behind a gate upstream, is always there and last, where upstream's gate puts it.
 
 Not here: what a configuration makes of the default profile (`scheduler.config`).
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from allocator import Features
 from scheduler.framework.api import Plugin
 from scheduler.model.label_selectors import TextSelector
 from scheduler.plugins import (
@@ -48,7 +49,7 @@ from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
 from scheduler.validation.field_errors import FieldError
 
-__all__ = ["DEFAULT_PROFILE", "ROW_BY_NAME", "Row", "build_plugins", "default_plugins"]
+__all__ = ["DEFAULT_PROFILE", "ROW_BY_NAME", "Row", "build_plugins", "default_names", "default_plugins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ class Row:
 DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("SchedulingGates", "preEnqueue", SchedulingGates),
     Row("PrioritySort", "queueSort"),
-    Row("NodeUnschedulable", "filter", NodeUnschedulable),
     Row("NodeName", "filter", NodeNamePlugin),
+    Row("NodeUnschedulable", "filter", NodeUnschedulable),
     Row("TaintToleration", "filter preScore score", TaintToleration, weight=3),
     Row("NodeAffinity", "preFilter filter preScore score", NodeAffinity, 2, node_affinity.argument_errors),
     Row("NodePorts", "preFilter filter", NodePorts),
@@ -133,6 +134,15 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
 ROW_BY_NAME: Final[Mapping[str, Row]] = {row.name: row for row in DEFAULT_PROFILE}
 
 
+def default_names(features: Features) -> tuple[str, ...]:
+    """The names of `DEFAULT_PROFILE` in the order of the release: where two refuse, the first is heard."""
+    names = [row.name for row in DEFAULT_PROFILE]
+    if not features.has_137_semantics:
+        first = names.index("NodeName")
+        names[first : first + 2] = reversed(names[first : first + 2])
+    return tuple(names)
+
+
 def build_plugins(
     names: Iterable[str],
     *,
@@ -161,6 +171,7 @@ def build_plugins(
 
 def default_plugins(
     *,
+    features: Features = Features(),  # noqa: B008 - frozen
     budget_steps: int = 200_000,
     binding_timeout_ms: int = 600_000,
     nodes: TextSelector | None = None,
@@ -169,6 +180,7 @@ def default_plugins(
     """The plugins in upstream's default order, each with upstream's default weight.
 
     Args:
+        features: Say which release is followed.
         budget_steps: DynamicResources' largest search per pod and node, in (request, device) trials, > 0.
         binding_timeout_ms: DynamicResources' wait for binding conditions, >= 1,000.
         nodes, slices: As for `build_plugins`.
@@ -181,7 +193,7 @@ def default_plugins(
     if binding_timeout_ms < 1_000:
         raise ValueError(f"binding_timeout_ms: {binding_timeout_ms} must be at least 1000 (1 s)")
     return build_plugins(
-        (row.name for row in DEFAULT_PROFILE),
+        default_names(features),
         args={"DynamicResources": {"budget_steps": budget_steps, "binding_timeout_ms": binding_timeout_ms}},
         nodes=nodes,
         slices=slices,

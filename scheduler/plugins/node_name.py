@@ -2,7 +2,8 @@
 
 Extension points: PreFilter, Filter, RequeueHints.
 Reads: pod.spec.nodeName, node.metadata.name.  Writes: nothing.
-Upstream: pkg/scheduler/framework/plugins/nodename (same verdicts and reason text; PreFilter and the hint are ours).
+Upstream: pkg/scheduler/framework/plugins/nodename (same verdicts and reason text; the hint is ours, and up to 1.36
+PreFilter). Since 1.37 PreFilter leaves the named node only: the others are refused there, in the runner's words.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 
@@ -39,7 +41,12 @@ class NodeNamePlugin:
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD),)
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
-        return PRE_FILTERED if cycle.pod.spec.node_name else PRE_FILTER_SKIPPED
+        wanted = cycle.pod.spec.node_name
+        if not wanted:
+            return PRE_FILTER_SKIPPED
+        if not view.features.has_137_semantics:
+            return PRE_FILTERED
+        return PreFilterResult(SUCCESS, frozenset({NodeName(wanted)}))
 
     def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.node_name

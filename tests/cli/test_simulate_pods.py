@@ -56,9 +56,7 @@ def test_every_pod_has_claims_of_its_own_from_a_template(tmp_path: Path) -> None
         ["default/pod-0", "node-1", "gpu.example.com/node-1/gpu-0"],
         ["default/pod-1", "node-1", "gpu.example.com/node-1/gpu-1"],
     ]
-    assert lines[3].startswith(
-        "default/pod-2: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: "
-    )
+    assert lines[3].startswith("default/pod-2: 0/1 nodes are available: 1 cannot allocate all claims. preemption: ")
     assert lines[4].startswith("  node-1: claim default/pod-2-gpu-")
     assert lines[4].endswith("request gpu wants 1 of 2 devices: 2 in use; 0 left")
 
@@ -97,7 +95,7 @@ def test_reasons_are_given_node_by_node_and_equal_ones_together(tmp_path: Path) 
 
     assert result.stdout.splitlines()[:-1] == [
         "default/asked: 0/7 nodes are available: 1 cannot allocate all claims, 6 node(s) were unschedulable. "
-        "still not schedulable, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.",
+        "preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.",
         "  node-1: claim default/gpu, request gpu wants 3 of 2 devices; 2 left",
         "  node-2, node-3, node-4 and 3 more: node(s) were unschedulable",
     ]

@@ -26,9 +26,7 @@ def case(**fields: Any) -> str:
     return json.dumps({"name": "a", "cluster": {"nodes": [node]}, "pod": pod, "config": None, **fields})
 
 
-PREEMPTION = (
-    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
+PREEMPTION = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
 def test_a_case_is_answered_in_the_form_of_the_recorded_ones() -> None:

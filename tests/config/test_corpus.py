@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from allocator import Features
 from scheduler.config.file import ConfigError, ConfigFile, parse_config
 from tests.config.corpus import ACCEPTED, HEAD, REFUSED
 from tests.oracle.client import Oracle
-from tests.oracle.fixture import oracle  # noqa: F401
+from tests.oracle.fixture import oracle_136  # noqa: F401
 
 accepted = pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())
 refused = pytest.mark.parametrize(("text", "complaint"), REFUSED.values(), ids=REFUSED.keys())
@@ -19,8 +20,8 @@ def read(text: str) -> ConfigFile:
     return parse_config(HEAD + text, "f.yaml")
 
 
-def ask(oracle: Oracle, text: str) -> dict[str, Any]:  # noqa: F811
-    return oracle.ask({"kind": "scheduler-config", "text": HEAD + text})
+def ask(oracle_136: Oracle, text: str) -> dict[str, Any]:  # noqa: F811
+    return oracle_136.ask({"kind": "scheduler-config", "text": HEAD + text})
 
 
 @accepted
@@ -40,14 +41,14 @@ def test_refused(text: str, complaint: str) -> None:
 
 @pytest.mark.oracle
 @accepted
-def test_kube_scheduler_accepts_it_and_calls_the_same_plugins(oracle: Oracle, text: str) -> None:  # noqa: F811
-    answer = ask(oracle, text)
+def test_kube_scheduler_accepts_it_and_calls_the_same_plugins(oracle_136: Oracle, text: str) -> None:  # noqa: F811
+    answer = ask(oracle_136, text)
 
     assert answer["accepted"], answer
     ours = {
         profile.scheduler_name
         if "scheduler_name" in profile.model_fields_set
-        else "default-scheduler": profile.expanded()
+        else "default-scheduler": profile.expanded(Features(kubernetes="1.36"))
         for profile in read(text).config.profiles
     }
     assert ours.keys() == answer["profiles"].keys()
@@ -64,5 +65,5 @@ def test_kube_scheduler_accepts_it_and_calls_the_same_plugins(oracle: Oracle, te
 
 @pytest.mark.oracle
 @refused
-def test_kube_scheduler_refuses_it(oracle: Oracle, text: str, complaint: str) -> None:  # noqa: F811
-    assert not ask(oracle, text)["accepted"]
+def test_kube_scheduler_refuses_it(oracle_136: Oracle, text: str, complaint: str) -> None:  # noqa: F811
+    assert not ask(oracle_136, text)["accepted"]

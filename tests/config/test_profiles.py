@@ -35,7 +35,7 @@ def test_nothing_said_is_the_default_profile():
 
     assert profile.plugins == default_plugins()
     assert expanded().by_point["filter"] == (
-        *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
+        *("NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
         *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread"),
         *("InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"),
     )
@@ -157,7 +157,7 @@ def test_the_runner_calls_what_is_on_in_the_order_of_each_point():
         )
     )
 
-    assert [one.name for one in runner._filter][:2] == ["NodeAffinity", "NodeUnschedulable"]
+    assert [one.name for one in runner._filter][:2] == ["NodeAffinity", "NodeName"]
     assert "NodeResourcesFit" not in {one.name for one in runner._filter}
     assert [(one.name, one.weight) for one in runner._score] == [("NodeResourcesFit", 6)]
     assert "NodeResourcesFit" in {one.name for one in runner._pre_filter}

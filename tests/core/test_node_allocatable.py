@@ -85,8 +85,7 @@ def test_what_a_claim_takes_counts_from_the_decision_on():
     rig.watch()
     rig.tick()
     assert (
-        rig.take(PatchPodStatus).message
-        == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
+        rig.take(PatchPodStatus).message == "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are "
         "available: 1 No preemption victims found for incoming pod."
     )
 

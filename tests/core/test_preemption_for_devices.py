@@ -363,7 +363,7 @@ def test_of_a_group_that_needs_all_of_its_pods_all_of_them_go() -> None:
     arrive(rig, "high", builders.request_object())
     assert removed(rig) == [f"g{index}" for index in range(8)]
     told = rig.condition_of("high")[1]
-    assert "Preempting 1 pod on node a and 7 of their groups on others: default/g0, default/g1" in told
+    assert "found a potential placement for pod on node a, preempting 8 victims: default/g0, default/g1" in told
     # The others need not have ended: that some kubelet is down is no reason to wait.
     (record,) = rig.machine.store.nominations.preempting.values()
     assert [one.metadata.name for one in record.victims] == ["g0"]

@@ -97,7 +97,7 @@ def test_devices_are_held_before_the_claim_has_a_uid():
     rig.tick()
     assert rig.condition_of("q") is None
     said = (
-        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are "
+        "0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are "
         "available: 1 Preemption is not helpful for scheduling."
     )
     assert rig.take(PatchPodStatus).message == said
@@ -277,7 +277,7 @@ def test_the_device_plugin_of_a_node_wins_there():
     wants(rig, "r")
     rig.settle()
     assert rig.condition_of("r")[1] == (
-        f"0/2 nodes are available: 1 Insufficient {GPU}, 1 cannot allocate all claims. still not schedulable, "
+        f"0/2 nodes are available: 1 Insufficient {GPU}, 1 cannot allocate all claims. "
         "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not "
         "helpful for scheduling."
     )
@@ -363,7 +363,7 @@ def test_a_class_that_takes_the_name_wakes_the_pods_that_wait():
     rig = rig_with("a", resource="example.com/other")
     wants(rig)
     rig.settle()
-    assert rig.condition_of("p")[1].startswith(f"0/1 nodes are available: 1 Insufficient {GPU}. no new claims")
+    assert rig.condition_of("p")[1].startswith(f"0/1 nodes are available: 1 Insufficient {GPU}. preemption: ")
     rig.server.put_class(builders.device_class(extended_resource=GPU))
     rig.wait(2_000)
     assert rig.node_of("p") == "a"

@@ -276,7 +276,7 @@ async def test_nobody_goes_for_devices_where_that_is_switched_off(world: World) 
     async with witnessed(world) as witness:
         await add_pod(world, "high", "high", template="one-gpu")
         assert without_cause((await world.wait_unschedulable("high"))["message"]) == (
-            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+            "0/1 nodes are available: 1 cannot allocate all claims. "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         assert await witness.gone() == set()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
+from allocator import Features
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.metrics import OBSERVED, OBSERVED_DISTRIBUTIONS, Metrics, Observed
 from tests.core.plugins import Slots
@@ -18,15 +19,29 @@ from tests.core.rig import Rig
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 
 
-def test_claims_made_for_extended_resources_are_counted_by_their_outcome():
+@pytest.mark.parametrize(
+    ("minor", "name", "labels"),
+    [
+        ("1.36", "scheduler_resourceclaim_creates_total", ""),
+        (
+            "1.37",
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            'admin_access="false",owner_api_group="",owner_api_kind="Pod",',
+        ),
+    ],
+)
+def test_claims_made_for_extended_resources_are_counted_by_their_outcome(minor: str, name: str, labels: str):
     metrics = Metrics()
+    metrics.follow(Features(kubernetes=minor))
     for outcome in ("Accepted", "Accepted", "Rejected", "Unknown", "Conflicted"):
         metrics.observe_write("CreateClaim", outcome, 0.01)
     metrics.observe_write("BindPod", "Accepted", 0.01)
 
     text = metrics.text().decode()
-    assert 'scheduler_resourceclaim_creates_total{status="success"} 2.0' in text
-    assert 'scheduler_resourceclaim_creates_total{status="failure"} 3.0' in text
+    assert [line for line in text.splitlines() if "resourceclaim_creates_total{" in line] == [
+        f'{name}{{{labels}status="success"}} 2.0',
+        f'{name}{{{labels}status="failure"}} 3.0',
+    ]
 
 
 def rows_of_the_guide() -> list[str]:

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from allocator import Features
+from scheduler.offline.cases import Cases
 from tests.oracle.client import Oracle
-from tests.oracle.fixture import oracle  # noqa: F401 - a fixture
+from tests.oracle.fixture import oracle_136  # noqa: F401 - a fixture
 from tests.plugins.differential import run
-from tests.plugins.recorded_cases import expected, recorded
+from tests.plugins.recorded_cases import PARTS, expected, is_equal, recorded
+from tests.plugins.recorded_cases import ours as answered
+from tests.plugins.test_releases import CASES
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run builds
 
@@ -19,10 +23,10 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run
 Difference = tuple[str, str, object, object]
 
 
-def differing(oracle: Oracle, seed: int, cases: int, met: Counter[str] | None = None) -> list[Difference]:  # noqa: F811
+def differing(oracle_136: Oracle, seed: int, cases: int, met: Counter[str] | None = None) -> list[Difference]:  # noqa: F811
     """Name, part, theirs and ours of each case that is not equal; and, in `met`, what preemption did in the others."""
     found: list[Difference] = []
-    for verdict, case, theirs, ours in run(oracle, seed, cases):
+    for verdict, case, theirs, ours in run(oracle_136, seed, cases):
         if verdict != "equal":
             found.append((case["name"], verdict, theirs.get(verdict, theirs), ours.get(verdict)))
         elif met is not None:
@@ -44,9 +48,9 @@ def _met(preemption: tuple[str, str, Any] | None) -> Iterator[str]:
         yield "a budget is violated"
 
 
-def test_random_pods_get_kube_schedulers_answers(oracle: Oracle) -> None:  # noqa: F811
+def test_random_pods_get_kube_schedulers_answers(oracle_136: Oracle) -> None:  # noqa: F811
     met: Counter[str] = Counter()
-    differ = differing(oracle, 1_000_000, 1_000, met)
+    differ = differing(oracle_136, 1_000_000, 1_000, met)
     assert differ == []
     # They met 142, 5, 14 and 468 when this was written.
     assert met["nominated"] >= 100
@@ -55,14 +59,26 @@ def test_random_pods_get_kube_schedulers_answers(oracle: Oracle) -> None:  # noq
     assert met["nobody can be removed"] >= 300
 
 
-def test_the_oracle_says_what_was_recorded(oracle: Oracle) -> None:  # noqa: F811
+def test_the_oracle_says_what_was_recorded(oracle_136: Oracle) -> None:  # noqa: F811
     """Every family's first cases: the recordings are this program's answers, too."""
     cases = [case for rows in recorded().values() for case in rows[:5]]
-    answers = oracle.ask({"kind": "scheduler-verdicts", "cases": cases})["answers"]
+    answers = oracle_136.ask({"kind": "scheduler-verdicts", "cases": cases})["answers"]
 
     assert [expected(answer) for answer in answers] == [expected(case["answer"]) for case in cases]
 
 
 @pytest.mark.nightly
-def test_fifty_thousand_random_pods(oracle: Oracle) -> None:  # noqa: F811
-    assert differing(oracle, 2_000_000, 50_000) == []
+def test_fifty_thousand_random_pods(oracle_136: Oracle) -> None:  # noqa: F811
+    assert differing(oracle_136, 2_000_000, 50_000) == []
+
+
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_each_release_says_what_ours_says_for_it(minor: str) -> None:
+    cases = [case for case, *_ in CASES.values()]
+    with Oracle(minor) as released:
+        answers = released.ask({"kind": "scheduler-verdicts", "cases": cases})["answers"]
+
+    reader = Cases(Features(kubernetes=minor))
+    for case, answer in zip(cases, answers, strict=True):
+        theirs, mine = expected(answer), answered(reader, case)
+        assert [part for part in PARTS if not is_equal(part, theirs[part], mine[part])] == [], case["name"]

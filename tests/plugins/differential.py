@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from allocator import Features
 from scheduler.offline.cases import Cases
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator
@@ -28,7 +29,7 @@ def compare(theirs: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
 
 def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
     """Of each case the verdict of `compare`, the case, Go's answer and ours."""
-    generator, reader = Generator(), Cases()
+    generator, reader = Generator(), Cases(Features(kubernetes=oracle.minor))
     for begin in range(seed, seed + cases, BATCH):
         batch = [generator.case(number) for number in range(begin, min(begin + BATCH, seed + cases))]
         answers = oracle.ask({"kind": "scheduler-verdicts", "cases": batch})["answers"]

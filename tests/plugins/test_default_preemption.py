@@ -29,9 +29,7 @@ def test_a_pod_that_wants_nobody_removed_waits():
     answer = ask(never, [node("a")], [pod("low", on="a")])
     assert answer.helped.status.code is Code.UNSCHEDULABLE
     assert answer.helped.nominated_node is None
-    assert answer.message.endswith(
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
-    )
+    assert answer.message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
 
 
 def nominated(*, on: str = "a") -> Obj:
@@ -94,7 +92,7 @@ def test_nobody_of_its_own_priority_goes():
     answer = ask(HIGH, [node("a")], [pod("equal", on="a", priority=100)])
     assert answer.helped.nominated_node == ""
     assert answer.message == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 
@@ -278,11 +276,14 @@ def test_a_percentage_of_the_nodes_that_could_be_candidates():
 # What is said
 
 
-def test_on_success_nothing_is_added_to_the_message():
+def test_on_success_the_message_says_where():
     answer = ask(HIGH, [node("a")], [pod("low", on="a")])
     assert answer.helped.status.is_success
     assert answer.helped.nominated_node == "a"
-    assert answer.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert answer.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: found a potential placement for pod on node a, "
+        "preempting 1 victims"
+    )
 
 
 def test_why_no_node_is_a_candidate():
@@ -292,7 +293,7 @@ def test_why_no_node_is_a_candidate():
     answer = ask(HIGH, nodes, pods)
     assert answer.helped.nominated_node == ""
     assert answer.message == (
-        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, "
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. "
         "preemption: 0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling."
     )

@@ -100,7 +100,7 @@ def test_a_pod_that_fits_only_outside_is_told_of_the_option():
     assert rig.condition_of("p") == (
         "Unschedulable",
         "0/2 nodes are available: 1 cannot allocate all claims, 1 node(s) outside --nodes 'pool=gpu' of this "
-        "scheduler. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for "
+        "scheduler. preemption: 0/2 nodes are available: 2 Preemption is not helpful for "
         "scheduling.",
     )
 
@@ -124,5 +124,5 @@ def test_no_solution_in_the_selected_slices_names_the_option():
     assert rig.condition_of("p") == (
         "Unschedulable",
         "0/2 nodes are available: 2 cannot allocate all claims from slices of --slices 'driver=nic.example.com'. "
-        "still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
     )

@@ -37,8 +37,8 @@ plugins = pytest.mark.parametrize("plugin", [*PLUGINS, OWN_NODES], ids=lambda pl
 def test_names_order_and_weights_are_those_of_upstreams_default_profile() -> None:
     assert [(plugin.name, getattr(plugin, "weight", None)) for plugin in PLUGINS] == [
         ("SchedulingGates", None),
-        ("NodeUnschedulable", None),
         ("NodeName", None),
+        ("NodeUnschedulable", None),
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
         ("NodePorts", None),

@@ -17,6 +17,7 @@ FILES = {
     "walk": "tests/plugins/test_pod_claims.py",
     "extended": "tests/plugins/test_extended_resources.py",
     "special": "tests/core/test_special_claims.py",
+    "releases": "tests/plugins/test_releases.py",
     "groups": "tests/plugins/test_pod_groups.py",
     "rules": "tests/plugins/test_device_taint_rules.py",
     "tainted": "tests/core/test_taint_rules.py",

@@ -31,13 +31,14 @@ def preempted(preemptor: Pod, node: NodeName, devices: Sequence[DeviceId], *, is
     return f"Preempted by pod {preemptor.uid} on node {node}: {preemptor.key}{wanted}{ending}"
 
 
-def making_room(preemption: Preemption) -> str:
-    """What is added to the condition of the preemptor."""
+def making_room(preemption: Preemption, said: str) -> str:
+    """What is added to the condition of the preemptor: what PostFilter has said of it, if anything, and the names."""
     pods = [str(pod.key) for pod in preemption.victims]
     away = sum(pod.node_name not in (None, preemption.node) for pod in preemption.victims)
     of_gangs = f" and {away} of their groups on others" if away else ""
     here = len(pods) - away
-    text = f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}: {_named(pods)}"
+    said = said or f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}"
+    text = f"{said}: {_named(pods)}"
     devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
     return f"{text}; devices {_named(devices)} are released." if devices else f"{text}."
 

@@ -171,7 +171,7 @@ class DefaultPreemption:
                 if isinstance(search.outcome, Status):
                     continue
                 chosen = search.outcome
-            return PostFilterResult(SUCCESS, chosen.node, preemption=chosen)
+            return PostFilterResult(_success(chosen, view), chosen.node, preemption=chosen)
         return None
 
     def _refuse(self, pod: Pod, verdicts: Mapping[NodeName, Status], view: ClusterView) -> str | None:
@@ -274,3 +274,11 @@ def _is_preempted(pod: Pod) -> bool:
         if condition.type == DISRUPTION_TARGET:
             return condition.status == "True" and condition.reason == PREEMPTED_BY_SCHEDULER
     return False
+
+
+def _success(chosen: Preemption, view: ClusterView) -> Status:
+    """With the sentence that kube-scheduler says to people since 1.37."""
+    if not view.features.has_137_semantics:
+        return SUCCESS
+    victims = f"preempting {len(chosen.victims)} victims"
+    return Status(Code.SUCCESS, (f"preemption: found a potential placement for pod on node {chosen.node}, {victims}",))

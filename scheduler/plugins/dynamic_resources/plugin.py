@@ -65,7 +65,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.blame import blame_nodes
-from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim
+from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim, nothing_to_free
 from scheduler.plugins.dynamic_resources.fullness import fullness, has_alternatives, strategy_argument_errors
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.node_allocatable import (
@@ -250,7 +250,7 @@ class DynamicResources:
             return PostFilterResult(Status.error("not found"))
         claims = cycle.find(PodClaims)
         if claims is None:
-            return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+            return nothing_to_free(view, "no new claims to deallocate")
         freed = free_a_claim(claims, cycle.pod, verdicts, view)
         if freed.decisions and self.preempts_for_devices:
             # Perhaps that suffices: no pod should go before it was tried.
