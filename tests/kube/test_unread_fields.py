@@ -49,6 +49,26 @@ def test_a_pod_group_names_its_unread_fields(spec: dict[str, Any], unread: tuple
     assert made.min_count == (None if "newer" in spec.get("schedulingPolicy", {}) else 2), "the rest is read"
 
 
+@pytest.mark.parametrize(
+    ("spec", "read"),
+    [
+        ({}, (0, None, False, None)),
+        ({"priority": 5, "preemptionPolicy": "Never"}, (5, "Never", False, None)),
+        ({"disruptionMode": {"single": {}, "all": None}}, (0, None, False, None)),
+        ({"disruptionMode": {"all": {}}}, (0, None, True, None)),
+        ({"disruptionMode": "Pod"}, (0, None, False, None)),
+        ({"disruptionMode": "PodGroup"}, (0, None, True, None)),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, (0, None, False, "rack")),
+    ],
+)
+def test_what_a_pod_group_says_is_read(spec: dict[str, Any], read: tuple[Any, ...]) -> None:
+    seen = Codec().pod_groups.decode_object(group(**spec))
+
+    assert isinstance(seen, Seen)
+    made = seen.input.object
+    assert (made.priority, made.preemption_policy, made.is_disrupted_as_one, made.topology_key) == read
+
+
 def test_what_is_wrong_otherwise_is_still_said() -> None:
     seen = Codec().pod_groups.decode_object(group(schedulingPolicy={"gang": {"minCount": "two"}}))
     assert isinstance(seen, Broken)
