@@ -111,7 +111,6 @@ class _WireSchedulingPolicy(Record, frozen=True, forbid_unknown_fields=True):
 
 class _WireDisruptionMode(Record, frozen=True, forbid_unknown_fields=True):
     single: Harmless = None  # the default: pods are disrupted one by one
-    all: msgspec.Raw = msgspec.Raw()  # an empty object: all of them, or none
 
 
 class _WireTopology(Record, frozen=True, forbid_unknown_fields=True):
@@ -274,12 +273,12 @@ def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
     policy = spec.scheduling_policy
     min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
     mode, constraints = spec.disruption_mode, spec.scheduling_constraints
-    is_one = mode == "PodGroup" if isinstance(mode, str) else mode is not None and bytes(mode.all) not in (b"", b"null")
-    if is_one:  # nobody here acts on it yet
-        unread += ("spec.disruptionMode" if isinstance(mode, str) else "spec.disruptionMode.all",)
+    if mode == "PodGroup":  # v1alpha2's name for `all`
+        unread += ("spec.disruptionMode",)
+    is_one = not {"spec.disruptionMode", "spec.disruptionMode.all"}.isdisjoint(unread)
     topology = (constraints.topology if constraints is not None else None) or ()
-    if topology:
-        unread += ("spec.schedulingConstraints.topology",)
+    if len(topology) > 1:
+        unread += ("spec.schedulingConstraints.topology[1]",)
     return PodGroup(
         PodGroupKey(meta.namespace, meta.name),
         meta.uid,

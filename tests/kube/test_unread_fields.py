@@ -33,7 +33,15 @@ def group(**spec: Any) -> bytes:
         ({"disruptionMode": {"all": {}}}, ("spec.disruptionMode.all",)),
         ({"schedulingConstraints": {}}, ()),
         ({"schedulingConstraints": {"topology": []}}, ()),
-        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, ("spec.schedulingConstraints.topology",)),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, ()),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]}},
+            ("spec.schedulingConstraints.topology[1]",),
+        ),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "rack", "newer": 1}]}},
+            ("spec.schedulingConstraints.topology[0].newer",),
+        ),
         ({"parentCompositePodGroupName": "p"}, ("spec.parentCompositePodGroupName",)),
         ({"newer": 0, "newest": None}, ("spec.newer",)),
         ({"schedulingPolicy": {"gang": {"minCount": 2, "newer": 1}}}, ("spec.schedulingPolicy.gang.newer",)),
