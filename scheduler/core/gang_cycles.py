@@ -30,7 +30,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.preempting.preemptions import Preemptions
@@ -146,12 +146,17 @@ class GangCycles(Part):
             return True
         size = self._store.gangs.size(key)
         declared = declared_count(key, size, group)
+        topology_key = group.topology_key if group is not None and key.is_pod_group else None
+        if declared is None and topology_key is not None:
+            declared = 1  # its pods need not come together, but to the same place
         if declared is None:
             return False
         if size.members > GANG_MEMBERS_MAX:
             self._wait(queued, f"group {key} has {size.members} pods; {GANG_MEMBERS_MAX} may be one group")
             return True
         quorum = self._count(key, queued, declared)
+        if quorum.needed <= 0 and topology_key is not None:
+            quorum = structs.replace(quorum, min_count=quorum.placed + 1)
         if quorum.needed <= 0:
             return False
         if quorum.needed > GANG_PODS_MAX:
@@ -159,16 +164,22 @@ class GangCycles(Part):
         elif quorum.missing > 0:
             self._wait_for_others(queued, key, declared)
         else:
-            self._go_on(queued, quorum, calls_max, max(steps_max, _TURN_STEPS))
+            self._go_on(queued, quorum, topology_key, calls_max, max(steps_max, _TURN_STEPS))
         return True
 
-    def _go_on(self, queued: QueuedPod, quorum: Quorum, calls_max: int, steps_max: int) -> None:
+    def _go_on(
+        self, queued: QueuedPod, quorum: Quorum, topology_key: str | None, calls_max: int, steps_max: int
+    ) -> None:
         """One turn of the gang's search."""
         now_ms = self._ground.timers.now_ms
         attempt = self._searches.pop(quorum.key, None)
         if attempt is None or not attempt.is_about(quorum.needed, quorum.ready):
             pods = quorum.ready[:GANG_PODS_MAX]
-            attempt = GangAttempt(self._ground, self._feasibility, self._attempts, pods, quorum.needed, before=attempt)
+            attempt = GangAttempt(
+                *(self._ground, self._feasibility, self._attempts, pods, quorum.needed),
+                topology_key=topology_key,
+                before=attempt,
+            )
         if attempt.rests_until_ms > now_ms:
             self._searches[quorum.key] = attempt
             queued.attempts -= 1

@@ -113,8 +113,12 @@ class _WireDisruptionMode(Record, frozen=True, forbid_unknown_fields=True):
     single: Harmless = None  # the default: pods are disrupted one by one
 
 
+class _WireTopology(Record, frozen=True, forbid_unknown_fields=True):
+    key: str
+
+
 class _WireConstraints(Record, frozen=True, forbid_unknown_fields=True):
-    pass
+    topology: tuple[_WireTopology, ...] | None = None
 
 
 class _WirePodGroupSpec(Record, frozen=True, forbid_unknown_fields=True):
@@ -124,10 +128,9 @@ class _WirePodGroupSpec(Record, frozen=True, forbid_unknown_fields=True):
     disruption_mode: _WireDisruptionMode | str | None = None  # a text in v1alpha2
     pod_group_template_ref: Harmless = None  # where it comes from: v1alpha2
     workload_ref: Harmless = None  # where it comes from
-    # Its pods are queued and preempt by their own priority, and no group preempts as one.
-    priority_class_name: Harmless = None
-    priority: Harmless = None
-    preemption_policy: Harmless = None
+    priority_class_name: Harmless = None  # the API server has worked it into `priority`
+    priority: int | None = None
+    preemption_policy: str | None = None
 
 
 class _WirePodGroup(Record, frozen=True):
@@ -269,9 +272,24 @@ def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
     meta, spec = wire.metadata, wire.spec
     policy = spec.scheduling_policy
     min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    if spec.disruption_mode == "PodGroup":  # v1alpha2's name for `all`
+    mode, constraints = spec.disruption_mode, spec.scheduling_constraints
+    if mode == "PodGroup":  # v1alpha2's name for `all`
         unread += ("spec.disruptionMode",)
-    return PodGroup(PodGroupKey(meta.namespace, meta.name), meta.uid, spec.resource_claims or (), min_count, unread)
+    is_one = not {"spec.disruptionMode", "spec.disruptionMode.all"}.isdisjoint(unread)
+    topology = (constraints.topology if constraints is not None else None) or ()
+    if len(topology) > 1:
+        unread += ("spec.schedulingConstraints.topology[1]",)
+    return PodGroup(
+        PodGroupKey(meta.namespace, meta.name),
+        meta.uid,
+        spec.resource_claims or (),
+        min_count,
+        unread,
+        spec.priority or 0,
+        spec.preemption_policy,
+        is_one,
+        topology[0].key if topology else None,
+    )
 
 
 RESOURCE_GROUP: Final = "resource.k8s.io"

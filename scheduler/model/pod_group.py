@@ -30,6 +30,10 @@ class PodGroup:
 
     `min_count`: how many of its pods are placed together or not at all; None: each is placed by itself (policy basic).
     `unread`: paths of fields that nobody here acts on; its pods wait.
+    `priority`: 0 where it says none, as in kube-scheduler.
+    `preemption_policy`: None where it says none.
+    `is_disrupted_as_one`: disruptionMode `all` (v1alpha2: `PodGroup`).
+    `topology_key`: a node label of which all of its pods' nodes have the same value.
     """
 
     key: PodGroupKey
@@ -37,6 +41,10 @@ class PodGroup:
     claims: tuple[PodResourceClaim, ...] = ()
     min_count: int | None = None
     unread: tuple[str, ...] = ()
+    priority: int = 0
+    preemption_policy: str | None = None
+    is_disrupted_as_one: bool = False
+    topology_key: str | None = None
 
     @property
     def consumer(self) -> Consumer:

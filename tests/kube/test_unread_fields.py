@@ -33,7 +33,15 @@ def group(**spec: Any) -> bytes:
         ({"disruptionMode": {"all": {}}}, ("spec.disruptionMode.all",)),
         ({"schedulingConstraints": {}}, ()),
         ({"schedulingConstraints": {"topology": []}}, ()),
-        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, ("spec.schedulingConstraints.topology",)),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, ()),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]}},
+            ("spec.schedulingConstraints.topology[1]",),
+        ),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "rack", "newer": 1}]}},
+            ("spec.schedulingConstraints.topology[0].newer",),
+        ),
         ({"parentCompositePodGroupName": "p"}, ("spec.parentCompositePodGroupName",)),
         ({"newer": 0, "newest": None}, ("spec.newer",)),
         ({"schedulingPolicy": {"gang": {"minCount": 2, "newer": 1}}}, ("spec.schedulingPolicy.gang.newer",)),
@@ -47,6 +55,26 @@ def test_a_pod_group_names_its_unread_fields(spec: dict[str, Any], unread: tuple
     made = seen.input.object
     assert made.unread == unread
     assert made.min_count == (None if "newer" in spec.get("schedulingPolicy", {}) else 2), "the rest is read"
+
+
+@pytest.mark.parametrize(
+    ("spec", "read"),
+    [
+        ({}, (0, None, False, None)),
+        ({"priority": 5, "preemptionPolicy": "Never"}, (5, "Never", False, None)),
+        ({"disruptionMode": {"single": {}, "all": None}}, (0, None, False, None)),
+        ({"disruptionMode": {"all": {}}}, (0, None, True, None)),
+        ({"disruptionMode": "Pod"}, (0, None, False, None)),
+        ({"disruptionMode": "PodGroup"}, (0, None, True, None)),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, (0, None, False, "rack")),
+    ],
+)
+def test_what_a_pod_group_says_is_read(spec: dict[str, Any], read: tuple[Any, ...]) -> None:
+    seen = Codec().pod_groups.decode_object(group(**spec))
+
+    assert isinstance(seen, Seen)
+    made = seen.input.object
+    assert (made.priority, made.preemption_policy, made.is_disrupted_as_one, made.topology_key) == read
 
 
 def test_what_is_wrong_otherwise_is_still_said() -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.search_lanes import SearchLanes
@@ -24,6 +24,7 @@ from scheduler.framework.fit_error import fit_error, not_named
 from scheduler.framework.plan import Plan, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.model.gang import GANG_SCHEDULING
 from scheduler.model.keys import NodeName, PodUid
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
@@ -108,6 +109,7 @@ class Attempts(Part):
         goes_on: bool,
         preferred: NodeName = _NO_NODE,
         without: AbstractSet[NodeName] = NOWHERE,
+        only: frozenset[NodeName] | None = None,
         lanes: SearchLanes | None = None,
     ) -> Placed | Refused:
         """Give the pod the best node.
@@ -117,6 +119,7 @@ class Attempts(Part):
             goes_on: An earlier call paused, and this one continues its search.
             preferred: A node to take if it fits at all, where none is nominated.
             without: Nodes that are not considered.
+            only: The only nodes that its group may be on, None for all.
             lanes: Where its search waits while another pod of its shape goes first.
         """
         allowed = cycle.steps_left
@@ -126,6 +129,10 @@ class Attempts(Part):
         cycle.steps_left = max(cycle.steps_left, allowed // 2)
         if filtered.status is not SUCCESS:
             return self._refused(queued, filtered.status)
+        if only is not None:
+            narrowing, names = (*filtered.narrowing, GANG_SCHEDULING), filtered.node_names
+            named = only if names is None else names & only
+            filtered = structs.replace(filtered, node_names=named, narrowing=narrowing)
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return Stopped(queued, plan)

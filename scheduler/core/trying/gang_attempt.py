@@ -32,16 +32,20 @@ from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import NOWHERE, Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_places import GangPlaces
+from scheduler.core.trying.group_topology import NodesByValue, nodes_by_value, why_nowhere
 from scheduler.core.trying.joint_devices import choose_jointly
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.fit_error import NO_NODES
+from scheduler.framework.fit_error import NO_NODES, fit_error
 from scheduler.framework.plan import Shape
+from scheduler.model.gang import GANG_SCHEDULING, gang_key
 from scheduler.model.keys import NodeName, PodUid
 
 _PLACEMENTS_MORE: Final = 128
 """Beside one for each pod."""
 _STEPS_OF_PLACEMENT: Final = 25
 _STEPS_TO_TAKE_AGAIN: Final = 20
+_NODES_OF_STEP: Final = 20
+"""Nodes whose label is read."""
 _SHARES_MAX: Final = 16
 _SPEAKERS_MAX: Final = 4
 
@@ -72,9 +76,15 @@ class GangAttempt:
         pods: Sequence[QueuedPod],
         needed: int,
         *,
+        topology_key: str | None = None,
         before: GangAttempt | None = None,
     ) -> None:
-        """`before`: a search of the gang that does not go on, as its pods are others now; what it took stays taken."""
+        """Begin.
+
+        Args:
+            topology_key: All of its pods must be on nodes with one value of this label.
+            before: A search of the gang that does not go on, as its pods are others now; what it took stays taken.
+        """
         self._ground: Final = ground
         self._store: Final = ground.store
         self._view: Final = ground.view
@@ -93,6 +103,9 @@ class GangAttempt:
         self._before: Final[dict[PodUid, NodeName]] = {}  # where pods were that lost their place in a pause
         self._left = _PLACEMENTS_MORE + len(pods)
         self._steps_max = self._steps_end = self._calls_end = 0
+        self._topology_key: Final = topology_key
+        self._only: frozenset[NodeName] | None = None  # the nodes of the value that is being tried
+        self._value = ""
         self._search: Final = self._run()
 
     @property
@@ -126,6 +139,9 @@ class GangAttempt:
         self._feasibility.steps += _STEPS_TO_TAKE_AGAIN * len(self.places.by_pod)
         self._steps_max, self._steps_end = steps_max, self._feasibility.steps + steps_max
         self._calls_end = self._feasibility.filter_calls + calls_max
+        if self._only is not None:  # labels, and where others of the group are, may have changed
+            values = self._values()
+            self._only = values.get(self._value, NOWHERE) if not isinstance(values, str) else NOWHERE
         try:
             next(self._search)
         except StopIteration as ended:
@@ -143,15 +159,46 @@ class GangAttempt:
         if not self._store.node_infos:
             return Unfit(self.order[0], NO_NODES)
         while True:
-            found = yield from self._place_all(list(self.order))
-            if isinstance(found, Unfit) and self.needed < len(self.order):
-                found = yield from self._place_some()
+            found = yield from (self._place_group() if self._topology_key is None else self._place_in_one_value())
             if isinstance(found, list) and self.places.has_population_changed:
                 self._feasibility.steps += _STEPS_OF_PLACEMENT * len(found)
             one = self.places.contradicted() if isinstance(found, list) else None
             if one is None:
                 return found
-            self.places.undo((one,))
+            self.places.undo((one,) if self._topology_key is None else self.places.by_pod.values())
+
+    def _place_group(self) -> _Search:
+        found = yield from self._place_all(list(self.order))
+        if isinstance(found, Unfit) and self.needed < len(self.order):
+            found = yield from self._place_some()
+        return found
+
+    def _place_in_one_value(self) -> _Search:
+        """All of them in the first value of the label that they fit into; else as many as are needed."""
+        key = self._topology_key or ""
+        values = self._values()
+        if isinstance(values, str):
+            message = fit_error(len(self._store.node_infos), pre_filter=values)
+            return Unfit(self.order[0], message, rejecters=frozenset({GANG_SCHEDULING}))
+        why: dict[str, Unfit] = {}
+        for are_all in (True, False)[: 1 + (self.needed < len(self.order))]:
+            for value in values:
+                self._value, self._only = value, values[value]
+                self._left += len(self.order)
+                found = yield from (self._place_all(list(self.order)) if are_all else self._place_some())
+                if not isinstance(found, Unfit):
+                    return found
+                why[value] = found
+        furthest = max(why.values(), key=lambda one: one.placed)
+        message = f"{furthest.message} {why_nowhere(key, list(why.items()), self.needed)}"
+        return structs.replace(furthest, message=message)
+
+    def _values(self) -> NodesByValue | str:
+        first = gang_key(self.order[0].pod)
+        assert first is not None
+        assert self._topology_key is not None
+        self._feasibility.steps += len(self._store.node_infos) // _NODES_OF_STEP
+        return nodes_by_value(self._ground, first, self._topology_key, {one.uid for one in self.order})
 
     def _place_all(self, order: list[QueuedPod]) -> _Search:
         """In this order; then with whoever did not fit first; then by taking back choices of nodes."""
@@ -235,7 +282,7 @@ class GangAttempt:
                 break
             if self._is_turn_over(most=self._steps_max // 2):
                 yield
-            here = self.places.on(node)
+            here = self.places.on(node) if self._only is None or node in self._only else []
             if here and self._join_on(node, here, queued):
                 return True
         return False
@@ -287,7 +334,14 @@ class GangAttempt:
         calls = max(1, self._calls_end - self._feasibility.filter_calls)
         with self._ground.suppositions.claims(self._view, tuple(self.places.shared.values())):
             tried = self._attempts.place(
-                queued, queued.runner, cycle, calls, goes_on=goes_on, preferred=preferred, without=without
+                queued,
+                queued.runner,
+                cycle,
+                calls,
+                goes_on=goes_on,
+                preferred=preferred,
+                without=without,
+                only=self._only,
             )
         if not isinstance(tried, Stopped) and tried.plan is not None:
             self._shapes[queued.uid] = tried.plan.shape
