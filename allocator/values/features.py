@@ -15,7 +15,8 @@ class Features:
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
-    allocator. The latter is on though its gate is alpha: without the gate no slice has its fields. `kubernetes`
+    allocator. The latter and `optional_node_operations` are on though their gates are alpha: without them no slice has
+    their fields. `kubernetes`
     ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode
     checks only static capacity, shares without capacity count as sharing, fractional capacity ranges, and
     configuration entries that cover all requests.
@@ -30,6 +31,7 @@ class Features:
     list_type_attributes: bool = False
     extended_resource: bool = True
     node_allocatable_resources: bool = True
+    optional_node_operations: bool = True
     kubernetes: str = "1.36"
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 

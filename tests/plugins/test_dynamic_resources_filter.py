@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from allocator import Features
 from scheduler.framework.cycle import Cycle
@@ -275,6 +276,27 @@ def test_filter_of_an_allocated_claim(stored, want, frees) -> None:
         result = post_filter(view, made)
         assert [decision.claim.name for decision in result.decisions] == [frees]
         assert result.status == Status.unresolvable("deallocation of ResourceClaim completed")
+
+
+@pytest.mark.parametrize(
+    ("declared", "skipped", "want"),
+    [
+        (["DRAOptionalNodeOperations"], ("*",), "ok"),
+        (["Other"], ("*",), UNAVAILABLE),
+        (None, ("NodeUnprepareResources",), UNAVAILABLE),
+        (None, (), "ok"),
+    ],
+)
+def test_filter_of_an_allocation_that_skips_node_operations(declared, skipped, want) -> None:
+    stored = allocation("", "gpu-0")
+    stored = structs.replace(
+        stored, results=tuple(structs.replace(one, skip_node_operations=skipped) for one in stored.results)
+    )
+    view = Cluster(node_info("a", declaredFeatures=declared), claims=[claim(allocation=stored)])
+    made = attempt(view, pod_with("claim"))
+    assert made.texts() == {"a": want}
+    if want == UNAVAILABLE:
+        assert [decision.claim.name for decision in post_filter(view, made).decisions] == ["claim"]
 
 
 def test_results_of_claims_allocated_before_and_now_are_not_mixed_up() -> None:
