@@ -18,6 +18,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from tests.plugins.cluster import (
     DRIVER,
@@ -297,6 +298,17 @@ def test_filter_of_an_allocation_that_skips_node_operations(declared, skipped, w
     assert made.texts() == {"a": want}
     if want == UNAVAILABLE:
         assert [decision.claim.name for decision in post_filter(view, made).decisions] == ["claim"]
+
+
+def test_nodes_of_equal_devices_are_not_alike_where_one_cannot_skip_operations() -> None:
+    slices = [node_slice(name, gpu()) for name in "abc"]
+    for one in slices:
+        one["spec"]["skipNodeOperations"] = ["*"]
+    can = {"declaredFeatures": ["DRAOptionalNodeOperations"]}
+    infos = [node_info("a", **can), node_info("b"), node_info("c", **can)]
+    view, likeness = Cluster(*infos, slices=slices), DeviceLikeness()
+    first, other, third = [likeness.of(info.host, view) for info in infos]
+    assert first == third != other
 
 
 def test_results_of_claims_allocated_before_and_now_are_not_mixed_up() -> None:
