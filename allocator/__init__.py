@@ -39,6 +39,7 @@ from allocator.values.encode import encode_allocation, encode_node_selector
 from allocator.values.features import ALL_SHORTCUTS, RELEASES, Features, Shortcuts
 from allocator.values.meter import STEP, PausedError
 from allocator.values.model import (
+    OPTIONAL_NODE_OPERATIONS,
     RESULTS_MAX,
     Allocation,
     AllocationConfig,
@@ -67,6 +68,7 @@ __all__ = [
     "INVALID_FAULTS",
     "INVALID_POOLS",
     "NO_SHARE_IDS",
+    "OPTIONAL_NODE_OPERATIONS",
     "RELEASES",
     "RESULTS_MAX",
     "STEP",

@@ -174,6 +174,7 @@ def _removed(problem: Problem, slot: Slot) -> Iterator[tuple[Stage, int]]:
         yield Stage.NODE, elsewhere << start
         here = clear & mask.selectable & ~elsewhere
         yield Stage.SIZE, (here & ~mask.fits) << start
+        yield Stage.OPERATIONS, (here & mask.fits & mask.usable & pools.inoperable >> start) << start
         for index in positions_of(here & mask.fits & ~mask.usable):
             device = view.devices[index]
             stage = Stage.UNREAD if device.unread else Stage.TAINT

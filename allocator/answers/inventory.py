@@ -1,7 +1,7 @@
 """All slices and classes of the cluster, and what can be computed from them once for many allocations.
 
 Rules of this module
-  1. What `node_pools` returns depends on the slices, the node's name and labels, and the features: not on
+  1. What `node_pools` returns depends on the slices, the node's name, labels and features, and `Features`: not on
      the order in which slices were put.
   2. A change drops exactly what may depend on it; `put_slice` and `remove_slice` return the nodes of which verdicts may
      change.
@@ -78,6 +78,7 @@ class _Pool:
 
 class _NodeEntry(NamedTuple):
     labels: Mapping[str, str]
+    can_skip: bool
     pools: NodePools
 
 
@@ -87,6 +88,7 @@ class _SharedKey(NamedTuple):
     features: Features
     matching: tuple[bool, ...]
     name: str
+    can_skip: bool
 
 
 class Inventory:
@@ -352,10 +354,15 @@ class Inventory:
         if entries is None:
             entries = self._nodes[features] = {}
         entry = entries.get(node.name)
-        if entry is not None and (entry.labels is node.labels or entry.labels == node.labels):
+        can_skip = node.can_skip_operations
+        if (
+            entry is not None
+            and (entry.labels is node.labels or entry.labels == node.labels)
+            and entry.can_skip == can_skip
+        ):
             return entry.pools
         pools = self._gather(node, features)
-        entries[node.name] = _NodeEntry(node.labels, pools)
+        entries[node.name] = _NodeEntry(node.labels, can_skip, pools)
         return pools
 
     def shared_pools(self, node: NodeView, features: Features) -> NodePools | None:
@@ -390,7 +397,7 @@ class Inventory:
             self._conditions = self._gather_conditions()
         selectors, names = self._conditions
         matching = tuple(_matches(selector, node) for selector in selectors)
-        return _SharedKey(features, matching, node.name if node.name in names else "")
+        return _SharedKey(features, matching, node.name if node.name in names else "", node.can_skip_operations)
 
     def check_node_selectors(self) -> None:
         """Raises NodeSelectorError when some slice without a node name has a selector that cannot be parsed."""

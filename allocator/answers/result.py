@@ -44,7 +44,8 @@ def build_allocations(
 
 
 def _result(problem: Problem, slot: Slot, position: int, share_ids: Iterator[str]) -> DeviceResult:
-    device = problem.pools.device(position)
+    _, view, index = problem.pools.locate(position)
+    device = view.devices[index]
     features = problem.features
     share_id = None
     consumed: tuple[tuple[str, Quantity], ...] = ()
@@ -61,6 +62,7 @@ def _result(problem: Problem, slot: Slot, position: int, share_ids: Iterator[str
         (device.binding_failure_conditions or ()) if has_conditions else (),
         share_id,
         consumed,
+        view.slices[index].skip_node_operations,
     )
 
 

@@ -180,6 +180,7 @@ class NodePieces:
         for ask in kinds.asks:
             pools.candidates_for(ask)
             ask.matcher.meter.spent += _PIECE_WORK * pools.size
+        refused = pools.elsewhere | pools.inoperable
         for number, (view, start) in enumerate(pools.usable):
             masks = [view.mask_for(ask) for ask in kinds.asks]
             sets = self._add_counter_sets(number, view, masks, kinds)
@@ -191,7 +192,7 @@ class NodePieces:
                 bit = 1 << index
                 needs = tuple(
                     need_of(mask, index, is_shared=bool(pools.shareable >> (start + index) & 1))
-                    if mask.usable & bit and not pools.elsewhere >> (start + index) & 1
+                    if mask.usable & bit and not refused >> (start + index) & 1
                     else NO_CANDIDATE
                     for mask in masks
                 )

@@ -50,6 +50,7 @@ class NodePools:
         size: Number of devices; positions are 0..size-1.
         has_invalid: Whether a pool is left out because its slices contradict each other.
         elsewhere: Mask of devices that selected other nodes themselves.
+        inoperable: Mask of devices for which the kubelet is to skip calls of the driver, where it cannot.
         undecided: Position -> why a device's node selector cannot be parsed.
         counting, shareable: Masks of devices that consume counters, and that several allocations may hold.
         candidates: What is known of slots' candidates, by slot key; `candidates_for` makes it.
@@ -70,6 +71,8 @@ class NodePools:
         self.has_invalid: Final = any(view.invalid_reason for view in self.pools)
         self.undecided: Final[dict[int, str]] = {}
         self.elsewhere: Final = self._gather_elsewhere(node)
+        can_skip = node.can_skip_operations and features.optional_node_operations
+        self.inoperable: Final = 0 if can_skip else self._gather_inoperable()
         counting = shareable = 0
         for view, start in usable:
             if view.counting:
@@ -101,6 +104,14 @@ class NodePools:
                         mask |= 1 << (start + index)
                 except NodeSelectorError as error:
                     self.undecided[start + index] = str(error)
+        return mask
+
+    def _gather_inoperable(self) -> int:
+        """Source: `allocateDevice` of structured/internal/experimental v0.37.2."""
+        mask = 0
+        for view, start in self.usable:
+            if view.skipping:
+                mask |= view.skipping << start
         return mask
 
     def number_of(self, pool: PoolId) -> int | None:
@@ -160,6 +171,8 @@ class NodePools:
         if self.elsewhere:
             usable &= ~self.elsewhere
             fits &= ~self.elsewhere
+        if self.inoperable:
+            usable &= ~self.inoperable  # they count where all devices are asked for: upstream finds out too late
         for position in self.undecided:
             _, view, index = self.locate(position)
             if view.mask_for(slot).selectable >> index & 1:

@@ -77,6 +77,7 @@ class PoolView:
         has_binding_conditions: Whether the pool is tried after those without (a present list counts).
         has_per_device_selection: Whether devices carry node selections of their own.
         counting, shareable: Masks of the devices that consume counters, and that several allocations may hold.
+        skipping: Mask of the devices for which the kubelet is to skip calls of the driver.
         counters: What each counter of the pool holds, in units of 10^-9, in a fixed order; `counter_ids` names them.
         consumption: Device index -> (counter index, amount) pairs; only devices that consume.
         elsewhere: Device name -> the same, for devices in slices for other nodes.
@@ -105,6 +106,7 @@ class PoolView:
         "is_incomplete",
         "masks",
         "shareable",
+        "skipping",
         "slices",
     )
 
@@ -143,6 +145,11 @@ class PoolView:
         self.counting: Final = mask_of(self.consumption)
         self.shareable: Final = sum(
             1 << index for index, device in enumerate(self.devices) if device.allow_multiple_allocations
+        )
+        self.skipping: Final = (
+            mask_of(index for index, slice_ in enumerate(self.slices) if slice_.skip_node_operations)
+            if any(slice_.skip_node_operations for slice_ in slices)
+            else 0
         )
         self.elsewhere: Final[dict[str, list[tuple[tuple[int, int], ...]]]] = {}
         others = [device for slice_ in elsewhere for device in slice_.devices if device.consumes_counters and position]

@@ -156,7 +156,7 @@ class Problem:
         bit = 1 << position
         if failed or (position in self.pools.undecided and selectable):
             raise self.failure(slot, position)
-        if not usable or self.pools.elsewhere & bit:
+        if not usable or (self.pools.elsewhere | self.pools.inoperable) & bit:
             return False
         return not bit & self.sharing or self.has_room(slot, position)
 

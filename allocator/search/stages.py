@@ -17,6 +17,7 @@ class Stage(StrEnum):
     UNDECIDED = "not decided, as a selector fails"
     NODE = "for other nodes"
     FEATURE = "need a feature that is off"
+    OPERATIONS = "need the node to declare DRAOptionalNodeOperations"
     SIZE = "without the requested capacity"
     UNREAD = "with a field that this scheduler does not know"
     TAINT = "tainted and not tolerated"

@@ -100,7 +100,7 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
     except UnreadFieldError:
         spec, unread = without_unread(_slice_fields, spec)
         values, unread = _slice_fields(spec), _share_unread(tuple([f"spec.{path}" for path in unread]))
-    driver, (pool, generation, slices), devices, shared_counters, *selection = values
+    driver, (pool, generation, slices), devices, shared_counters, skip_node_operations, *selection = values
     if unread:
         devices = [(*device[:-1], _share_unread((*unread, *device[-1]))) for device in devices]
     node_name, node_selector, all_nodes, per_device = selection
@@ -118,6 +118,7 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
             [Device(DeviceId(driver, pool, device), *attributes, *others) for device, attributes, *others in devices]
         ),
         shared_counters,
+        skip_node_operations,
         unread,
     )
 
@@ -270,6 +271,7 @@ _slice_fields: Final = fields(
     pool=Field(fields(name=TEXT, generation=INT, resource_slice_count=INT), ("", 0, 0)),
     devices=many(_device_values),
     shared_counters=many(record(CounterSet, name=TEXT, counters=_counters)),
+    skip_node_operations=TEXTS,
     node_name=OPTIONAL_TEXT,
     node_selector=Field(read_node_selector),
     all_nodes=BOOL,

@@ -132,7 +132,6 @@ _devices_asked: Final = record(
 _claim_spec: Final = record(lambda devices: devices or ClaimSpec((), (), ()), devices=Field(_devices_asked))
 _result: Final = record(
     DeviceResult,
-    harmless=frozenset(("skipNodeOperations",)),  # the kubelet reads it; of an allocation that is there nothing changes
     request=TEXT,
     driver=TEXT,
     pool=TEXT,
@@ -143,6 +142,7 @@ _result: Final = record(
     binding_failure_conditions=TEXTS,
     share_id=OPTIONAL_TEXT._replace(name="shareID"),
     consumed_capacity=entries(quantity_at),
+    skip_node_operations=TEXTS,
 )
 _devices_given: Final = fields(
     results=many(_result),

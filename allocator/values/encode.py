@@ -54,6 +54,8 @@ def _result(result: DeviceResult) -> dict[str, Any]:
         encoded["shareID"] = result.share_id
     if result.consumed_capacity:
         encoded["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed_capacity}
+    if result.skip_node_operations:
+        encoded["skipNodeOperations"] = list(result.skip_node_operations)
     return encoded
 
 

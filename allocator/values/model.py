@@ -18,6 +18,8 @@ from cel.quantity import Quantity
 
 RESULTS_MAX: Final = 32
 """Devices one claim can hold (AllocationResultsMaxSize)."""
+OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+"""What a kubelet declares that skips calls of the driver when `skipNodeOperations` says so."""
 
 AttributeKind: TypeAlias = Literal[
     "bool", "int", "string", "version", "bools", "ints", "strings", "versions", "unknown"
@@ -80,10 +82,19 @@ class NodeSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeView:
-    """What the allocator needs of a node. Equal and hashed by name; labels are compared by the caches."""
+    """What the allocator needs of a node. Equal and hashed by name; the rest is compared by the caches.
+
+    `declared_features` are what its kubelet can do (`status.declaredFeatures`).
+    """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    declared_features: tuple[str, ...] = ()
+
+    @property
+    def can_skip_operations(self) -> bool:
+        """Whether devices may be given out here for which the kubelet is to skip calls of the driver."""
+        return OPTIONAL_NODE_OPERATIONS in self.declared_features
 
     def __eq__(self, other: object) -> bool:
         return self.name == other.name if isinstance(other, NodeView) else NotImplemented
@@ -183,7 +194,8 @@ class Device:
 class ResourceSlice:
     """What a driver publishes. Compared by identity: decode again to get a changed one.
 
-    `unread`: paths of fields outside of its devices that nobody here acts on.
+    `unread`: paths of fields outside of its devices that nobody here acts on. `skip_node_operations`: what the kubelet
+    need not call the driver for; every allocation of a device has a copy.
     """
 
     name: str
@@ -197,6 +209,7 @@ class ResourceSlice:
     per_device_node_selection: bool | None
     devices: tuple[Device, ...]
     shared_counters: tuple[CounterSet, ...]
+    skip_node_operations: tuple[str, ...]
     unread: tuple[str, ...] = ()
 
     @property
@@ -307,6 +320,7 @@ class DeviceResult(Struct, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = None
     consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
     @property
     def device_id(self) -> DeviceId:
@@ -333,6 +347,11 @@ class Allocation(Struct, frozen=True):
     def device_ids(self) -> Iterator[DeviceId]:
         """The devices in order of the results, admin access included."""
         return (result.device_id for result in self.results)
+
+    @property
+    def skips_operations(self) -> bool:
+        """Whether it can be used only where the kubelet can skip calls of a driver."""
+        return any(result.skip_node_operations for result in self.results)
 
 
 class DecodeError(ValueError):

@@ -118,7 +118,8 @@ def _node(case: Mapping[str, Any]) -> NodeView:
     metadata = node.get("metadata") if isinstance(node, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
         raise CaseError("node: expected a Node with metadata.name")
-    return NodeView(metadata["name"], metadata.get("labels") or {})
+    declared = (node.get("status") or {}).get("declaredFeatures") or () if isinstance(node, Mapping) else ()
+    return NodeView(metadata["name"], metadata.get("labels") or {}, tuple(declared))
 
 
 def _in_use(case: Mapping[str, Any]) -> InUse:

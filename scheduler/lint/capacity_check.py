@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from allocator import (
+    OPTIONAL_NODE_OPERATIONS,
     Allocated,
     AllocationError,
     BudgetExhausted,
@@ -90,7 +91,7 @@ def check_capacity(context: Context, specs: Sequence[PodSpec]) -> None:
 def _possible(placing: Pod, nodes: Sequence[Node]) -> list[NodeView]:
     affinity = required_node_affinity(placing)
     return [
-        NodeView(node.name, node.labels)
+        NodeView(node.name, node.labels, node.status.declared_features or ())
         for node in nodes
         if affinity.matches(node) and find_untolerated(node, placing) is None
     ]
@@ -99,7 +100,7 @@ def _possible(placing: Pod, nodes: Sequence[Node]) -> list[NodeView]:
 def _nodes_named(published: Published) -> list[NodeView]:
     """Where no Node is known, those that slices name."""
     names = {slice_.node_name for slice_ in published.slices if slice_.node_name} or {"any-node"}
-    return [NodeView(name, {}) for name in sorted(names)]
+    return [NodeView(name, {}, (OPTIONAL_NODE_OPERATIONS,)) for name in sorted(names)]
 
 
 def _claims_of(pod: PodSpec, context: Context, published: Published) -> list[Claim]:

@@ -70,6 +70,7 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRAListTypeAttributes": "list_type_attributes",
     "DRAExtendedResource": "extended_resource",
     "DRANodeAllocatableResources": "node_allocatable_resources",
+    "DRAOptionalNodeOperations": "optional_node_operations",
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 

@@ -66,7 +66,7 @@ class NodeInfo:
     def host(self) -> NodeView:
         """The node as the allocator sees it; made once per node object."""
         if self._host_of is not self.node:
-            self._host = NodeView(self.name, self.node.labels)
+            self._host = NodeView(self.name, self.node.labels, self.node.status.declared_features or ())
             self._host_of = self.node
         return self._host
 

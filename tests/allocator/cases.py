@@ -85,7 +85,8 @@ def claims_of(case: Mapping[str, Any]) -> list[Claim]:
 
 def node_of(case: Mapping[str, Any]) -> NodeView:
     metadata = case["node"]["metadata"]
-    return NodeView(metadata["name"], metadata.get("labels") or {})
+    declared = case["node"].get("status", {}).get("declaredFeatures") or ()
+    return NodeView(metadata["name"], metadata.get("labels") or {}, tuple(declared))
 
 
 def share_ids() -> Iterator[str]:

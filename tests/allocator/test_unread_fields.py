@@ -98,7 +98,6 @@ def test_null_and_an_empty_list_are_no_fields(empty: Any) -> None:
     [
         ({"newer": True}, "spec.newer"),
         ({"pool": {"name": "p", "generation": 1, "resourceSliceCount": 1, "newer": 1}}, "spec.pool.newer"),
-        ({"skipNodeOperations": ["*"]}, "spec.skipNodeOperations"),
     ],
 )
 def test_a_field_of_the_slice_counts_for_all_its_devices(more: dict[str, Any], path: str) -> None:
@@ -217,9 +216,8 @@ def test_a_claim_with_such_a_field_cannot_be_read(spec: dict[str, Any], path: st
     assert raised.value.field == path
 
 
-def test_an_allocation_is_read_with_the_fields_that_the_kubelet_acts_on() -> None:
-    result = {"request": "r", "driver": "d", "pool": "p", "device": "a", "skipNodeOperations": ["*"]}
-    assert decode_allocation({"devices": {"results": [result]}}).results[0].device == "a"
+def test_an_allocation_with_such_a_field_cannot_be_read() -> None:
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "a"}
     with pytest.raises(DecodeError, match=r"results\[0\]\.newer"):
         decode_allocation({"devices": {"results": [{**result, "newer": 1}]}})
 

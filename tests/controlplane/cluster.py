@@ -102,19 +102,19 @@ class ControlPlane:
     """Context manager; see the module's text.
 
     Attributes:
-        minor: The release of Kubernetes, one of `build.VERSIONS`.
         controllers: kube-controller-manager's `--controllers`; empty starts none.
         feature_gates: more gates for every component, beside DRADeviceTaintRules.
         runtime_config: more API versions to serve, beside those of resource.k8s.io.
         audits: whether the API server writes down who changes what (`audit`), and when; or by which audit policy.
+        minor: the release of Kubernetes, one of `build.VERSIONS`.
         url: of the API server, from `start` on.
     """
 
-    minor: str = MINOR
     controllers: Sequence[str] = CONTROLLERS
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Sequence[str] = ()
     audits: bool | Mapping[str, Any] = False
+    minor: str = MINOR
     url: str = ""
     admin_token: str = ""
     folder: Path = Path()

@@ -18,6 +18,7 @@ from tests.integration.conftest import RealCluster, embedded_world, real_world, 
 from tests.integration.world import UNDER_TEST, World
 
 GATE = "DRANodeAllocatableResources"
+RELEASE = "1.36"  # the form of this release, which 1.37 replaced
 SHARED_CPU = {
     "allowMultipleAllocations": True,
     "capacity": {"cpu": {"value": "2", "requestPolicy": {"default": "1", "validRange": {"min": "500m"}}}},
@@ -27,8 +28,8 @@ SHARED_CPU = {
 
 @pytest.fixture(scope="module")
 def open_plane() -> Iterator[RealCluster]:
-    built_or_skip("controlplane")
-    with ControlPlane(feature_gates={GATE: True}) as plane:
+    built_or_skip(f"controlplane-{RELEASE}")
+    with ControlPlane(minor=RELEASE, feature_gates={GATE: True}) as plane:
         yield with_manifests(plane) if UNDER_TEST == "ours" else RealCluster(plane, ("", ""))
 
 
@@ -197,8 +198,8 @@ async def test_the_note_is_stored_before_the_binding_whatever_becomes_of_the_wri
 @pytest.mark.skipif(UNDER_TEST != "ours", reason="kube-scheduler believes its own gate")
 async def test_a_server_that_drops_the_note_is_told_of_and_nothing_is_bound(tmp_path: Path) -> None:
     """The gate was on when the slice was published, and is off now."""
-    built_or_skip("controlplane")
-    with ControlPlane(feature_gates={GATE: True}) as plane:
+    built_or_skip(f"controlplane-{RELEASE}")
+    with ControlPlane(minor=RELEASE, feature_gates={GATE: True}) as plane:
         async with real_world(with_manifests(plane), tmp_path) as world:
             await world.add_namespace()
             await world.add_class()

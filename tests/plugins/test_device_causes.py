@@ -124,6 +124,14 @@ PROFILED = [
 # Name, objects, kind, the cause, words of the change that the event says ("" for none).
 ROWS: list[tuple[str, list[Obj], str, str, str]] = [
     (
+        "operations: the node cannot skip them",
+        [*world(gpu("gpu-0"), gpu("gpu-1"), skipNodeOperations=["*"]), claim(request())],
+        "devices-short",
+        "devices node-1/gpu-0, node-1/gpu-1 need a node that declares DRAOptionalNodeOperations "
+        "(spec.skipNodeOperations of the ResourceSlice), and node node-1 does not",
+        "",
+    ),
+    (
         "match: too few share a value",
         [*world(*GPUS), claim(request(count=4), constraints=[matching(NUMA)])],
         "constraint-unmet",

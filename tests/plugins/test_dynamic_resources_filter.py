@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from allocator import Features
 from scheduler.framework.cycle import Cycle
@@ -17,6 +18,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from tests.plugins.cluster import (
     DRIVER,
@@ -275,6 +277,38 @@ def test_filter_of_an_allocated_claim(stored, want, frees) -> None:
         result = post_filter(view, made)
         assert [decision.claim.name for decision in result.decisions] == [frees]
         assert result.status == Status.unresolvable("deallocation of ResourceClaim completed")
+
+
+@pytest.mark.parametrize(
+    ("declared", "skipped", "want"),
+    [
+        (["DRAOptionalNodeOperations"], ("*",), "ok"),
+        (["Other"], ("*",), UNAVAILABLE),
+        (None, ("NodeUnprepareResources",), UNAVAILABLE),
+        (None, (), "ok"),
+    ],
+)
+def test_filter_of_an_allocation_that_skips_node_operations(declared, skipped, want) -> None:
+    stored = allocation("", "gpu-0")
+    stored = structs.replace(
+        stored, results=tuple(structs.replace(one, skip_node_operations=skipped) for one in stored.results)
+    )
+    view = Cluster(node_info("a", declaredFeatures=declared), claims=[claim(allocation=stored)])
+    made = attempt(view, pod_with("claim"))
+    assert made.texts() == {"a": want}
+    if want == UNAVAILABLE:
+        assert [decision.claim.name for decision in post_filter(view, made).decisions] == ["claim"]
+
+
+def test_nodes_of_equal_devices_are_not_alike_where_one_cannot_skip_operations() -> None:
+    slices = [node_slice(name, gpu()) for name in "abc"]
+    for one in slices:
+        one["spec"]["skipNodeOperations"] = ["*"]
+    can = {"declaredFeatures": ["DRAOptionalNodeOperations"]}
+    infos = [node_info("a", **can), node_info("b"), node_info("c", **can)]
+    view, likeness = Cluster(*infos, slices=slices), DeviceLikeness()
+    first, other, third = [likeness.of(info.host, view) for info in infos]
+    assert first == third != other
 
 
 def test_results_of_claims_allocated_before_and_now_are_not_mixed_up() -> None:

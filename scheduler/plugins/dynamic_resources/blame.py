@@ -30,6 +30,7 @@ from scheduler.plugins.dynamic_resources.counter_blame import blame_groups, blam
 from scheduler.plugins.dynamic_resources.device_blame import (
     blame_capacity,
     blame_holders,
+    blame_operations,
     blame_taints,
     blame_unread,
 )
@@ -165,6 +166,8 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Blame:
             return _of_selectors(found, funnel)
         case Stage.SIZE | Stage.CAPACITY:
             blame = blame_capacity(found, funnel)
+        case Stage.OPERATIONS:
+            blame = blame_operations(found, funnel)
         case Stage.UNREAD:
             blame = blame_unread(found, funnel)
         case Stage.TAINT:

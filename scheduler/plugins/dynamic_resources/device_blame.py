@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allocator import Device, Funnel, Stage, Taint, Toleration, prevent_allocation
+from allocator import OPTIONAL_NODE_OPERATIONS, Device, Funnel, Stage, Taint, Toleration, prevent_allocation
 from cel.quantity import Quantity
 from scheduler.framework.blame import Blame, Change, taint_text, toleration_text
 from scheduler.model.claim import ResourceClaim
@@ -55,6 +55,18 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Blame:
     )
     changes = found.fewer(funnel.slot, funnel.left)
     return Blame("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
+
+
+def blame_operations(found: NearNode, funnel: Funnel) -> Blame:
+    """Devices for which the kubelet is to skip calls of the driver, where it does not say that it can."""
+    devices = ids_of(funnel.devices(funnel.step(Stage.OPERATIONS).removed))
+    needs = "needs" if len(devices) == 1 else "need"
+    cause = (
+        f"{some_devices(devices)} {needs} a node that declares {OPTIONAL_NODE_OPERATIONS} (spec.skipNodeOperations of "
+        f"the ResourceSlice), and node {found.node.name} does not{free_of(funnel, found.named(funnel.slot))}"
+    )
+    changes = found.fewer(funnel.slot, funnel.left)
+    return Blame("devices-short", cause, ("operations", funnel.claim, funnel.request), tuple(changes))
 
 
 def blame_taints(found: NearNode, funnel: Funnel) -> Blame:

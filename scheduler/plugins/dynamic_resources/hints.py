@@ -37,6 +37,7 @@ from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
 
 WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
     (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+    (Resource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE),  # not upstream: devices wait for a kubelet that skips calls
     (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
     (Resource.CLAIM, Action.ADD | Action.UPDATE | Action.DELETE),
     (Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),

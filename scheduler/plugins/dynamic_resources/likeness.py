@@ -72,6 +72,7 @@ def _published(pools: NodePools, node: str) -> Hashable | None:
         if None in devices:
             return None
         views.append((pool.id.driver, pool.has_binding_conditions, pool.counters, tuple(devices)))
+    views.append(pools.inoperable)
     return tuple(views)
 
 

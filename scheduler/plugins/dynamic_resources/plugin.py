@@ -186,6 +186,7 @@ class DynamicResources:
                 claim.key,
                 claim.uid,
                 claim.allocation.node_selector,
+                claim.allocation.skips_operations,
                 index in pod_claims.given_up,
                 preference(claim.spec, claim.allocation) if claim.spec is not None else 0,
             )

@@ -61,7 +61,11 @@ class PodClaims(Struct, frozen=True):
     def is_unavailable(self, index: int, host: NodeView) -> bool:
         """Whether an allocated claim cannot be used on this node (or, given up, on any)."""
         allocation = self.claims[index].allocation
-        return allocation is not None and (index in self.given_up or not is_usable_on(allocation, host))
+        if allocation is None:
+            return False
+        # Of the node only now: a pod that runs keeps its devices when the kubelet declares less.
+        is_refused = allocation.skips_operations and not host.can_skip_operations
+        return is_refused or index in self.given_up or not is_usable_on(allocation, host)
 
 
 def walk_claims(pod: Pod, view: ClusterView) -> ClaimWalk:

@@ -11,11 +11,12 @@ from typing import Final
 
 from msgspec import structs
 
+from allocator import OPTIONAL_NODE_OPERATIONS
 from scheduler.framework.blame import NODES_NAMED, Blame, Change, Limits, Pin, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.held import Held
 from scheduler.model.api_rules import RESERVED_FOR_MAX
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, is_usable_on
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -163,6 +164,11 @@ def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterVie
         users = ", ".join(f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for[:_USERS_NAMED]) or "no pod"
         place = f" on node {', '.join(where[:3])}" if where else ""
         cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
+        if is_usable_on(claim.allocation, nodes[0].host) and index not in search.claims.given_up:
+            cause = (
+                f"ResourceClaim {claim.key} is allocated for a node that declares {OPTIONAL_NODE_OPERATIONS} "
+                f"(skipNodeOperations of its devices), and node {nodes[0].name} does not"
+            )
         text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
         without = replace(claim, allocation=None, reserved_for=())
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])

@@ -133,6 +133,7 @@ class SpecialClaimState:
             stored.allocation is not None,
             FINALIZER in stored.finalizers,
             selector,
+            stored.allocation is not None and stored.allocation.skips_operations,
             self.is_given_up,
         )
 
