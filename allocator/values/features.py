@@ -20,11 +20,10 @@ class Features:
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
     allocator. The latter, `compatibility_groups` and `optional_node_operations` are on though their gates are alpha:
-    without the gates no slice has their fields; with `compatibility_groups` off, slices that name groups are left out, as
-    by 1.37. `kubernetes`
-    ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node selection, All mode
-    checks only static capacity, shares without capacity count as sharing, fractional capacity ranges, and
-    configuration entries that cover all requests.
+    without the gates no slice has their fields; with `compatibility_groups` off, slices that name groups are left out,
+    as by 1.37. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node
+    selection, All mode checks only static capacity, shares without capacity count as sharing, fractional capacity
+    ranges, and configuration entries that cover all requests.
     """
 
     admin_access: bool = True

@@ -44,6 +44,7 @@ _FLAGS = {
     "ConsumableCapacity": "consumable_capacity",
     "ListTypeAttributes": "list_type_attributes",
     "CompatibilityGroups": "compatibility_groups",
+    "OptionalNodeOperations": "optional_node_operations",
 }
 
 

@@ -62,7 +62,7 @@ class Generator:
         rnd.shuffle(slices)
         case: dict[str, Any] = {
             "name": f"random-{self.seed}-{self._number}",
-            "node": NODE,
+            "node": self._declaring(NODE),
             "slices": slices,
             "classes": classes,
             "claims": claims,
@@ -76,6 +76,12 @@ class Generator:
         if self._differs:
             case["differs"] = sorted(self._differs)
         return case
+
+    def _declaring(self, node: dict[str, Any]) -> dict[str, Any]:
+        """A node whose kubelet may say that drivers need not be there."""
+        if self._p["operations"] and self._rnd.random() < 0.6:
+            return {**node, "status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}
+        return node
 
     def world(self, nodes: Sequence[str]) -> dict[str, Any]:
         """`features`, `slices` and `classes` of a cluster of several nodes; `question` asks about it."""
@@ -117,7 +123,9 @@ class Generator:
                 *("all_nodes", "old", "split", "foreign", "incomplete", "allocated", "pcie", "lists"),
             )
         }
-        self._p["groups"] = rnd.choice((0.0, 0.3, 0.6, 0.9)) if self.release != "1.36" else 0.0
+        own = self.release != "1.36"
+        self._p["groups"] = rnd.choice((0.0, 0.3, 0.6, 0.9)) if own else 0.0
+        self._p["operations"] = rnd.choice((0.0, 0.0, 0.3, 0.7)) if own else 0.0
         self._p["incomplete"] *= 0.06
         self._p["foreign"] *= 0.5
         self._p["capacity"] *= 0.5
@@ -132,6 +140,7 @@ class Generator:
     def _draw_features(self) -> dict[str, bool]:
         rnd = self._rnd
         own = {"CompatibilityGroups": True} if self._p["groups"] else {}
+        own |= {"OptionalNodeOperations": True} if self._p["operations"] else {}
         if rnd.random() < 0.75:
             return own
         names = ("AdminAccess", "DeviceTaints", "PartitionableDevices", "PrioritizedList", "ConsumableCapacity")
@@ -213,7 +222,7 @@ class Generator:
         slices = [
             {
                 "metadata": {"name": f"{name.replace('/', '-')}-{driver[:3]}-{rnd.randrange(10**6):06d}"},
-                "spec": {"driver": driver, "pool": pool, **spec},
+                "spec": {"driver": driver, "pool": pool, **spec, **self._operations(spec)},
             }
             for spec in specs
         ]
@@ -226,6 +235,10 @@ class Generator:
                 }
             )
         return slices
+
+    def _operations(self, spec: dict[str, Any]) -> dict[str, Any]:
+        skipped = self._features.get("OptionalNodeOperations") and "devices" in spec and self._has("operations")
+        return {"skipNodeOperations": self._rnd.choice((["*"], ["NodeUnprepareResources"], []))} if skipped else {}
 
     def _device(self, index: int, counter_sets: list[dict[str, Any]]) -> dict[str, Any]:
         rnd = self._rnd

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.build import built_or_skip
+from tests.controlplane.build import MINOR, built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.api import Object
 from tests.integration.conftest import RealCluster, embedded_world, real_world, with_manifests
@@ -61,6 +61,7 @@ class Example:
         gates: feature gates that are off in Kubernetes 1.36; then it has a control plane of its own.
         serves: API versions for that control plane.
         embedded: whether the embedded cluster has all its kinds.
+        minor: the release of Kubernetes that has the fields in this form.
     """
 
     folder: str
@@ -69,6 +70,7 @@ class Example:
     gates: Mapping[str, bool] = field(default_factory=dict)
     serves: tuple[str, ...] = ()
     embedded: bool = True
+    minor: str = MINOR
 
 
 EXAMPLES: list[Example] = []
@@ -557,6 +559,7 @@ async def pod_groups(world: World) -> None:
     "CPUs of the node by two shares of a NUMA device, which nobody else on the node gets",
     gates={"DRANodeAllocatableResources": True},
     embedded=False,
+    minor="1.36",
 )
 async def node_cpus(world: World) -> None:
     driver = f"{world.tag}.cpu.example.com"
@@ -619,8 +622,8 @@ async def opened(one: Example, cluster: str, request: pytest.FixtureRequest, tmp
             yield world
             await world.clean_up()
     else:
-        built_or_skip("controlplane")
-        with ControlPlane(CONTROLLERS, one.gates, runtime_config=one.serves) as plane:
+        built_or_skip(f"controlplane-{one.minor}")
+        with ControlPlane(CONTROLLERS, one.gates, runtime_config=one.serves, minor=one.minor) as plane:
             real = with_manifests(plane) if UNDER_TEST == "ours" else RealCluster(plane, ("", ""))
             async with real_world(real, tmp_path) as world:
                 yield world
