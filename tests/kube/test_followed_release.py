@@ -53,7 +53,14 @@ async def test_a_scheduler_follows_its_server(
     with caplog.at_level(logging.WARNING):
         async with cluster_with(devices=1) as cluster, running(cluster, kubernetes=setting) as app:
             await app.synced()
-            assert app.running.machine.store.features.kubernetes == followed
+            machine = app.running.machine
+            assert machine.store.features.kubernetes == followed
+            app.metrics.observe_write("CreateClaim", "Accepted", 0.01)
+            old_name = b'scheduler_resourceclaim_creates_total{status="success"} 1.0'
+            assert (old_name in app.metrics.text()) == (followed == "1.36")
+            (runner,) = machine.runners.values()
+            is_named_first = runner.profile.order["Filter"].index("NodeName") == 0
+            assert is_named_first == (followed == "1.37")
         async with cluster_with(devices=1) as cluster:
             config = Config(kubernetes=setting)
             async with ClusterObserver(Connection(url=cluster.url), config.features) as observer:
