@@ -48,12 +48,12 @@ def free_a_claim(
         removed = removal(special, pod)
         if removed:
             return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"), decisions=removed)
-    return nothing_to_free(view, "still not schedulable")
+    return nothing_to_free(view, Status.unschedulable("still not schedulable"))
 
 
-def nothing_to_free(view: ClusterView, text: str) -> PostFilterResult:
+def nothing_to_free(view: ClusterView, said: Status) -> PostFilterResult:
     """No claim is in the way; since 1.37 that is not said to people."""
-    return PostFilterResult(Status.unschedulable(*(() if view.features.has_137_semantics else (text,))))
+    return PostFilterResult(Status.unschedulable() if view.features.has_137_semantics else said)
 
 
 def _is_ours_to_free(claim: ResourceClaim, pod: Pod, view: ClusterView) -> bool:

@@ -251,7 +251,7 @@ class DynamicResources:
             return PostFilterResult(Status.error("not found"))
         claims = cycle.find(PodClaims)
         if claims is None:
-            return nothing_to_free(view, "no new claims to deallocate")
+            return nothing_to_free(view, Status.unschedulable("no new claims to deallocate"))
         freed = free_a_claim(claims, cycle.pod, verdicts, view)
         if freed.decisions and self.preempts_for_devices:
             # Perhaps that suffices: no pod should go before it was tried.
