@@ -140,7 +140,7 @@ def csi_driver(name: str, *, storage_capacity: bool = True, revision: int | None
 
 
 def capacity(
-    name: str, capacity: str, *, class_name: str = WAITING, revision: int | None = None, **more: Any
+    name: str, capacity: str | None, *, class_name: str = WAITING, revision: int | None = None, **more: Any
 ) -> CSIStorageCapacity:
     fields = _storage_object(
         "CSIStorageCapacity", name, "kube-system", revision, storageClassName=class_name, capacity=capacity, **more

@@ -33,9 +33,11 @@ def cluster(*objects: Any, release: str = "1.37") -> Cluster:
     return made
 
 
-def left(on: str, amount: str, **more: Any) -> Any:
+def left(on: str, amount: str | None, **more: Any) -> Any:
     """What the driver says of a node."""
-    return storage.capacity(f"at-{on}-{amount.lower()}", amount, nodeTopology={"matchLabels": {"name": on}}, **more)
+    return storage.capacity(
+        f"at-{on}-{amount or 'unsaid'}".lower(), amount, nodeTopology={"matchLabels": {"name": on}}, **more
+    )
 
 
 def scored(made: Cluster, one: Any, plugin: VolumeBinding = VolumeBinding()) -> list[int] | None:  # noqa: B008 - frozen
@@ -60,6 +62,9 @@ ROOM = (left("a", "100Gi"), left("b", "20Gi"), left("c", "10Gi"))
         ),
         pytest.param(
             (*DYNAMIC, storage.volume("v", capacity="40Gi", zone="b"), *ROOM), [90, 75, 0], id="a-volume-that-is-there"
+        ),
+        pytest.param(
+            (*DYNAMIC, left("a", None, maximumVolumeSize="10Gi"), *ROOM[1:]), [0, 50, 0], id="only-the-largest-is-said"
         ),
         pytest.param((DYNAMIC[0], DYNAMIC[2]), [0, 0, 0], id="a-driver-that-does-not-say"),
     ],

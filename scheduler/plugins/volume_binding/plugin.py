@@ -1,6 +1,6 @@
 """VolumeBinding: pods go where their volumes are or can be made, and are bound when they are.
 
-Extension points: PreFilter, Filter, Score (from 1.37 on), Reserve, PreBind, RequeueHints.
+Extension points: PreFilter, Filter, Score, Reserve, PreBind, RequeueHints.
 Reads: the pod's claims, volumes and capacities of their classes, node labels.  Writes: claimRef, selected-node.
 Upstream: pkg/scheduler/framework/plugins/volumebinding/
 
