@@ -402,15 +402,14 @@ def _own_terms(own: Sequence[PodTerm], view: ClusterView) -> OwnTerms:
 def _clause(term: PodTerm, view: ClusterView) -> PodClause:
     """The pods that a term of the pod itself means, with namespaces by name.
 
-    A `namespaceSelector` that matches no labels at all matches every namespace, as upstream's does (it resolves the
-    selector to names in a copy, and asks the selector again without labels): `{}` on purpose, one of `NotIn` and
-    `DoesNotExist` alone by mistake.
+    `namespaceSelector: {}` matches every namespace. Before 1.37 one that matches no labels at all does, too: upstream
+    resolves the selector to names in a copy, and asks it again without labels (`NotIn` and `DoesNotExist` alone).
     """
     selector = term.namespace_selector
-    if selector.matches(_NO_LABELS):
-        return None, term.selector
     if selector.requirements is None:
         return term.namespaces, term.selector
+    if not selector.requirements or (not view.features.has_137_semantics and selector.matches(_NO_LABELS)):
+        return None, term.selector
     return view.pod_counts.namespaces_matching(selector, term.namespaces), term.selector
 
 

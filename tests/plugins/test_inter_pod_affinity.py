@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from allocator import Features
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.model.objects import Affinity
@@ -38,8 +39,8 @@ def pod(name="new", app="web", affinity=None, **fields):
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, affinity=given))
 
 
-def cluster(*pods, **zone_by_node) -> Cluster:
-    made = Cluster()
+def cluster(*pods, release="1.37", **zone_by_node) -> Cluster:
+    made = Cluster(features=Features(kubernetes=release))
     for name, zone in zone_by_node.items():
         made.store.observe_node(builders.node(name, labels={"zone": zone} if zone else {}))
     for name, labels in (("default", {}), ("team-a", {"team": "a"})):
@@ -73,6 +74,20 @@ def test_a_pod_elsewhere_changes_the_verdict_on_the_same_fact():
     assert again == found
     assert PLUGIN.filter_fact(cycle, found["a"], made).is_success
     assert not PLUGIN.filter_fact(cycle, found["c"], made).is_success
+
+
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
+@pytest.mark.parametrize(("release", "is_refused"), [("1.36", True), ("1.37", False)])
+def test_what_a_namespace_selector_excludes_is_excluded_from_1_37_on(operator, release, is_refused):
+    excluding = {"key": "team", "operator": operator, **({"values": ["a"]} if operator == "NotIn" else {})}
+    one = pod(affinity=far(term(namespaceSelector={"matchExpressions": [excluding]})))
+    made = cluster(pod("p", node="a", namespace="team-a"), a="x", release=release)
+    cycle, found = facts(made, one)
+    assert PLUGIN.filter_fact(cycle, found["a"], made).is_success is not is_refused
+
+    made.put_pods(pod("q", node="a"))  # in a namespace without the label, which both mean
+    cycle, found = facts(made, one)
+    assert not PLUGIN.filter_fact(cycle, found["a"], made).is_success
 
 
 def test_only_pods_that_terms_are_about_are_looked_at():
