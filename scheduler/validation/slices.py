@@ -359,7 +359,7 @@ def _check_valid_range(
     if low > maximum:
         errors.append(invalid(f"{path}.min", str(low), f"min is larger than capacity value: {maximum}"))
     if default < low:
-        errors.append(invalid(f"{path}.min", str(default), f"default is less than min: {low}"))
+        errors.append(invalid(f"{path}.default", str(default), f"default is less than min: {low}"))
     if high is not None:
         if low > high:
             errors.append(invalid(f"{path}.max", str(low), f"min is larger than max: {high}"))

@@ -1,4 +1,4 @@
-"""Generated expressions, answered by us and by the released Go implementation (v0.36.3): equal, or a bug.
+"""Generated expressions, answered by us and by the released Go implementation: equal, or a bug.
 
 Compared are the verdict (value, compile error or runtime error), the texts of the errors, and the estimated
 cost. `DRA_SCHEDULER_CEL_SEED` repeats or varies the batch; the seed is printed. What cannot be compared is
@@ -135,7 +135,7 @@ def _effort(expression: str, environment: environments.Environment, device: str)
 def spent(asked: dict[str, Any]) -> int:
     """The effort of an evaluation, or -1 when a device cannot be read."""
     gates = {"DRAConsumableCapacity": True, **parse_gates(asked.get("gates"))}
-    environment = find_environment("1.36", asked.get("env") or "stored", gates)
+    environment = find_environment(environments.DEFAULT_VERSION, asked.get("env") or "stored", gates)
     return _effort(asked["expression"], environment, json.dumps(asked.get("device")))
 
 

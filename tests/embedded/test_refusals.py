@@ -42,6 +42,9 @@ async def answer(session: aiohttp.ClientSession, case: Case) -> tuple[int, str]:
 
 
 @pytest.mark.controlplane
+@pytest.mark.xfail(
+    strict=True, reason="the embedded server's validation is 1.36.3's, and 1.37.2 says some of it otherwise"
+)
 async def test_the_embedded_server_refuses_what_the_real_one_refuses_and_says_the_same(
     control_plane: ControlPlane,
 ) -> None:
