@@ -180,6 +180,8 @@ class SchedulerApp:
             for warning in (*words, *preflight.warnings, *dropped_by(gates)):
                 log.warning("%s", warning)
             features = features_left(config.features(release_of(preflight.minor)), gates)
+            for missing in config.missing_in(features.kubernetes):
+                log.warning("Kubernetes %s does not have it, so it has no effect: %s", features.kubernetes, missing)
         settings = replace(config.core_settings(), takes_notes=log.isEnabledFor(logging.DEBUG))
         recipe = Recipe(profiles, features, settings)
         recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None

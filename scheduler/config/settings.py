@@ -22,6 +22,7 @@ from scheduler.config.fields import (
     SliceSelectorText,
     suggestion,
 )
+from scheduler.config.plugin_args import VolumeBindingArgs
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.ground.settings import CoreSettings
@@ -133,6 +134,17 @@ class Config(Section):
             if gate not in FIELD_BY_GATE:
                 yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
         yield from extender_errors(self.extenders)
+        if self.kubernetes is not None:
+            yield from self.missing_in(self.kubernetes)
+
+    def missing_in(self, release: str) -> Iterator[FieldError]:
+        """What is written that this release does not have, in upstream's words."""
+        text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+        for index, profile in enumerate(self.profiles if release == "1.36" else ()):
+            for at, one in enumerate(profile.plugin_config):
+                if isinstance(one.args, VolumeBindingArgs) and one.args.scoring_shape:
+                    shape = [point.model_dump(by_alias=True) for point in one.args.scoring_shape]
+                    yield invalid(f"profiles[{index}].pluginConfig[{at}].args.shape", shape, text)
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:

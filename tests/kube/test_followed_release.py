@@ -10,6 +10,7 @@ from typing import get_args
 import click
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
 from allocator import RELEASES
 from scheduler.cli.main import cli
@@ -126,3 +127,27 @@ def test_files_are_answered_as_their_dump_says(tmp_path: Path) -> None:
     assert older == named != newest
     assert dumped.startswith("---\napiVersion: dra-scheduler/v1alpha1\nkind: ServerVersion\n")
     assert "gitVersion: v1.36.3" in dumped
+
+
+SHAPED = [{"pluginConfig": [{"name": "VolumeBinding", "args": {"shape": [{"utilization": 0, "score": 1}]}}]}]
+
+
+def test_what_the_named_release_does_not_have_is_refused() -> None:
+    with pytest.raises(ValidationError) as error:
+        Config.model_validate({"kubernetes": "1.36", "profiles": SHAPED})
+    assert "unexpected field `shape`" in str(error.value)
+    Config.model_validate({"kubernetes": "1.37", "profiles": SHAPED})
+
+
+@pytest.mark.parametrize(("minor", "is_told"), [("36", True), ("37", False)])
+async def test_what_the_servers_release_does_not_have_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, minor: str, is_told: bool
+) -> None:
+    serve(monkeypatch, minor)
+    profiles = Config.model_validate({"profiles": SHAPED}).profiles
+    with caplog.at_level(logging.WARNING):
+        async with cluster_with(devices=1) as cluster, running(cluster, profiles=profiles) as app:
+            await app.synced()
+    told = [record.getMessage() for record in caplog.records if "shape" in record.getMessage()]
+    assert bool(told) is is_told
+    assert all(text.startswith("Kubernetes 1.36 does not have it, so it has no effect: profiles[0]") for text in told)
