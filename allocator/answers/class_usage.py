@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from allocator.answers.inventory import Inventory
-from allocator.pools.compatibility import admits
+from allocator.pools.compatibility import refusing
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_pools import NodePools
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
@@ -84,7 +84,7 @@ def lacking(view: PoolView, in_use: Ledger, features: Features) -> int:
         if (
             is_overdrawn
             or any(amount > left[counter] for counter, amount in consumption)
-            or not admits(common, view.groups.of.get(index, ()))
+            or refusing(common, view.groups.of.get(index, ())) is not None
         ):
             mask |= 1 << index
     return mask & ~paid

@@ -60,13 +60,11 @@ class GroupsApart:
 
     Attributes:
         needed, possible: Devices it needs, and how many of them fit together at most.
-        devices: Mask of those that would do, each by itself.
     """
 
     slot: Slot
     needed: int
     possible: int
-    devices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def _groups_apart(problem: Problem, room: Sequence[int]) -> GroupsApart | None:
             named = [groups[index] for index in positions_of(local) if index in groups]
             possible += local.bit_count() - len(named) + most_together(named)
         if possible < needed:
-            return GroupsApart(request.slots[0], needed, possible, mask)
+            return GroupsApart(request.slots[0], needed, possible)
     return None
 
 

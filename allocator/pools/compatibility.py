@@ -13,11 +13,13 @@ Source: structured/internal/experimental/compatibility_groups.go v0.37.2 (KEP-59
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Final, TypeAlias
 
+from allocator.values.masks import positions_of
 from allocator.values.model import Device
 
 GroupMasks: TypeAlias = tuple[tuple[int, int], ...]
@@ -85,24 +87,23 @@ class PoolGroups:
         return next(name for name, known in self._sets.items() if known == number)
 
 
-def admits(left: Mapping[int, int], masks: GroupMasks) -> bool:
-    """Whether a device of these groups may draw on its counter sets, of which `left` says what is common there."""
+def refusing(left: Mapping[int, int], masks: GroupMasks) -> tuple[int, int] | None:
+    """The counter set on which a device of these groups may not draw, and its groups there; None where there is none.
+
+    Args:
+        left: By counter set, what the devices that draw on it have in common.
+    """
     seen: dict[int, int] = {}
     for number, mask in masks:
         seen[number] = seen.get(number, left.get(number, ANY)) & mask
         if not seen[number]:
-            return False
-    return True
+            return number, mask
+    return None
 
 
 def most_together(masks: Iterable[GroupMasks]) -> int:
     """At most so many of these devices fit together; those that draw on several counter sets count for the first."""
-    members: dict[int, dict[int, int]] = {}
-    for first, *_ in masks:
-        counts = members.setdefault(first[0], {})
-        counts[first[1]] = counts.get(first[1], 0) + 1
-    most = 0
-    for counts in members.values():
-        bits = reduce(or_, counts)
-        most += max(sum(count for mask, count in counts.items() if mask >> bit & 1) for bit in range(bits.bit_length()))
-    return most
+    members: dict[int, Counter[int]] = {}
+    for (number, mask), *_ in masks:
+        members.setdefault(number, Counter()).update(positions_of(mask))
+    return sum(max(counts.values()) for counts in members.values())

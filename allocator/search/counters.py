@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final, TypeAlias
 
-from allocator.pools.compatibility import ANY, GroupMasks, admits
+from allocator.pools.compatibility import ANY, GroupMasks, refusing
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_pools import NodePools
 from allocator.values.journal import Journal
@@ -56,7 +56,7 @@ class CounterLedger:
 
     def admits(self, pool: int, groups: GroupMasks) -> bool:
         """Whether a device of these compatibility groups can be picked besides the others and what is held."""
-        return admits(self._common(pool), groups)
+        return refusing(self._common(pool), groups) is None
 
     def _common(self, pool: int) -> dict[int, int]:
         common = self._groups.get(pool)

@@ -44,7 +44,7 @@ Kind = Literal["stored", "new"]
 
 OLDEST_MINOR: Final = 34
 NEWEST_MINOR: Final = 37
-DEFAULT_VERSION: Final = "1.37"
+DEFAULT_VERSION: Final = f"1.{NEWEST_MINOR}"
 
 _LISTS_FUNCTIONS: Final = frozenset(
     ("distinct", "flatten", "lists.range", "reverse", "slice", "sort", macros.SORT_BY_KEYS)

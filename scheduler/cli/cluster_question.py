@@ -164,13 +164,15 @@ class ClusterQuestion:
                     gates, unlisted, version = read.gates, read.unlisted, read.version
                     home = self.namespace or read.namespace or _DEFAULT
                     listed = [Given(read.origin, obj) for obj in read.objects]
-                found = list(read_given(self.files))
-                said = [text for one in found if (text := version_in(one.obj)) is not None]
-                written = [placed(one, home) for one in found if version_in(one.obj) is None]
+                written: list[Given] = []
+                for one in read_given(self.files):
+                    if (said := version_in(one.obj)) is None:
+                        written.append(placed(one, home))
+                    else:
+                        version = version or said
                 listed, written = _selected(listed, config), _selected(written, config)
         finally:
             settle(collects=False)
-        version = version or next(iter(said), "")
         first = None if self.is_everywhere or (connection is None and self.namespace is None) else home
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from allocator import Device, DeviceId, Ledger, Taint, prevent_allocation
-from allocator.pools.compatibility import admits
+from allocator.pools.compatibility import refusing
 from allocator.pools.pools import PoolView
 from scheduler.inventory.answer import Blocker, User
 from scheduler.inventory.users import amount_text
@@ -44,8 +44,8 @@ class Blockers:
         left = view.counters_left(entry)
         needed = view.consumption[index]
         short = [(counter, amount) for counter, amount in needed if amount > left[counter]]
-        if not short and not admits(view.groups_left(entry), masks := view.groups.of.get(index, ())):
-            number, mask = masks[0]
+        if not short and (refused := refusing(view.groups_left(entry), view.groups.of.get(index, ()))) is not None:
+            number, mask = refused
             text = f"it is of {view.groups.text(number, mask)}, and the partitions in use are of others"
             yield Blocker(kind="counter", name=view.groups.set_name(number), text=text)
             return

@@ -117,10 +117,9 @@ async def check(
 
 async def read_version(client: ApiClient) -> str:
     """The server's version, as "v1.37.2"; "" where it does not say."""
-    outcome = await client.send("GET", "/version")
     try:
-        return msgspec.json.decode(outcome.body, type=_Version).git_version if isinstance(outcome, Accepted) else ""
-    except msgspec.DecodeError:
+        return (await _server_version(client)).git_version
+    except PreflightError:
         return ""
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from allocator import Device, DeviceId, Funnel, Stage
 from allocator.answers.together import CountersShort, GroupsApart
-from allocator.pools.compatibility import ANY
+from allocator.pools.compatibility import refusing
 from allocator.pools.pools import CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
@@ -93,9 +93,7 @@ def blame_groups(found: NearNode, funnel: Funnel) -> Blame:
     _, view, index = funnel.pools.locate(position)
     device, use = view.devices[index], found.view.in_use.pools.get(view.id)
     common, held = view.groups_left(use), use.held() if use is not None else set[str]()
-    number, mask = next(
-        (one for one in view.groups.of[index] if not common.get(one[0], ANY) & one[1]), view.groups.of[index][0]
-    )
+    number, mask = refusing(common, view.groups.of[index]) or view.groups.of[index][0]
     set_ = view.groups.set_name(number)
     users = [
         one.id
