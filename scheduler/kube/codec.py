@@ -44,7 +44,7 @@ from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, PodGroupKey
 from scheduler.model.label_selectors import TextSelector, selects_slice
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
-from scheduler.model.pod_group import PodGroup
+from scheduler.model.pod_group import Disrupted, PodGroup
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
@@ -110,7 +110,8 @@ class _WireSchedulingPolicy(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class _WireDisruptionMode(Record, frozen=True, forbid_unknown_fields=True):
-    single: Harmless = None  # the default: pods are disrupted one by one
+    single: dict[str, object] | None = None
+    all: dict[str, object] | None = None
 
 
 class _WireTopology(Record, frozen=True, forbid_unknown_fields=True):
@@ -273,9 +274,13 @@ def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
     policy = spec.scheduling_policy
     min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
     mode, constraints = spec.disruption_mode, spec.scheduling_constraints
-    if mode == "PodGroup":  # v1alpha2's name for `all`
+    disrupted: Disrupted | None = None
+    if isinstance(mode, _WireDisruptionMode):
+        disrupted = Disrupted.TOGETHER if mode.all is not None else Disrupted.ALONE if mode.single is not None else None
+    elif mode == "PodGroup":
+        disrupted = Disrupted.TOGETHER
+    elif mode not in (None, "", "Pod"):  # v1alpha2's server sets Pod where nobody said anything
         unread += ("spec.disruptionMode",)
-    is_one = not {"spec.disruptionMode", "spec.disruptionMode.all"}.isdisjoint(unread)
     topology = (constraints.topology if constraints is not None else None) or ()
     if len(topology) > 1:
         unread += ("spec.schedulingConstraints.topology[1]",)
@@ -287,7 +292,7 @@ def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
         unread,
         spec.priority or 0,
         spec.preemption_policy,
-        is_one,
+        disrupted,
         topology[0].key if topology else None,
     )
 

@@ -14,6 +14,7 @@ v1alpha2 in Kubernetes 1.36, v1beta1 in 1.37, with the gates GenericWorkload and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from scheduler.model.claim import Consumer, ResourceClaim
@@ -24,6 +25,13 @@ API_GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "podgroups"
 
 
+class Disrupted(Enum):
+    """How the pods of a group are removed to make room for others."""
+
+    ALONE = "single"
+    TOGETHER = "all"  # v1alpha2: PodGroup
+
+
 @dataclass(frozen=True, slots=True)
 class PodGroup:
     """A group as observed, with the claims its pods share.
@@ -32,7 +40,7 @@ class PodGroup:
     `unread`: paths of fields that nobody here acts on; its pods wait.
     `priority`: 0 where it says none, as in kube-scheduler.
     `preemption_policy`: None where it says none.
-    `is_disrupted_as_one`: disruptionMode `all` (v1alpha2: `PodGroup`).
+    `disrupted`: its disruptionMode, None where it says none.
     `topology_key`: a node label of which all of its pods' nodes have the same value.
     """
 
@@ -43,7 +51,7 @@ class PodGroup:
     unread: tuple[str, ...] = ()
     priority: int = 0
     preemption_policy: str | None = None
-    is_disrupted_as_one: bool = False
+    disrupted: Disrupted | None = None
     topology_key: str | None = None
 
     @property

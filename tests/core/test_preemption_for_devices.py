@@ -9,7 +9,8 @@ import pytest
 from scheduler.core.ground.inputs import RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
-from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
+from scheduler.model.pod_group import Disrupted, PodGroup
 from scheduler.plugins import DEFAULT_PROFILE, build_plugins, default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -343,7 +344,7 @@ def test_a_claim_that_was_given_away_and_has_changed_hands_is_taken_again() -> N
 # Groups
 
 
-def grouped(*nodes: str, needed: int) -> Rig:
+def grouped(*nodes: str, needed: int, disrupted: Disrupted | None = None, is_pod_group: bool = False) -> Rig:
     """Nodes with one device each, and on each of them a pod of one group that has it."""
     rig = Rig(*default_plugins(), is_paranoid=False)
     rig.server.put_class(builders.device_class())
@@ -351,8 +352,12 @@ def grouped(*nodes: str, needed: int) -> Rig:
     for index, node in enumerate(nodes):
         rig.server.put_slice(builders.resource_slice(f"slice-{node}", node=node, devices=1))
         rig.server.put_claim(builders.claim(f"of-g{index}"))
-        labels = {GROUP_LABEL: "g", MIN_COUNT_LABEL: str(needed)}
-        rig.add_pod(f"g{index}", labels=labels, claims=(f"of-g{index}",), requests={"cpu": "1"})
+        labels = {} if is_pod_group else {GROUP_LABEL: "g", MIN_COUNT_LABEL: str(needed)}
+        of = {"schedulingGroup": {"podGroupName": "g"}} if is_pod_group else {}
+        rig.add_pod(f"g{index}", labels=labels, claims=(f"of-g{index}",), requests={"cpu": "1"}, **of)
+    if is_pod_group:
+        key = PodGroupKey("default", "g")
+        rig.server.put_pod_group(PodGroup(key, "uid-g", min_count=needed or None, disrupted=disrupted))
     rig.wait(5_000)
     assert [rig.node_of(f"g{index}") for index in range(len(nodes))] == list(nodes)
     return rig
@@ -372,6 +377,34 @@ def test_of_a_group_that_needs_all_of_its_pods_all_of_them_go() -> None:
     assert not rig.machine.store.nominations.preempting
     rig.wait(60_000)
     assert removed(rig) == [f"g{index}" for index in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("needed", "disrupted", "victims"),
+    [
+        pytest.param(2, None, ["g0", "g1"], id="nothing said: a gang is of no use with too few"),
+        pytest.param(1, None, ["g0"], id="nothing said: one can be spared"),
+        pytest.param(2, Disrupted.ALONE, ["g0"], id="single: whatever that leaves"),
+        pytest.param(1, Disrupted.TOGETHER, ["g0", "g1"], id="all: though one could be spared"),
+        pytest.param(0, Disrupted.TOGETHER, ["g0", "g1"], id="all: of a group that is no gang"),
+        pytest.param(0, None, ["g0"], id="no gang"),
+    ],
+)
+def test_a_pod_group_says_how_it_is_disrupted(needed: int, disrupted: Disrupted | None, victims: list[str]) -> None:
+    rig = grouped(*"ab", needed=needed, disrupted=disrupted, is_pod_group=True)
+    arrive(rig, "high", builders.request_object())
+    assert removed(rig) == victims
+    end(rig, "g0")
+    assert rig.node_of("high") == "a"
+
+
+def test_a_group_that_is_disrupted_together_stays_with_its_most_important_pod() -> None:
+    rig = grouped(*"ab", needed=1, disrupted=Disrupted.TOGETHER, is_pod_group=True)
+    of = {"schedulingGroup": {"podGroupName": "g"}}
+    rig.add_pod("important", priority=10, requests={"cpu": "1"}, node="b", phase="Running", **of)
+    rig.settle()
+    arrive(rig, "high", builders.request_object())
+    assert removed(rig) == []
 
 
 def test_a_group_gives_what_it_can_spare_and_no_more_of_it_to_the_next() -> None:

@@ -13,6 +13,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.unread_fields import Harmless, decode_read
 from scheduler.kube.watched_kind import Broken, Seen
 from scheduler.model.objects import Record
+from scheduler.model.pod_group import Disrupted
 from tests.kube.test_codec import meta
 
 POLICY = {"gang": {"minCount": 2}}
@@ -29,8 +30,10 @@ def group(**spec: Any) -> bytes:
         ({"priority": 5, "priorityClassName": "x", "preemptionPolicy": "Never", "disruptionMode": {"single": {}}}, ()),
         ({"workloadRef": {"workloadName": "w"}, "podGroupTemplateRef": {"workload": {}}}, ()),
         ({"disruptionMode": "Pod"}, ()),
-        ({"disruptionMode": "PodGroup"}, ("spec.disruptionMode",)),
-        ({"disruptionMode": {"all": {}}}, ("spec.disruptionMode.all",)),
+        ({"disruptionMode": "PodGroup"}, ()),
+        ({"disruptionMode": "Pods"}, ("spec.disruptionMode",)),
+        ({"disruptionMode": {"all": {}}}, ()),
+        ({"disruptionMode": {"most": {}}}, ("spec.disruptionMode.most",)),
         ({"schedulingConstraints": {}}, ()),
         ({"schedulingConstraints": {"topology": []}}, ()),
         ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, ()),
@@ -60,13 +63,13 @@ def test_a_pod_group_names_its_unread_fields(spec: dict[str, Any], unread: tuple
 @pytest.mark.parametrize(
     ("spec", "read"),
     [
-        ({}, (0, None, False, None)),
-        ({"priority": 5, "preemptionPolicy": "Never"}, (5, "Never", False, None)),
-        ({"disruptionMode": {"single": {}, "all": None}}, (0, None, False, None)),
-        ({"disruptionMode": {"all": {}}}, (0, None, True, None)),
-        ({"disruptionMode": "Pod"}, (0, None, False, None)),
-        ({"disruptionMode": "PodGroup"}, (0, None, True, None)),
-        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, (0, None, False, "rack")),
+        ({}, (0, None, None, None)),
+        ({"priority": 5, "preemptionPolicy": "Never"}, (5, "Never", None, None)),
+        ({"disruptionMode": {"single": {}, "all": None}}, (0, None, Disrupted.ALONE, None)),
+        ({"disruptionMode": {"all": {}}}, (0, None, Disrupted.TOGETHER, None)),
+        ({"disruptionMode": "Pod"}, (0, None, None, None)),
+        ({"disruptionMode": "PodGroup"}, (0, None, Disrupted.TOGETHER, None)),
+        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, (0, None, None, "rack")),
     ],
 )
 def test_what_a_pod_group_says_is_read(spec: dict[str, Any], read: tuple[Any, ...]) -> None:
@@ -74,7 +77,7 @@ def test_what_a_pod_group_says_is_read(spec: dict[str, Any], read: tuple[Any, ..
 
     assert isinstance(seen, Seen)
     made = seen.input.object
-    assert (made.priority, made.preemption_policy, made.is_disrupted_as_one, made.topology_key) == read
+    assert (made.priority, made.preemption_policy, made.disrupted, made.topology_key) == read
 
 
 def test_what_is_wrong_otherwise_is_still_said() -> None:

@@ -82,14 +82,14 @@ def test_a_group_whose_field_is_not_known_keeps_its_pods_waiting(tmp_path: Path)
         "metadata": {"name": "g", "namespace": "default"},
         "spec": {
             "schedulingPolicy": {"gang": {"minCount": 1}},
-            "disruptionMode": {"all": {}},
+            "disruptionMode": {"most": {}},
         },
     }
     member = json.loads(json.dumps(POD))
     member["metadata"]["name"] = "member"
     member["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     out = answer(tmp_path, "explain member", published({"name": "a"}), group, member).splitlines()
-    path = "spec.disruptionMode.all"
+    path = "spec.disruptionMode.most"
     assert (
         out[0]
         == f"{PREFIX}PodGroup default/g is left out, its pods wait: this scheduler does not know the field {path}"

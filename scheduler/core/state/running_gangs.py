@@ -1,6 +1,7 @@
 """What runs of a gang, and how many of its pods can go before too few are left.
 
-A pod that is leaving, or that room is being made of already, does not run any more.
+A pod that is leaving, or that room is being made of already, does not run any more. A PodGroup's disruptionMode counts
+before the number: of `all` none can be spared, of `single` each goes by itself, whatever that leaves.
 
 Not here: which pods there are (`gang_members`), placing them (`gang_cycles`), removing them (the plugin
 DefaultPreemption).
@@ -15,15 +16,18 @@ from scheduler.framework.preemption import RunningGang
 from scheduler.model.gang import GANG_MEMBERS_MAX, GANG_PODS_MAX, counts, declared_count, gang_key
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import Disrupted
 
 
 def running_gang(store: Store, pod: Pod) -> RunningGang | None:
-    """The gang of a pod as it runs; None for a pod of its own, and for more pods than are placed together."""
+    """The gang of a pod as it runs; None for a pod that goes by itself, and for more pods than are placed together."""
     key = gang_key(pod)
     if key is None or (size := store.gangs.size(key)).members > GANG_MEMBERS_MAX:
         return None
-    declared = declared_count(key, size, store.pod_groups.get(key.pod_group))
-    if declared is None:
+    group = store.pod_groups.get(key.pod_group)
+    disrupted = group.disrupted if group is not None and key.is_pod_group else None
+    declared = 0 if disrupted is Disrupted.TOGETHER else declared_count(key, size, group)
+    if declared is None or disrupted is Disrupted.ALONE:
         return None
     living = stay = 0
     running: dict[PodUid, Pod] = {}
@@ -37,5 +41,7 @@ def running_gang(store: Store, pod: Pod) -> RunningGang | None:
             stay += 1
             if not one.is_terminal:
                 running[uid] = one
+    if disrupted is Disrupted.TOGETHER:
+        return RunningGang(key, running, 0)
     needed = declared or living
     return RunningGang(key, running, max(0, stay - needed)) if needed <= GANG_PODS_MAX else None

@@ -6,10 +6,11 @@ Rules of this module
      no use. So all of it is weighed, and a gang of which any pod may not be preempted keeps them.
   3. Bounded: each gang is looked up once in a cycle, and a gang has 1,000 pods at most.
 
-Not here: what runs of a gang (`core.running_gangs`), which parts are spared (`reprieve`). A PodGroup's own word on how
-it may be disrupted (Kubernetes 1.37) would be read here.
+Not here: what runs of a gang, and what a PodGroup says of its disruption (`core.running_gangs`); which parts are spared
+(`reprieve`).
 
-Source: none upstream in 1.36; see docs/adr/0026-preemption.md.
+Source: getCrossNodesVictims of pkg/scheduler/framework/preemption/types.go v1.37.2, for disruptionMode `all`; none
+upstream for the rest, see docs/adr/0026-preemption.md.
 """
 
 from __future__ import annotations
