@@ -3,6 +3,7 @@
     count ── some cannot be tried yet ──> the pod waits
       │
       └─> search (`gang_attempt`) ── all that are needed have a place ──> they are assumed, and bound as any pod
+             │       ├─ others must go ──> room is made for all of them (`preemptions`), and then they are tried again
              │       └─ no ──> all wait for a change that could help one of them
              └─ the turn is over ──> nothing is held; the search goes on in the namespace's lane
 
@@ -15,7 +16,8 @@ Rules of this module
      one search, and when that has taken as long as so many pods may take, all of them rest. How far it came is said on
      each of its pods.
   5. A gang that needs more than `GANG_PODS_MAX` pods is told that it cannot be one.
-  6. Nobody is removed for a gang (PostFilter is not asked): half of the room would help nobody.
+  6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
+     room is being made.
 
 Not here: which pods there are (`gang_members`), pods of a gang that is not complete (the plugin GangScheduling), how
 one pod is placed when it is alone (`scheduling_cycle`).
@@ -27,12 +29,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
 from msgspec import Struct, structs
 
+from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.preempting.preemption_texts import IN_VAIN, making_room_for_group
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
@@ -43,7 +48,8 @@ from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, 
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.core.trying.gang_attempt import GangAttempt
+from scheduler.core.trying.gang_attempt import GangAttempt, MakeRoom
+from scheduler.core.trying.post_filters import PostFilters
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error
 from scheduler.framework.runner import Runner
@@ -58,8 +64,9 @@ from scheduler.model.gang import (
     gang_key,
     waiting_text,
 )
-from scheduler.model.keys import NodeName
+from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.pod_group import PodGroup
 
 _ATTEMPTS_MAX: Final = 64
 """Searches that go on. One that has not gone on for longest begins anew."""
@@ -67,6 +74,8 @@ _TURN_STEPS: Final = 1_000
 """About 4 ms. Less would mostly take places again that the turn before had given back."""
 _SILENT_MS: Final = 1_000
 """How long a search may last before the pods are told."""
+NEVER: Final = "Never"
+"""The preemptionPolicy of who removes nobody."""
 _TRIED: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
 GOES_ON: Final = (
     "Group {} is being placed together: {} of the {} pods that are needed have a place so far, pod {} is looked at. "
@@ -111,9 +120,11 @@ class GangCycles(Part):
         queue: SchedulingQueue,
         attempts: Attempts,
         feasibility: Feasibility,
+        post_filters: PostFilters,
         bindings: BindingCycles,
         conditions: PodConditions,
         causes: Causes,
+        aftermath: Aftermath,
         preemptions: Preemptions,
         undo: Callable[[QueuedPod, Runner, Cycle, NodeName], None],
         fail: Callable[[QueuedPod, Status], None],
@@ -123,6 +134,8 @@ class GangCycles(Part):
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
+        self._post_filters: Final = post_filters
+        self._aftermath: Final = aftermath
         self._bindings: Final = bindings
         self._conditions: Final = conditions
         self._causes: Final = causes
@@ -140,13 +153,13 @@ class GangCycles(Part):
         key = gang_key(queued.pod)
         if key is None:
             return False
-        group = self._store.pod_groups.get(key.pod_group)
+        group = self._store.pod_groups.get(key.pod_group) if key.is_pod_group else None
         if group is None and key.is_pod_group:  # it is gone since PreEnqueue saw it
             self._queue.returned(queued, self._ground.timers.now_ms)
             return True
         size = self._store.gangs.size(key)
         declared = declared_count(key, size, group)
-        topology_key = group.topology_key if group is not None and key.is_pod_group else None
+        topology_key = group.topology_key if group is not None else None
         if declared is None and topology_key is not None:
             declared = 1  # its pods need not come together, but to the same place
         if declared is None:
@@ -164,12 +177,10 @@ class GangCycles(Part):
         elif quorum.missing > 0:
             self._wait_for_others(queued, key, declared)
         else:
-            self._go_on(queued, quorum, topology_key, calls_max, max(steps_max, _TURN_STEPS))
+            self._go_on(queued, quorum, group, calls_max, max(steps_max, _TURN_STEPS))
         return True
 
-    def _go_on(
-        self, queued: QueuedPod, quorum: Quorum, topology_key: str | None, calls_max: int, steps_max: int
-    ) -> None:
+    def _go_on(self, queued: QueuedPod, quorum: Quorum, group: PodGroup | None, calls_max: int, steps_max: int) -> None:
         """One turn of the gang's search."""
         now_ms = self._ground.timers.now_ms
         attempt = self._searches.pop(quorum.key, None)
@@ -177,7 +188,8 @@ class GangCycles(Part):
             pods = quorum.ready[:GANG_PODS_MAX]
             attempt = GangAttempt(
                 *(self._ground, self._feasibility, self._attempts, pods, quorum.needed),
-                topology_key=topology_key,
+                post_filters=self._post_filters if self._may_make_room(quorum, group) else None,
+                topology_key=group.topology_key if group is not None else None,
                 before=attempt,
             )
         if attempt.rests_until_ms > now_ms:
@@ -202,12 +214,21 @@ class GangCycles(Part):
             self._commit(found, quorum, queued)
         elif isinstance(found, Unfit):
             self._reject(quorum, queued, found, attempt)
+        elif isinstance(found, MakeRoom):
+            self._make_room(quorum, queued, found, attempt)
         else:
             assert found.failure is not None
             if found.queued is not queued:
                 self._queue.fly(found.queued, now_ms)
                 self._queue.rejected(queued, frozenset(queued.runner.plugins), None, now_ms)
             self._fail(found.queued, found.failure)
+
+    def _may_make_room(self, quorum: Quorum, group: PodGroup | None) -> bool:
+        """Whether others may be removed for it. What a PodGroup says counts before what its pods say."""
+        if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
+            return False
+        said = group.preemption_policy if group is not None else None
+        return NEVER not in ([said] if said else [one.pod.spec.preemption_policy for one in quorum.ready])
 
     def _postpone(self, queued: QueuedPod, quorum: Quorum, attempt: GangAttempt, steps: int) -> None:
         """The search goes on in a later turn; where it takes long, say so."""
@@ -311,18 +332,52 @@ class GangCycles(Part):
 
         If all waited for changes, each change in the cluster would be put to hundreds of pods for one gang.
         """
-        speakers = attempt.speakers(unfit.queued)
-        now_ms = self._ground.timers.now_ms
-        count = f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together."
-        told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
+        count = _count_text(quorum, unfit)
+        if any(self._preemptions.is_in_vain(one.uid) for one in quorum.ready):
+            self._fail_in_vain(quorum, tried, Status.unschedulable(f"{unfit.message} {count} {IN_VAIN}"), attempt)
+            return
         for queued in quorum.ready:
-            if queued is not tried:
-                self._queue.fly(queued, now_ms)
             self._preemptions.not_placed(queued.uid)
-            queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
-            rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
-            self._queue.rejected(queued, rejecters, None, now_ms)
+        self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
+        if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
+            return  # the conditions say for whom it waits; that it still does is nothing new
+        told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
         mates = [(one, told) for one in quorum.ready if one is not unfit.queued]
         group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
         self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
+
+    def _set_aside(self, quorum: Quorum, tried: QueuedPod, speakers: AbstractSet[PodUid], attempt: GangAttempt) -> None:
+        """All of them wait: the speakers for changes, the others for the speakers."""
+        now_ms = self._ground.timers.now_ms
+        for queued in quorum.ready:
+            if queued is not tried:
+                self._queue.fly(queued, now_ms)
+            queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
+            rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
+            self._queue.rejected(queued, rejecters, None, now_ms)
+
+    def _make_room(self, quorum: Quorum, tried: QueuedPod, found: MakeRoom, attempt: GangAttempt) -> None:
+        """Others are removed for them; all of them wait for that."""
+        unfit, features = found.unfit, self._ground.view.features
+        self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
+        going = making_room_for_group([one for _, one in found.rooms], is_137=features.has_137_semantics)
+        why = Reason(UNSCHEDULABLE, f"{unfit.message} {_count_text(quorum, unfit)} {going}")
+        self._preemptions.begin([(queued.pod, preemption) for queued, preemption in found.rooms], why)
+        self._queue.tallies.preemptions.attempts += 1
+        in_room = {queued.uid for queued, _ in found.rooms}
+        for one in quorum.ready:
+            if one.uid not in in_room:
+                self._conditions.report(one.pod, why)
+
+    def _fail_in_vain(self, quorum: Quorum, tried: QueuedPod, failure: Status, attempt: GangAttempt) -> None:
+        """The room is there and they do not fit: others may be removed for them again after a backoff."""
+        mates = structs.replace(quorum, ready=tuple([one for one in quorum.ready if one is not tried]))
+        self._set_aside(mates, tried, frozenset(), attempt)
+        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps_each)
+        for one in mates.ready:
+            self._conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))
+
+
+def _count_text(quorum: Quorum, unfit: Unfit) -> str:
+    return f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together."

@@ -28,6 +28,7 @@ from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.counting.question_counts import PodCount
 from scheduler.core.counting.term_counts import TermCount
 from scheduler.core.ground.fair_places import FairPlaces
+from scheduler.core.preempting.preemption_records import Record
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
@@ -247,7 +248,10 @@ class Invariants(Part):
                 yield f"preemption: room is being made for pod {key}, which does not wait"
             elif nominations.node_of(record.uid) != record.node:
                 yield f"preemption: pod {key} is nominated for {nominations.node_of(record.uid)}, not {record.node}"
-            elif record.is_stored and not record.is_outstanding and queued.place in (Place.UNSCHEDULABLE, Place.GATED):
+            elif self._is_ready(record) and all(
+                one is None or one.place in (Place.UNSCHEDULABLE, Place.GATED)
+                for one in map(self._queue.find, record.group or (record.uid,))
+            ):
                 yield f"preemption: the room for pod {key} is there, and it is not tried"
             told = nominations.preempting.get(record.uid)
             if told is not None and {one.uid for one in told.victims} != record.victims.keys():
@@ -261,6 +265,9 @@ class Invariants(Part):
             for held in record.claims.values():
                 if record.is_stored and self._records.is_released(record, held):
                     yield f"preemption: claim {held.claim} for pod {key} is released"
+
+    def _is_ready(self, record: Record) -> bool:
+        return self._records.is_stored(record) and not self._records.is_outstanding(record)
 
     def _awaited_problems(self) -> Iterator[str]:
         nominations, records = self._store.nominations, self._records

@@ -19,7 +19,7 @@ from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.outbox import Note
-from scheduler.core.preempting.preemption_texts import making_room
+from scheduler.core.preempting.preemption_texts import IN_VAIN, making_room
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import QueuedPod
@@ -28,9 +28,8 @@ from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
-from scheduler.core.trying.dry_run import DryRuns
-from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.trying.post_filters import PostFilters
 from scheduler.core.writes.pursuits import Outcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
@@ -56,7 +55,6 @@ UNFINISHED: Final = (
     "it goes on in {}, then less and less often."
 )
 PREEMPTION: Final = "DefaultPreemption"
-IN_VAIN: Final = "The room that was made for it has been taken."
 COSTLY: Final = (
     "Looking for its node takes long (selectors, terms or constraints that cost much to decide), so it is tried again "
     "after {} at the earliest."
@@ -82,7 +80,7 @@ class SchedulingCycles(Part):
         super().__init__(ground)
         self._queue: Final = queue
         self._feasibility: Final = feasibility
-        self._memories: Final = DryRunMemories(ground.store)
+        self._post_filters: Final = PostFilters(ground, feasibility)
         self._bindings: Final = bindings
         self._writes: Final = writers.claims
         self._attempts: Final = Attempts(ground, feasibility)
@@ -96,9 +94,11 @@ class SchedulingCycles(Part):
             queue=queue,
             attempts=self._attempts,
             feasibility=feasibility,
+            post_filters=self._post_filters,
             bindings=bindings,
             conditions=conditions,
             causes=causes,
+            aftermath=aftermath,
             preemptions=preemptions,
             undo=self._undo,
             fail=self._fail,
@@ -182,16 +182,8 @@ class SchedulingCycles(Part):
             failure = Status.unschedulable(f"{message} {IN_VAIN}")
             self._aftermath.attempt_failed(queued, failure, steps=self._taken())
             return
-        verdicts = unfit.verdicts
-        if unfit.refusal is not None:
-            verdicts = dict.fromkeys(self._store.node_infos, unfit.refusal)
-        memory = self._memories.of(queued.runner, queued.pod, unfit.plan)
-        dry_run = DryRuns(self._ground, queued.runner, cycle, verdicts=verdicts, memory=memory)
-        allowed = cycle.steps_left
-        helped = runner.post_filter(cycle, verdicts, self._view, dry_run)
-        self._feasibility.steps += max(0, allowed - cycle.steps_left) + dry_run.steps
+        helped = self._post_filters.ask(unfit, runner, cycle)
         if helped.status.code is Code.UNFINISHED:
-            self._memories.interrupted(queued.uid, memory)
             self._postpone(queued, unfit.reasons)
             return
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
@@ -216,7 +208,7 @@ class SchedulingCycles(Part):
         self._queue.rejected(queued, rejecters, None, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
             self._note(queued, f"unschedulable: {message}")
-        self._preemptions.begin(queued.pod, preemption, Reason(UNSCHEDULABLE, message))
+        self._preemptions.begin([(queued.pod, preemption)], Reason(UNSCHEDULABLE, message))
 
     def _message(self, pre_filter_message: str, reasons: Mapping[str, int]) -> str:
         return fit_error(len(self._store.node_infos), pre_filter=pre_filter_message, reasons=reasons)

@@ -9,7 +9,7 @@ is taken and given.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from msgspec import Struct
@@ -65,8 +65,16 @@ class NodeTried(Protocol):
 class DryRun(Protocol):
     """Asked by PostFilter plugins. Nothing is written."""
 
+    @property
+    def going(self) -> Set[PodUid]:
+        """Pods that are removed anyway, for others of the pod's group."""
+        ...
+
     def candidates(self) -> Sequence[NodeName]:
-        """The nodes that could fit if pods were gone from them, by name, as far as their verdicts tell."""
+        """The nodes that could fit if pods were gone from them, as far as their verdicts tell.
+
+        First those on which room is made for others of the pod's group, then the rest, each by name.
+        """
         ...
 
     def has_less_important(self) -> bool:
@@ -109,9 +117,9 @@ class Preemption(Struct, frozen=True):
     """Pods to remove so that another one fits on a node.
 
     Args:
-        victims: At least one, the most important first; some may be terminating already, and some on other nodes, where
-            they belong to the gang of one that is on this node. While it is carried out: those that are left
-            (`ClusterView.preemption_of`).
+        victims: The most important first; at least one, but for a pod that waits for the others of its group. Some may
+            be terminating already, and some on other nodes, where they belong to the gang of one on this node. While it
+            is carried out: those that are left (`ClusterView.preemption_of`).
         violations: How many of them no PodDisruptionBudget allows to be disrupted.
         released: Claims of the victims that nobody will use any more.
         given: What the preemptor's claims would be given there; kept for it meanwhile.

@@ -248,7 +248,7 @@ def test_a_plugin_that_asks_for_a_second_set_is_not_heard():
     before = record_of(rig)
     pod = rig.server.pods[PodKey("default", "high")]
     other = builders.pod("other", node="a")
-    rig.machine.preemptions.begin(pod, Preemption("a", (other,)), None)
+    rig.machine.preemptions.begin([(pod, Preemption("a", (other,)))], None)
     assert record_of(rig) is before
 
 

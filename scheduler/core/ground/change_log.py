@@ -7,8 +7,8 @@ Rules of this module
   3. Nodes that were changed and brought back are no change for a reader that saw neither (`detour`): each node has a
      *look*, a number that stands for its state; a change makes a new one, a detour brings back an earlier one.
 
-Cost: `note` O(1) amortized; `since`, `behind` and `detour` O(nodes noted since). Memory: `_LOOKS_MAX` looks of each of
-`_NODES_MAX` nodes at most.
+Cost: `note` O(1) amortized; `since`, `behind` and `detour` O(nodes noted since); `is_as_at` O(1). Memory: `_LOOKS_MAX`
+looks of each of `_NODES_MAX` nodes at most.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Final
 from scheduler.model.keys import NodeName
 
 _NODES_MAX: Final = 65_536
-_LOOKS_MAX: Final = 32
-"""Enough for the turns of some 16 gangs on the same nodes."""
+_LOOKS_MAX: Final = 128
+"""Enough for the turns of some 16 gangs on the same nodes, or for 16 pods that are placed on one four times."""
 _NEVER: Final = -1
 
 
@@ -108,6 +108,13 @@ class ChangeLog:
             changed.reverse()
             changed.sort(key=lambda one: one[0])
         return [node for _, node in changed]
+
+    def is_as_at(self, node: NodeName, position: int) -> bool:
+        """Whether the node has not changed since `position`, or has come back to what it was; False also: not known."""
+        if position < self._base:
+            return False
+        looks = self._looks.get(node)
+        return looks is None or self._last[node] < position or looks.at(position) == looks.looks[-1]
 
     def _noted_since(self, position: int) -> Iterator[NodeName]:
         """Nodes with a change since then, the last first."""

@@ -2,7 +2,8 @@
 
 Rules of this module
   1. A pod has at most one record, and with it a nomination for the record's node (`store.nominations`).
-  2. `nominations.preempting` says of each what is outstanding: the victims that are still on the node, and the claims
+  2. Room for the pods of a group is one: what is outstanding for one of them is for all, and all must be nominated.
+  3. `nominations.preempting` says of each what is outstanding: the victims that are still on the node, and the claims
      that are still allocated, or held, as recorded.
 
 Not here: what happens to them (`preemptions`).
@@ -40,6 +41,7 @@ class Record(Struct, eq=False):
         claims: Those that are not released yet.
         given: What is kept for the preemptor.
         elsewhere: Where victims are that are not on `node`.
+        group: All pods of its group for which room is made at once, itself too; empty for a pod by itself.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
         is_recovered: Nothing was kept for a while: an earlier process began it, or the pod was placed elsewhere.
@@ -55,6 +57,7 @@ class Record(Struct, eq=False):
     claims: dict[ClaimKey, Held]
     given: tuple[Held, ...]
     elsewhere: dict[PodUid, NodeName] = {}
+    group: frozenset[PodUid] = frozenset()
     placed_on: NodeName | None = None
     is_stored: bool = False
     is_recovered: bool = False
@@ -75,7 +78,7 @@ class Record(Struct, eq=False):
 
     @property
     def is_outstanding(self) -> bool:
-        """Whether something of the room is not there yet."""
+        """Whether something of the room on its node is not there yet."""
         return bool(self.victims or self.claims)
 
 
@@ -104,6 +107,22 @@ class PreemptionRecords:
 
     def is_current(self, record: Record) -> bool:
         return self._records.get(record.uid) is record
+
+    def of_group(self, record: Record) -> list[Record]:
+        """The records of its group that are left, itself too; itself alone for a pod by itself."""
+        if not record.group:
+            return [record]
+        return [
+            one for uid in record.group if (one := self._records.get(uid)) is not None and one.group == record.group
+        ]
+
+    def is_stored(self, record: Record) -> bool:
+        """Whether all of its group are nominated, so that victims may be removed."""
+        return all(one.is_stored for one in self.of_group(record))
+
+    def is_outstanding(self, record: Record) -> bool:
+        """Whether something of the room for its group is not there yet."""
+        return any(one.is_outstanding for one in self.of_group(record))
 
     def of_victim(self, uid: PodUid) -> tuple[Record, ...]:
         """The records of which the pod is a victim that is still there."""

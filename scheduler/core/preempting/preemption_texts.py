@@ -16,6 +16,7 @@ from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 
 _NAMED_MAX: Final = 8
+IN_VAIN: Final = "The room that was made for it has been taken."
 GIVEN_UP: Final = "preempted by pod {} on node {} before it was bound"
 
 
@@ -33,13 +34,26 @@ def preempted(preemptor: Pod, node: NodeName, devices: Sequence[DeviceId], *, is
 
 def making_room(preemption: Preemption, said: str) -> str:
     """What is added to the condition of the preemptor: what PostFilter has said of it, if anything, and the names."""
-    pods = [str(pod.key) for pod in preemption.victims]
     away = sum(pod.node_name not in (None, preemption.node) for pod in preemption.victims)
     of_gangs = f" and {away} of their groups on others" if away else ""
-    here = len(pods) - away
-    said = said or f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}"
-    text = f"{said}: {_named(pods)}"
-    devices = [str(device) for held in preemption.released for device in held.allocation.device_ids()]
+    here = len(preemption.victims) - away
+    return _going(said or f"Preempting {here} pod{'s' * (here != 1)} on node {preemption.node}{of_gangs}", [preemption])
+
+
+def making_room_for_group(preemptions: Sequence[Preemption], *, is_137: bool) -> str:
+    """The same for each pod of a group."""
+    count = len({pod.uid for one in preemptions for pod in one.victims})
+    nodes = _named(sorted({one.node for one in preemptions if one.victims}))
+    if is_137:
+        return _going(f"pod group preemption: found a placement for podgroup, preempting {count} victims", preemptions)
+    return _going(f"Preempting {count} pod{'s' * (count != 1)} for the group, on {nodes}", preemptions)
+
+
+def _going(said: str, preemptions: Sequence[Preemption]) -> str:
+    pods = dict.fromkeys(str(pod.key) for one in preemptions for pod in one.victims)
+    released = {held.claim: held for one in preemptions for held in one.released}
+    devices = [str(device) for held in released.values() for device in held.allocation.device_ids()]
+    text = f"{said}: {_named(list(pods))}"
     return f"{text}; devices {_named(devices)} are released." if devices else f"{text}."
 
 

@@ -19,7 +19,9 @@ Rules of this module
      the record is dropped and counted, and the pod may preempt again after its backoff, not before.
   5. A removal that is refused ends the preemption: what was not sent is not sent, and the pod backs off.
   6. A pod of higher priority takes what is kept; then the record of the other one is dropped, and that pod tried again.
-  7. What ends with a record is put to waiting pods as if a pod, and its devices, had left the node.
+  7. Of a group all are nominated, those too that others need not leave for, before any victim is touched; it is tried
+     when all of the room is there. If one cannot be nominated, none is; one that ends later leaves the rest as it is.
+  8. What ends with a record is put to waiting pods as if a pod, and its devices, had left the node.
 
 Not here: whom to remove (the plugin DefaultPreemption), the requests that remove a pod (`pod_removals`), records of an
 earlier process (`preemption_recovery`), what is kept of devices (`dry_run`, the plugin DynamicResources).
@@ -87,23 +89,34 @@ class Preemptions(Part):
 
     # Beginning
 
-    def begin(self, pod: Pod, preemption: Preemption, why: Reason) -> None:
-        """Make room for the pod, unless room is being made for it already (rule 2)."""
-        if self.records.get(pod.uid) is not None:
+    def begin(self, rooms: Iterable[tuple[Pod, Preemption]], why: Reason) -> None:
+        """Make room for a pod, or for those of a group, unless room is being made for one of them already (rule 2)."""
+        rooms = tuple(rooms)
+        group = frozenset([pod.uid for pod, _ in rooms])
+        if any(self.records.get(uid) is not None for uid in group):
             return
-        record = Record(
-            pod,
-            preemption.node,
-            {one.uid: one for one in preemption.victims},
-            {one.claim: one for one in preemption.released},
-            preemption.given,
-            elsewhere=self._elsewhere(preemption),
-        )
-        self.records.add(record)
-        self._tallies.begun(len(preemption.victims), has_devices=bool(preemption.released))
-        self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", why.message)
-        self._clear_lower(record)
-        self._nominate(record, why)
+        begun = [
+            Record(
+                pod,
+                preemption.node,
+                {one.uid: one for one in preemption.victims},
+                {one.claim: one for one in preemption.released},
+                preemption.given,
+                elsewhere=self._elsewhere(preemption),
+                group=group if len(group) > 1 else frozenset(),
+            )
+            for pod, preemption in rooms
+        ]
+        for record in begun:
+            self.records.add(record)
+        victims = {one.uid for _, preemption in rooms for one in preemption.victims}
+        self._tallies.begun(len(victims), has_devices=any(preemption.released for _, preemption in rooms))
+        for record in begun:
+            if not self.records.is_current(record):
+                continue  # the group has ended
+            self._outbox.report_on_pod(record.pod, "Warning", "FailedScheduling", "Scheduling", why.message)
+            self._clear_lower(record)
+            self._nominate(record, why)
 
     def _elsewhere(self, preemption: Preemption) -> dict[PodUid, NodeName]:
         """Where the victims are that are on other nodes: pods of a gang that goes as a whole."""
@@ -146,9 +159,10 @@ class Preemptions(Part):
         nominated = self._store.pods[record.uid].status.nominated_node_name
         if may_have_landed(outcome) and nominated == record.node:
             record.is_stored = True
-            for uid in tuple(record.victims):
-                self._look(record, uid)
-            self._look_at_claims(record)
+            for one in self.records.of_group(record) if self.records.is_stored(record) else ():
+                for uid in tuple(one.victims):
+                    self._look(one, uid)
+                self._look_if_current(one)
         elif isinstance(outcome, WriteRejected):
             self._fail(record, refused(record.pod, "nominated", outcome), outcome)
         elif not nominated and record.conflicts < self._settings.conflicts_max:
@@ -166,13 +180,18 @@ class Preemptions(Part):
             return
         pod, binding = self._store.pods.get(uid), self._bindings.get(uid)
         if binding is not None and binding.stage is not Stage.BIND:
-            if record.placed_on is None and record.is_stored and not binding.is_given_up and not record.refusal:
+            if (
+                record.placed_on is None
+                and self.records.is_stored(record)
+                and not binding.is_given_up
+                and not record.refusal
+            ):
                 self._give_up(record, binding.pod)
         elif pod is None or self._is_over(record, pod):
             self._victim_over(record, uid)
         elif (
             record.placed_on is None
-            and record.is_stored
+            and self.records.is_stored(record)
             and not pod.is_deleting
             and uid not in record.asked
             and not record.refusal
@@ -239,11 +258,9 @@ class Preemptions(Part):
                     self._given_away(record, held)
             elif self._stored_for_nobody(record, key):
                 self._free(record, key)
-        if record.is_outstanding:
-            return
-        if record.placed_on is not None:
+        if record.placed_on is not None and not record.is_outstanding:
             self._end(record)
-        elif record.is_stored:
+        elif not self.records.is_outstanding(record) and self.records.is_stored(record):
             self._queue.activate(record.uid, self._timers.now_ms)
             queued = self._queue.find(record.uid)
             if queued is not None and queued.place is Place.GATED:
@@ -266,7 +283,9 @@ class Preemptions(Part):
 
     def _stored_for_nobody(self, record: Record, key: ClaimKey) -> Sequence[WriteClaimStatus]:
         claim, held = self._store.claim(key), record.claims.get(key)
-        if claim is None or held is None or claim.reserved_for or claim.allocation is None or not record.is_stored:
+        if claim is None or held is None or claim.reserved_for or claim.allocation is None:
+            return ()
+        if not self.records.is_stored(record):
             return ()
         if self._overlay.is_held(claim.uid) or self.records.is_released(record, held):
             return ()
@@ -366,17 +385,18 @@ class Preemptions(Part):
     def is_in_vain(self, uid: PodUid) -> bool:
         """Whether all the room is there and the pod, just tried, does not fit: its record is dropped then (rule 4)."""
         record = self.records.get(uid)
-        if record is None or record.is_outstanding or not record.is_stored:
+        if record is None or self.records.is_outstanding(record) or not self.records.is_stored(record):
             return False
         if not record.is_recovered:
             self._tallies.in_vain += 1
-        self._end(record)
+        for one in self.records.of_group(record):
+            self._end(one)
         return True
 
     def not_placed(self, uid: PodUid) -> None:
         """The pod, just tried, cannot be placed for what no room would change: what is there for it is given up."""
         record = self.records.get(uid)
-        if record is not None and record.is_stored and not record.is_outstanding:
+        if record is not None and self.records.is_stored(record) and not self.records.is_outstanding(record):
             self._end(record)
 
     def placed(self, pod: Pod, node: NodeName, held: Iterable[Held]) -> None:
@@ -400,21 +420,24 @@ class Preemptions(Part):
 
     def _fail(self, record: Record, text: str, refusal: WriteRejected) -> None:
         """A request was refused (rule 5)."""
-        self._end(record)
+        delay_ms = CONFIGURATION_RETRY_MS if refusal.is_configuration else self._settings.backoff_ms_max
+        self._end(record, delay_ms=delay_ms)
         pod = self._store.pods.get(record.uid)
         if pod is None or record.placed_on is not None:
             return
-        delay_ms = CONFIGURATION_RETRY_MS if refusal.is_configuration else self._settings.backoff_ms_max
         self._queue.activate(record.uid, self._timers.now_ms, delay_ms=delay_ms)
         self._conditions.report(pod, Reason(SCHEDULER_ERROR, text))
 
-    def _end(self, record: Record, held: Sequence[Held] = (), *, is_moved: bool = False) -> None:
+    def _end(self, record: Record, held: Sequence[Held] = (), *, is_moved: bool = False, delay_ms: int = 0) -> None:
         """Drop the record and the nomination.
 
         Args:
             held: The devices with which the pod has been placed.
             is_moved: Somebody else has nominated it, or for nothing.
+            delay_ms: When the others of its group are tried again at the earliest.
         """
+        others = [one for one in self.records.of_group(record) if one is not record]
+        is_whole = self.records.is_stored(record)
         self.records.remove(record)
         pod = self._store.pods.get(record.uid)
         is_waiting = pod is not None and pod.node_name is None and not pod.is_deleting and not pod.is_terminal
@@ -422,6 +445,10 @@ class Preemptions(Part):
             assert pod is not None
             self._clear(pod)
         self._release(record, held)
+        for one in others if not is_whole else ():  # nobody has been removed yet, and the group would be too small
+            if record.placed_on is None and self.records.is_current(one):
+                self._end(one)
+                self._queue.activate(one.uid, self._timers.now_ms, delay_ms=delay_ms)
 
     def _release(self, record: Record, held: Sequence[Held]) -> None:
         """What is kept for the pod is free, but for the devices with which it has been placed; so are its claims."""

@@ -131,7 +131,8 @@ class KeptDevices:
             self._is_wide.clear()
         found = []
         for uid, record in store.nominations.preempting.items():
-            if uid != pod.uid and record.given and self._sees_every_node(record):
+            is_waiting = store.nominations.node_of(uid) is not None  # else it has them already
+            if uid != pod.uid and record.given and is_waiting and self._sees_every_node(record):
                 other = store.pods.get(uid)
                 if other is not None and (other.spec.priority or 0) >= priority:
                     found.append(record)

@@ -20,7 +20,7 @@ from scheduler.core.trying.dry_run_memory import DryRunMemory
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
-from scheduler.framework.preemption import NodeTried, Trial
+from scheduler.framework.preemption import NodeTried, Preemption, Trial
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -66,12 +66,16 @@ class DryRuns:
         *,
         verdicts: Mapping[NodeName, Status],
         memory: DryRunMemory,
+        beside: Collection[Preemption] = (),
     ) -> None:
+        """`beside` is what is done for others of the pod's group anyway."""
         self._ground: Final = ground
         self._runner: Final = runner
         self._cycle: Final = cycle
         self._verdicts: Final = verdicts
         self._memory: Final = memory
+        self.going: Final = frozenset([one.uid for preemption in beside for one in preemption.victims])
+        self._nodes_beside: Final = frozenset([preemption.node for preemption in beside])
         self.looked_at = 0
         """How many nodes were looked at without asking plugins; `steps` says what that took."""
 
@@ -82,11 +86,12 @@ class DryRuns:
     def candidates(self) -> Sequence[NodeName]:
         self.looked_at += len(self._verdicts)
         releasing = self._runner.releasing
-        return sorted(
+        found = [
             name
             for name, status in self._verdicts.items()
             if status.code is Code.UNSCHEDULABLE or status.plugin in releasing
-        )
+        ]
+        return sorted(found, key=lambda name: (name not in self._nodes_beside, name))
 
     def has_less_important(self) -> bool:
         lowest = self._ground.store.priorities.lowest

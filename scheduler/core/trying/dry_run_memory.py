@@ -1,8 +1,9 @@
 """What dry runs found out about nodes, so that a long one goes on, and that pods of one shape share it.
 
 Rules of this module
-  1. What was found holds while the node has not changed, nor any PodDisruptionBudget; where plugins read other nodes,
-     too, while no pod or label anywhere has; where a gang was met, while nothing at all has.
+  1. What was found holds while the node has not changed, or came back to what it was, nor any PodDisruptionBudget;
+     where plugins read other nodes, too, while no pod or label anywhere has; where a gang was met, while nothing at all
+     has.
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
      it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its shape
      cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
@@ -46,13 +47,13 @@ class _Moment(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    generation: int
+    """`position`: in the log of all changes."""
+
+    position: int
     moment: _Moment
     by: PodUid
     is_shared: bool
     tried: NodeTried
-    position: int = -1
-    """In the log of all changes; -1 where no gang was met."""
 
 
 class _Known:
@@ -152,9 +153,7 @@ class DryRunMemory:
     def put(self, node: NodeName, tried: NodeTried, *, is_alone: bool) -> None:
         """`is_alone`: nothing is kept for others beside what they are nominated for."""
         is_shared = is_alone and self._is_as_for_others(node)
-        generation = self._store.node_infos[node].generation
-        position = self._store.changes.position if tried.meets_gangs else -1
-        found = _Found(generation, self._moment, self._pod, is_shared, tried, position)
+        found = _Found(self._store.changes.position, self._moment, self._pod, is_shared, tried)
         self._own[node] = self._found[node] = found
 
     def alone(self) -> dict[NodeName, _Found]:
@@ -163,7 +162,7 @@ class DryRunMemory:
 
     def get(self, node: NodeName) -> NodeTried | None:
         own = self._own.pop(node, None)
-        if own is not None and own.generation == self._store.node_infos[node].generation:
+        if own is not None and self._store.changes.is_as_at(node, own.position):
             self._own[node] = self._found[node] = own
             return own.tried
         found = self._found.get(node)
@@ -174,7 +173,7 @@ class DryRunMemory:
             return None
         is_for_it = is_own or (found.is_shared and self._is_as_for_others(node))
         holds = (self._goes_on and is_own) or (is_for_it and self._is_of_now(found))
-        if holds and found.generation == self._store.node_infos[node].generation:
+        if holds and self._store.changes.is_as_at(node, found.position):
             return found.tried
         del self._found[node]
         return None
@@ -193,4 +192,5 @@ class DryRunMemory:
         return found is not None and self._is_of_now(found) and (found.by == self._pod or not self._has_claims)
 
     def _is_of_now(self, found: _Found) -> bool:
-        return found.moment == self._moment and found.position in (-1, self._store.changes.position)
+        is_latest = not found.tried.meets_gangs or found.position == self._store.changes.position
+        return found.moment == self._moment and is_latest

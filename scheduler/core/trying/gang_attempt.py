@@ -1,6 +1,7 @@
 """One search for places for a whole gang. It pauses when its turn is over, and goes on in a later input.
 
     in order ── one pod does not fit ──> that pod first ──> the pods of a node together ──> nodes taken back one by one
+      └──> none of it: in order, and others would have to go for a pod that does not fit (PostFilter)
 
 Rules of this module
   1. Between two inputs nothing is held (`gang_places`). A pod that lost its place in a pause is placed anew, on the
@@ -9,6 +10,9 @@ Rules of this module
   3. A turn takes the steps that it is given and one piece of work more. Searches among the devices that the gang's own
      pods have been given begin anew in each turn; all others go on.
   4. A claim that one pod of the gang is given counts as allocated for those that follow.
+  5. Room is looked for when nothing else was found, for as many pods as are needed, or for none. Each pod is asked
+     about beside the room that others would leave for those before it, and prefers nodes where nobody more would go.
+     With a label that all must share it is the first value, in order of text, where that is found.
 
 Not here: what is held, and pauses (`gang_places`); which pods are needed, and what becomes of the answer
 (`gang_cycles`); devices for several pods (`joint_devices`).
@@ -23,7 +27,7 @@ from collections.abc import Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from allocator import Allocation
 from scheduler.core.queue.queued_pod import QueuedPod
@@ -31,12 +35,16 @@ from scheduler.core.state.ground import Ground
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import NOWHERE, Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.core.trying.gang_places import GangPlaces
+from scheduler.core.trying.gang_places import GangPlaces, Room
 from scheduler.core.trying.group_topology import NodesByValue, nodes_by_value, why_nowhere
 from scheduler.core.trying.joint_devices import choose_jointly
+from scheduler.core.trying.post_filters import PostFilters
+from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import NO_NODES, fit_error
 from scheduler.framework.plan import Shape
+from scheduler.framework.preemption import Preemption
+from scheduler.framework.status import SUCCESS, Code
 from scheduler.model.gang import GANG_SCHEDULING, gang_key
 from scheduler.model.keys import NodeName, PodUid
 
@@ -50,8 +58,20 @@ _SHARES_MAX: Final = 16
 _SPEAKERS_MAX: Final = 4
 
 
-Found: TypeAlias = list[Placed] | Refused
-_Search: TypeAlias = Generator[None, None, Found]
+class MakeRoom(Struct, frozen=True):
+    """Others would have to go.
+
+    Args:
+        unfit: Why there is no place without that.
+        rooms: What each of the pods that are needed would have; those that others need not leave for have no victims.
+    """
+
+    unfit: Unfit
+    rooms: tuple[tuple[QueuedPod, Preemption], ...]
+
+
+Found: TypeAlias = list[Placed] | Refused | MakeRoom
+_Search: TypeAlias = Generator[None, None, list[Placed] | Refused]
 
 
 class GangAttempt:
@@ -76,12 +96,14 @@ class GangAttempt:
         pods: Sequence[QueuedPod],
         needed: int,
         *,
+        post_filters: PostFilters | None = None,
         topology_key: str | None = None,
         before: GangAttempt | None = None,
     ) -> None:
         """Begin.
 
         Args:
+            post_filters: To be asked where there is no place; None: nobody goes for it.
             topology_key: All of its pods must be on nodes with one value of this label.
             before: A search of the gang that does not go on, as its pods are others now; what it took stays taken.
         """
@@ -90,6 +112,7 @@ class GangAttempt:
         self._view: Final = ground.view
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
+        self._post_filters: Final = post_filters
         self.order: Final = tuple(pods)
         self.needed: Final = needed
         self.steps: int = before.steps if before is not None else 0
@@ -106,6 +129,7 @@ class GangAttempt:
         self._topology_key: Final = topology_key
         self._only: frozenset[NodeName] | None = None  # the nodes of the value that is being tried
         self._value = ""
+        self._cycle: Cycle | None = None  # the last in which a node was looked for
         self._search: Final = self._run()
 
     @property
@@ -154,8 +178,17 @@ class GangAttempt:
 
     # The search
 
-    def _run(self) -> _Search:
-        """All pods; else as many as are needed."""
+    def _run(self) -> Generator[None, None, Found]:
+        """All pods; else as many as are needed; else room for as many."""
+        found = yield from self._find_places()
+        if isinstance(found, Unfit) and self._post_filters is not None and self._store.node_infos:
+            room = yield from self._find_room(found, self._post_filters)
+            if isinstance(room, MakeRoom) and not any(one.victims for _, one in room.rooms):
+                return (yield from self._find_places())  # there are places by now
+            return room
+        return found
+
+    def _find_places(self) -> _Search:
         if not self._store.node_infos:
             return Unfit(self.order[0], NO_NODES)
         while True:
@@ -200,6 +233,71 @@ class GangAttempt:
         self._feasibility.steps += len(self._store.node_infos) // _NODES_OF_STEP
         return nodes_by_value(self._ground, first, self._topology_key, {one.uid for one in self.order})
 
+    def _find_room(self, unfit: Unfit, asked: PostFilters) -> Generator[None, None, Found]:
+        """As many as are needed; a pod without a place has others go."""
+        values = {self._value: self._only} if self._topology_key is None else self._values()
+        said = ""
+        for value, only in values.items() if not isinstance(values, str) else ():
+            self._value, self._only = value, only
+            order, moved = list(self.order[: self.needed]), set[PodUid]()
+            while True:
+                queued, refused, said = yield from self._make_room_in_order(order, asked)
+                if refused is None:
+                    rooms = self._rooms()
+                    self.places.undo_all()
+                    return MakeRoom(unfit, rooms)
+                is_first = queued is order[0]
+                self.places.undo_all()
+                if isinstance(refused, Stopped):
+                    return refused
+                if is_first or queued.uid in moved or self._left < 0:
+                    break
+                moved.add(queued.uid)  # then with whoever found none first
+                order.remove(queued)
+                order.insert(0, queued)
+        return structs.replace(unfit, message=f"{unfit.message} {said}") if said else unfit
+
+    def _make_room_in_order(
+        self, order: Sequence[QueuedPod], asked: PostFilters
+    ) -> Generator[None, None, tuple[QueuedPod, Refused | None, str]]:
+        """The pod that has neither a place nor room, with why; None: all of them have."""
+        while (queued := self._first_without_place(order)) is not None:
+            refused, said = yield from self._place_or_make_room(queued, asked)
+            if refused is not None:
+                return queued, refused, said
+        return order[0], None, ""
+
+    def _place_or_make_room(
+        self, queued: QueuedPod, asked: PostFilters
+    ) -> Generator[None, None, tuple[Refused | None, str]]:
+        """Why there is neither, None where there is one; and what PostFilter has said."""
+        while True:
+            refused = yield from self._place(queued)
+            if not isinstance(refused, Unfit) or refused.node is not None:
+                return refused, ""
+            cycle, beside = self._cycle, [one.preemption for one in self.places.rooms.values()]
+            assert cycle is not None
+            cycle.steps_left = max(1, self._steps_end - self._feasibility.steps)  # each turn gets on
+            with self._ground.suppositions.claims(self._view, tuple(self.places.shared.values())):
+                helped = asked.ask(refused, queued.runner, cycle, only=self._only, beside=beside)
+            status, room = helped.status, helped.preemption
+            if room is not None:
+                given = ReserveResult(SUCCESS, room.given)
+                self.places.make_room(Room(Placed(queued, cycle, room.node, given), room))
+                return None, ""
+            if status.code is Code.ERROR:
+                return Stopped(queued, status), ""
+            if status.code is not Code.UNFINISHED:
+                return refused, status.message
+            self._left += 1  # the same pod in another turn
+            yield
+
+    def _rooms(self) -> tuple[tuple[QueuedPod, Preemption], ...]:
+        placed = [
+            (one.queued, Preemption(one.node, (), given=one.reserved.held)) for one in self.places.by_pod.values()
+        ]
+        return (*placed, *((one.place.queued, one.preemption) for one in self.places.rooms.values()))
+
     def _place_all(self, order: list[QueuedPod]) -> _Search:
         """In this order; then with whoever did not fit first; then by taking back choices of nodes."""
         moved: set[PodUid] = set()
@@ -236,7 +334,8 @@ class GangAttempt:
         return list(self.places.by_pod.values())
 
     def _first_without_place(self, order: Iterable[QueuedPod]) -> QueuedPod | None:
-        return next((one for one in order if one.uid not in self.places.by_pod), None)
+        places = self.places
+        return next((one for one in order if one.uid not in places.by_pod and one.uid not in places.rooms), None)
 
     def _place_some(self) -> _Search:
         """Whoever fits beside those that came before, as long as enough can."""
@@ -331,6 +430,7 @@ class GangAttempt:
 
     def _try(self, queued: QueuedPod, without: AbstractSet[NodeName], *, goes_on: bool) -> Refused | None:
         cycle, preferred = self._begin(queued), self._before.pop(queued.uid, NodeName(""))
+        self._cycle = cycle
         calls = max(1, self._calls_end - self._feasibility.filter_calls)
         with self._ground.suppositions.claims(self._view, tuple(self.places.shared.values())):
             tried = self._attempts.place(

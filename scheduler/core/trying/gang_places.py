@@ -6,11 +6,12 @@ Rules of this module
   2. A place is taken again only where the node has not changed since, for whatever a plugin reads of it.
   3. What was taken and given back within a turn, or given back and taken again around a pause, is a detour
      (`change_log`): who saw neither need not look at these nodes again.
-  4. What pods elsewhere decide (spread, affinity) is judged once more when the search has ended well (`contradicted`).
+  4. Room that others would have to leave is kept as the room of a pod that preempts is (`nominations`), within a turn.
+  5. What pods elsewhere decide (spread, affinity) is judged once more when the search has ended well (`contradicted`).
 
 Not here: finding places (`gang_attempt`).
 
-Cost: `take_again`, `pause` O(pods that have a place).
+Cost: `take_again`, `pause` O(pods that have a place, and victims).
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.state.ground import Ground
-from scheduler.core.trying.attempt import Placed
+from scheduler.core.trying.attempt import NOWHERE, Placed
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
@@ -35,11 +39,23 @@ _NOTHING: Final = ReserveResult(SUCCESS)
 VolumesSeen: TypeAlias = tuple[tuple[str, int] | None, ...]
 
 
+class Room(Struct, frozen=True):
+    """A pod could have this place if others went.
+
+    Args:
+        place: With what it would be given.
+    """
+
+    place: Placed
+    preemption: Preemption
+
+
 class GangPlaces:
     """Where the pods of one gang are, for one search.
 
     Attributes:
         by_pod: Pods that have a place, in the order in which they got it.
+        rooms: Pods that could have a place if others went.
         shared: Claims that several pods use and one of these was given, as they will be.
         has_population_changed: Whether pods came or went in any pause.
         undone: Pods that had a place and lost it again, or that Reserve refused, each as it was last: what plugins
@@ -51,6 +67,7 @@ class GangPlaces:
         self._store: Final = ground.store
         self._stakes: Final = ground.stakes
         self.by_pod: Final[dict[PodUid, Placed]] = {}
+        self.rooms: Final[dict[PodUid, Room]] = {}
         self.shared: Final[dict[ClaimKey, ResourceClaim]] = {}
         self.undone: Final[dict[PodUid, Placed]] = {}
         self._volumes: Final[dict[PodUid, VolumesSeen]] = {}  # claims for them, as they were when a pod got its place
@@ -60,22 +77,34 @@ class GangPlaces:
     # Turns
 
     def take_again(self) -> list[Placed]:
-        """A turn begins. Gives the pods that have lost their place."""
+        """A turn begins. Gives the pods that have lost their place, or the room that others would leave."""
         self._begun = self._positions()
-        if not self.by_pod:
+        if not (self.by_pod or self.rooms):
             return []
         noted = self._store.changes.since(self._given_back[0])
         changed = frozenset(noted) if noted is not None else None
         self.has_population_changed |= self._begun[1] != self._given_back[1]
         lost = [one for one in self.by_pod.values() if changed is None or not self._is_as_it_was(one, changed)]
         lost += self._that_rely_on(lost)
+        is_void = changed is None or self.has_shared(lost)
+        missed = [one.place for one in self.rooms.values() if is_void or not self._is_there(one, changed or NOWHERE)]
         for one in lost:
             self._forget(one)
             self.undone[one.queued.uid] = one
         for one in self.by_pod.values():
             self._stakes.put(one.queued.uid, one.node, one.reserved)
-        self._note_detour(self._paused, {one.node for one in self.by_pod.values()} - {one.node for one in lost})
-        return lost
+        for one in missed:
+            self._forget_room(one.queued.uid)
+        for room in self.rooms.values():
+            self._nominate(room)
+        here = {one.node for one in self.by_pod.values()} | {room.place.node for room in self.rooms.values()}
+        self._note_detour(self._paused, here - {one.node for one in (*lost, *missed)})
+        return lost + missed
+
+    def _is_there(self, room: Room, changed: Container[NodeName]) -> bool:
+        """Whether nothing has changed that decided about the room."""
+        nodes = [self._store.node_of(one.uid) for one in room.preemption.victims]
+        return self._is_as_it_was(room.place, changed) and all(node and node not in changed for node in nodes)
 
     def copied(self) -> GangPlaces:
         """The same places, for questions after the search (`held`)."""
@@ -115,6 +144,8 @@ class GangPlaces:
         self._paused = self._positions()
         for uid in self.by_pod:
             self._stakes.release(uid)
+        for uid in self.rooms:
+            self._withdraw(uid)
         self._note_detour(self._begun)
         self._given_back = self._positions()
 
@@ -162,8 +193,17 @@ class GangPlaces:
 
     def add(self, one: Placed) -> None:
         """The pod has been given this place."""
-        self._volumes[one.queued.uid] = self._volumes_of(one.queued.pod)
         self.by_pod[one.queued.uid] = one
+        self._share(one)
+
+    def make_room(self, room: Room) -> None:
+        """The pod could have this place."""
+        self.rooms[room.place.queued.uid] = room
+        self._share(room.place)
+        self._nominate(room)
+
+    def _share(self, one: Placed) -> None:
+        self._volumes[one.queued.uid] = self._volumes_of(one.queued.pod)
         for held in one.reserved.held:
             claim = self._store.claim(held.claim)
             if claim is not None and len(self._store.users_of(held.claim)) > 1:
@@ -175,6 +215,22 @@ class GangPlaces:
             self._stakes.release(one.queued.uid)
             self._forget(one)
             self.undone[one.queued.uid] = one
+
+    def undo_all(self) -> None:
+        """No pod has a place, or room, any more."""
+        self.undo(self.by_pod.values())
+        for uid in tuple(self.rooms):
+            self._withdraw(uid)
+            self._forget_room(uid)
+
+    def _nominate(self, room: Room) -> None:
+        uid = room.place.queued.uid
+        self._store.nominations.preempting[uid] = room.preemption
+        self._store.renominate(uid)
+
+    def _withdraw(self, uid: PodUid) -> None:
+        del self._store.nominations.preempting[uid]
+        self._store.renominate(uid)
 
     def refused(self, queued: QueuedPod, cycle: Cycle, node: NodeName) -> None:
         """Reserve refused the pod there; plugins that were asked before may have reserved."""
@@ -190,6 +246,12 @@ class GangPlaces:
 
     def _forget(self, one: Placed) -> None:
         del self.by_pod[one.queued.uid]
+        self._unshare(one)
+
+    def _forget_room(self, uid: PodUid) -> None:
+        self._unshare(self.rooms.pop(uid).place)
+
+    def _unshare(self, one: Placed) -> None:
         for held in one.reserved.held:
             self.shared.pop(held.claim, None)
 

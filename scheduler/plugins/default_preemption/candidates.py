@@ -6,23 +6,29 @@ equal candidates the first by the name of the node, where upstream leaves it to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from scheduler.framework.preemption import Preemption
+from scheduler.model.keys import PodUid
 from scheduler.plugins.default_preemption.importance import earliest_start_ms
 
 _LOWEST: Final = 2**31
 """Added to priorities, so that two victims of negative priority are never better than one."""
 
 
-def best(candidates: Iterable[Preemption]) -> Preemption:
-    """The one with the fewest violated budgets; then the least important victims, whose most recent start is last."""
-    return min(candidates, key=lambda one: (_cost(one), one.node))
+def best(candidates: Iterable[Preemption], going: Set[PodUid]) -> Preemption:
+    """The one with the fewest violated budgets; then the least important victims, whose most recent start is last.
+
+    Victims that are `going` anyway count for nothing.
+    """
+    return min(candidates, key=lambda one: (_cost(one, going), one.node))
 
 
-def _cost(candidate: Preemption) -> tuple[int, ...]:
-    victims = candidate.victims
+def _cost(candidate: Preemption, going: Set[PodUid]) -> tuple[int, ...]:
+    victims = [one for one in candidate.victims if one.uid not in going]
+    if not victims:
+        return ()
     return (
         candidate.violations,
         victims[0].priority,

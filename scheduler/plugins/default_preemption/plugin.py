@@ -9,6 +9,8 @@ Differs on purpose
   * A node that lacks nothing but devices is a candidate, too, where pods of lower priority hold some.
   * A pod is not eligible while anything of the room that is being made for it is not there yet, devices among it.
   * Nobody is preempted while PodDisruptionBudgets cannot be read; upstream waits for them before it schedules at all.
+  * Of a group that makes room, pods are asked one after another, each beside what is found for those before it (the
+    core's `gang_attempt`); upstream removes all that is less important and puts back what fits (PodGroupPostFilter).
   * Of a gang either as many pods go as it can spare, or all that run, wherever they are (`parts`).
   * Mirror pods are never victims: the kubelet makes them again.
   * Nodes are tried in the order of names, where upstream begins anywhere; of equal candidates the first is taken.
@@ -135,6 +137,8 @@ class DefaultPreemption:
                 tried[name] = outcome
                 continue
             found.append(_as_they_are(outcome, view))
+            if all(one.uid in dry_run.going for one in outcome.victims):
+                break  # nobody goes for this pod
             if len(found) >= self._enough(len(names)) and any(not one.violations for one in found):
                 break
         if found:
@@ -154,7 +158,7 @@ class DefaultPreemption:
     ) -> PostFilterResult | None:
         """The best of the candidates that still holds; None when none does."""
         while found:
-            chosen = best(found)
+            chosen = best(found, dry_run.going)
             found.remove(chosen)
             if not dry_run.is_current(chosen.node):
                 search = dry_run.recall(chosen.node)
