@@ -163,7 +163,7 @@ class Inventory:
 
     @property
     def takes_of_nodes(self) -> bool:
-        """Whether some device says what it takes of its node's own resources (nodeAllocatableResourceMappings)."""
+        """Whether some device says what it takes of its node's own resources (nodeAllocatableResources)."""
         return bool(self._mapped)
 
     def put_slice(self, slice_: ResourceSlice) -> frozenset[str] | None:
@@ -187,7 +187,7 @@ class Inventory:
         for index, key in self._indexes_of(slice_):
             index[key] = index.get(key, 0) + 1
         for device in slice_.devices:
-            if device.node_allocatable_resource_mappings:
+            if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
                 self._mapped.add(slice_.name)
                 break
         self._changed(slice_.name, affected)

@@ -263,6 +263,7 @@ _device_fields: Final = fields(
     binding_conditions=TEXTS._replace(absent=None),
     binding_failure_conditions=TEXTS._replace(absent=None),
     node_allocatable_resource_mappings=OBJECT,
+    node_allocatable_resources=OBJECT,
 )
 _slice_fields: Final = fields(
     # It says how to summarize partitions by type; what may be given out does not depend on it (KEP-5677).

@@ -182,7 +182,8 @@ class Device:
     binds_to_node: bool
     binding_conditions: tuple[str, ...] | None
     binding_failure_conditions: tuple[str, ...] | None
-    node_allocatable_resource_mappings: Mapping[str, Any] | None
+    node_allocatable_resource_mappings: Mapping[str, Any] | None  # 1.36's form of the next
+    node_allocatable_resources: Mapping[str, Any] | None
     unread: tuple[str, ...] = ()
 
     @property

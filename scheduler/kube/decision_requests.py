@@ -130,7 +130,9 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             status = {"extendedResourceClaimStatus": msgspec.to_builtins(decision.status)}
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, Pod)
         case PatchNodeAllocatable():
-            notes = msgspec.to_builtins(decision.claims) or None
+            notes = msgspec.to_builtins(
+                decision.claims
+            )  # 1.37 keeps what was there unless the list is there, and empty
             status = {"nodeAllocatableResourceClaimStatuses": notes}
             return _pod_patch(path, decision, status, MERGE_PATCH, Pod)
         case ReadPod():

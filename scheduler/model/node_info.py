@@ -128,6 +128,8 @@ class NodeInfo:
             if not addresses:
                 del self.used_ports[key]
         for claim in pod.status.node_allocatable_resource_claim_statuses or ():
+            if not (claim.resources or claim.mapping):
+                continue  # overhead alone may be shared
             _add(self.claim_users, ClaimKey(pod.metadata.namespace, claim.resource_claim_name), sign)
 
 

@@ -56,7 +56,9 @@ _SEMVER: Final = re.compile(
     r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
     re.ASCII,
 )
-_NODE_RESOURCES: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
+_NODE_RESOURCES_136: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.+")
+NODE_RESOURCES: Final = re.compile(r"cpu|memory|hugepages-.*")
+_NODE_AMOUNTS: Final = ("capacityMultiplier", "deviceMultiplier", "perPod", "perContainer")
 
 
 # -- slices ----------------------------------------------------------------------------------------
@@ -195,7 +197,9 @@ def _check_device(device: Json, path: str, *, per_device: bool) -> list[FieldErr
     errors += _check_device_nodes(device, path, per_device=per_device)
     errors += check_binding_conditions(device, path)
     mappings = device.get("nodeAllocatableResourceMappings") or {}
-    return errors + _check_node_resources(mappings, capacity, f"{path}.nodeAllocatableResourceMappings")
+    errors += _check_mappings_136(mappings, capacity, f"{path}.nodeAllocatableResourceMappings")
+    resources = device.get("nodeAllocatableResources") or {}
+    return errors + _check_node_resources(resources, capacity, f"{path}.nodeAllocatableResources")
 
 
 def _check_sizes(attributes: Mapping[str, Json], capacity: Mapping[str, Json], path: str) -> list[FieldError]:
@@ -273,11 +277,62 @@ def _check_device_nodes(device: Mapping[str, Json], path: str, *, per_device: bo
     return errors
 
 
-def _check_node_resources(mappings: Mapping[str, Json], capacity: Mapping[str, Json], path: str) -> list[FieldError]:
+def _check_node_resources(resources: Mapping[str, Json], capacity: Mapping[str, Json], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name in sorted(resources):
+        where, said = f"{path}[{name}]", resources[name] or {}
+        if not NODE_RESOURCES.fullmatch(name):
+            errors.append(invalid(where, name, "must be a node allocatable resource name"))
+        mapping, overhead = said.get("mapping"), said.get("overhead")
+        if mapping is None and overhead is None:
+            errors.append(required(where, "at least one of mapping or overhead must be set"))
+        if mapping is not None:
+            errors += _check_mapping(mapping, capacity, f"{where}.mapping")
+        if overhead is not None:
+            errors += check_overhead(overhead, f"{where}.overhead")
+    return errors
+
+
+def _check_mapping(mapping: Mapping[str, Json], capacity: Mapping[str, Json], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    key, multiplier = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
+    if key == "":
+        errors.append(invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string"))
+    elif key is not None and key not in capacity:
+        errors.append(not_found_value(f"{path}.capacityKey", key))
+    if key is not None and multiplier is None:
+        detail = "capacityMultiplier is required when capacityKey is set"
+        errors.append(required(f"{path}.capacityMultiplier", detail))
+    for field, amount in (("capacityMultiplier", multiplier), ("deviceMultiplier", mapping.get("deviceMultiplier"))):
+        # Without capacityKey the API server looks at no capacityMultiplier.
+        if (
+            amount is not None
+            and (field != "capacityMultiplier" or key is not None)
+            and read_quantity(amount).sign() <= 0
+        ):
+            errors.append(invalid(f"{path}.{field}", amount, "must be positive"))
+    if multiplier is not None and key is None:
+        errors.append(required(f"{path}.capacityKey", "capacityKey is required when capacityMultiplier is set"))
+    return errors
+
+
+def check_overhead(overhead: Mapping[str, Json], path: str) -> list[FieldError]:
+    """What devices, or a pod's claims, take for each pod and each container (1.37)."""
+    amounts = [(field, overhead.get(field)) for field in ("perPod", "perContainer")]
+    if all(amount is None for _, amount in amounts):
+        return [invalid(path, "", "at least one of perPod or perContainer must be set")]
+    return [
+        invalid(f"{path}.{field}", amount, "must be non-negative")
+        for field, amount in amounts
+        if amount is not None and read_quantity(amount).sign() < 0
+    ]
+
+
+def _check_mappings_136(mappings: Mapping[str, Json], capacity: Mapping[str, Json], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for name in sorted(mappings):
         where, mapping = f"{path}[{name}]", mappings[name]
-        if not _NODE_RESOURCES.fullmatch(name):
+        if not _NODE_RESOURCES_136.fullmatch(name):
             errors.append(invalid(where, name, "must be a node allocatable resource name"))
         if read_quantity(mapping.get("allocationMultiplier", "1")).sign() <= 0:
             errors.append(
@@ -302,6 +357,9 @@ def quantities_of(spec: Mapping[str, Json]) -> Iterator[Json]:
     for device in devices:
         for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
             yield mapping.get("allocationMultiplier")
+        for said in (device.get("nodeAllocatableResources") or {}).values():
+            for part in filter(None, (said.get("mapping"), said.get("overhead"))):
+                yield from (part.get(field) for field in _NODE_AMOUNTS)
         for capacity in (device.get("capacity") or {}).values():
             yield capacity.get("value")
             if policy := capacity.get("requestPolicy"):

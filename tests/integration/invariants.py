@@ -23,7 +23,7 @@ Reported
     reserved-unallocated   consumers in reservedFor of a claim that has no allocation
     too-many-consumers     more than 256 of them
     node-overcommitted     the pods bound to a node request more than it offers, with what the devices of their claims
-                           take of it (nodeAllocatableResourceMappings)
+                           take of it (nodeAllocatableResources, 1.36: …Mappings)
     taking-untold          a bound pod's status does not say what the devices of one of its claims take of its node
     equal-preempted        a pod was preempted by one that is not more important (`check_preemptions`, with a witness)
 
@@ -270,7 +270,7 @@ def _check_pods(state: State, published: _Published) -> Iterator[Violation]:
             if claim is None:
                 yield Violation("pod-not-reserved", _name(pod), f"bound, but its claim {claim_name} does not exist")
                 continue
-            if taken := _taken_of_node(claim, published):
+            if taken := _taken_of_node(pod, claim, published):
                 yield from _check_told(pod, claim_name, taken)
             unnamed = reserved_for.get(pod["metadata"]["uid"], set()) - {name for name, _ in _claim_names(pod) if name}
             for found in _check_pod_claim(pod, claim, generated, node_by_name.get(node_name), published):
@@ -395,11 +395,20 @@ def _requirement_holds(rule: Object, labels: Mapping[str, str]) -> bool:
             raise ValueError(f"node selector: unknown operator {unknown!r}")
 
 
-def _taken_of_node(claim: Object, published: _Published) -> dict[str, Fraction]:
-    """What the claim's devices take of their node, by what is published of them."""
+def _taken_of_node(pod: Object, claim: Object, published: _Published) -> dict[str, Fraction]:
+    """What the claim's devices take of their node for the pod, by what is published of them."""
     taken: dict[str, Fraction] = defaultdict(Fraction)
+    users = _containers_using(pod, claim["metadata"]["name"])
     for result in _results(claim):
         device = published.devices.get(_device_of(result)) or {}
+        for resource, said in (device.get("nodeAllocatableResources") or {}).items():
+            mapping, overhead = said.get("mapping") or {}, said.get("overhead") or {}
+            if key := mapping.get("capacityKey"):
+                consumed = quantity((result.get("consumedCapacity") or {}).get(key, "0"))
+                taken[resource] += consumed * quantity(mapping["capacityMultiplier"])
+            else:
+                taken[resource] += quantity(mapping.get("deviceMultiplier", "0"))
+            taken[resource] += _overhead(overhead, users)
         for resource, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
             amount = quantity(mapping.get("allocationMultiplier", "1"))
             if key := mapping.get("capacityKey"):
@@ -409,11 +418,38 @@ def _taken_of_node(claim: Object, published: _Published) -> dict[str, Fraction]:
     return dict(taken)
 
 
+def _containers_using(pod: Object, claim_name: str) -> int:
+    spec, status = pod["spec"], pod.get("status") or {}
+    named = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    named |= {
+        one["name"]: one["resourceClaimName"] for one in spec.get("resourceClaims") or () if "resourceClaimName" in one
+    }
+    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+    used = [((one.get("resources") or {}).get("claims")) or () for one in containers]
+    return sum(any(named.get(entry["name"]) == claim_name for entry in entries) for entries in used)
+
+
+def _overhead(overhead: Object, containers: int) -> Fraction:
+    return quantity(overhead.get("perPod", "0")) + containers * quantity(overhead.get("perContainer", "0"))
+
+
+def _said(note: Object) -> dict[str, Fraction]:
+    """What a pod's status says that a claim takes, in the form of 1.36 or of 1.37."""
+    amounts: dict[str, Fraction] = defaultdict(Fraction)
+    for name, text in (note.get("resources") or {}).items():
+        amounts[name] += quantity(text)
+    for one in note.get("mapping") or ():
+        amounts[one["name"]] += quantity(one["quantity"])
+    for one in note.get("overhead") or ():
+        amounts[one["name"]] += _overhead(one, len(note.get("containers") or ()))
+    return dict(amounts)
+
+
 def _check_told(pod: Object, claim_name: str, taken: Mapping[str, Fraction]) -> Iterator[Violation]:
     told = (pod.get("status") or {}).get("nodeAllocatableResourceClaimStatuses") or ()
     said = [one for one in told if one["resourceClaimName"] == claim_name]
-    amounts = [{name: quantity(text) for name, text in one["resources"].items()} for one in said]
-    if amounts != [taken]:
+    amounts = [_said(one) for one in said]
+    if amounts != [{name: amount for name, amount in taken.items() if amount}]:
         text = f"its claim {claim_name} takes {dict(taken)} of its node, its status says {amounts}"
         yield Violation("taking-untold", _name(pod), text)
 
@@ -430,7 +466,9 @@ def _check_nodes(state: State, published: _Published) -> Iterator[Violation]:
         for pod in pods:
             names = [(pod["metadata"]["namespace"], name) for name, _ in _claim_names(pod)]
             claims = [claim_by_name[name] for name in names if name in claim_by_name]
-            for resource, amount in pod_requests(pod, [_taken_of_node(claim, published) for claim in claims]).items():
+            for resource, amount in pod_requests(
+                pod, [_taken_of_node(pod, claim, published) for claim in claims]
+            ).items():
                 requested[resource] += amount
         for resource, text in ((node.get("status") or {}).get("allocatable") or {}).items():
             if requested[resource] > quantity(text):

@@ -424,7 +424,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
             MERGE,
             {
                 "metadata": {"uid": "uid-a", "resourceVersion": "7"},
-                "status": {"nodeAllocatableResourceClaimStatuses": None},
+                "status": {"nodeAllocatableResourceClaimStatuses": []},
             },
             id="node-allocatable-taken-back",
         ),

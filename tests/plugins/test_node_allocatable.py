@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from allocator import Inventory, decode_allocation, decode_slice
+from allocator import Features, Inventory, decode_allocation, decode_slice
 from scheduler.framework.status import Code, Status
+from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey
 from scheduler.model.objects import NodeAllocatableClaim
 from scheduler.model.resources import amounts_with_claims, counted_amounts, take_the_same
@@ -89,7 +92,102 @@ TAKEN = {
 @pytest.mark.parametrize("case", TAKEN)
 def test_what_an_allocation_takes(case) -> None:
     devices, given, taken = TAKEN[case]
-    assert resources_of(given, inventory(*devices)) == taken
+    assert mapped(given, inventory(*devices)) == taken
+
+
+def mapped(given, made):
+    """What devices map by 1.36's form."""
+    found = resources_of(given, made)
+    return found.by_136 if found is not None else {}
+
+
+def newer(name, **resources):
+    """A device of 1.37: of each resource its mapping and overhead."""
+    said = {resource.replace("_", "-"): one for resource, one in resources.items()}
+    return {"name": name, "nodeAllocatableResources": said}
+
+
+def maps(device=None, of=None, times="1"):
+    return {"mapping": {"capacityKey": of, "capacityMultiplier": times} if of else {"deviceMultiplier": device}}
+
+
+def costs(**overhead):
+    return {"overhead": overhead}
+
+
+NEWER = {
+    "mapped": ([newer("a", cpu=maps("2"))], allocation("a"), {"cpu": "2"}, {}),
+    "of-a-capacity": (
+        [newer("a", cpu=maps(of="cores", times="500m"))],
+        allocation("a", cores="3"),
+        {"cpu": "1500m"},
+        {},
+    ),
+    "of-a-capacity-not-consumed": ([newer("a", cpu=maps(of="cores"))], allocation("a", bandwidth="1G"), None, None),
+    "nothing-said": ([newer("a", cpu={"mapping": {}})], allocation("a"), None, None),
+    "overhead": (
+        [newer("a", cpu=costs(perPod="100m"), memory=costs(perContainer="1Gi"))],
+        allocation("a"),
+        {},
+        {"cpu": ("100m", None), "memory": (None, "1Gi")},
+    ),
+    "both-of-several": (
+        [
+            newer("a", cpu=maps("1") | costs(perPod="1")),
+            newer("b", cpu=maps("2") | costs(perPod="1", perContainer="2")),
+        ],
+        allocation("a", "b"),
+        {"cpu": "3"},
+        {"cpu": ("2", "2")},
+    ),
+    "beside-1.36": ([device("a", cpu="1"), newer("b", cpu=maps("2"))], allocation("a", "b"), {"cpu": "2"}, {}),
+    "unreadable": (
+        [newer("a", cpu=maps("x") | costs(perPod="y", perContainer="1"), memory="z", disk={"mapping": "w"})],
+        allocation("a"),
+        {},
+        {"cpu": (None, "1")},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEWER)
+def test_what_an_allocation_takes_in_1_37(case) -> None:
+    devices, given, mapping, overhead = NEWER[case]
+    found = resources_of(given, inventory(*devices))
+    if mapping is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.mapping == mapping
+        assert {
+            name: tuple(str(amount) if amount is not None else None for amount in amounts)
+            for name, amounts in found.overhead.items()
+        } == overhead
+
+
+def test_a_dedicated_device_that_maps_a_capacity_fails_the_pod_in_1_37() -> None:
+    verdict = note_of(pod(), [(ClaimKey("ns", "c"), allocation("d"))], inventory(newer("d", cpu=maps(of="cores"))))
+    assert isinstance(verdict, Status)
+    assert verdict.message == (
+        "claim ns/c, device d: ConsumedCapacity is nil, but Capacity key 'cores' is set in NodeAllocatableResources "
+        "for resource cpu"
+    )
+
+
+def test_the_note_of_1_37_and_what_it_counts() -> None:
+    made = inventory(newer("a", cpu=maps("2") | costs(perPod="100m", perContainer="200m"), memory=costs(perPod="1Mi")))
+    used = pod_with([using("x", name="one"), using("x", name="two")])
+    given = [(ClaimKey("default", "claim-x"), allocation("a"))]
+    (note,) = note_of(used, given, made)
+    assert note == NodeAllocatableClaim(
+        "claim-x",
+        ("one", "two"),
+        mapping=({"name": "cpu", "quantity": "2"},),
+        overhead=({"name": "cpu", "perPod": "100m", "perContainer": "200m"}, {"name": "memory", "perPod": "1Mi"}),
+    )
+    assert amounts_with_claims(used, (note,)).requests == {"cpu": 2500, "memory": 2**20}
+    (unused,) = note_of(pod_with([using("y")]), given, made)
+    assert amounts_with_claims(pod(), (unused,)).requests["cpu"] == 2100, "no container uses it"
 
 
 def test_a_dedicated_device_that_maps_a_capacity_fails_the_pod() -> None:
@@ -108,11 +206,11 @@ def test_a_device_is_looked_up_with_its_driver_and_in_the_newest_generation() ->
     """Upstream takes the first slice with that pool and device name (its oddity 6)."""
     made = inventory(device("d", cpu="1"), generation=1, name="old")
     put(made, device("d", cpu="9"), driver="other.example.com", name="a-other")
-    assert resources_of(allocation("d"), made) == {"cpu": "1"}
+    assert mapped(allocation("d"), made) == {"cpu": "1"}
     put(made, device("d", cpu="2"), generation=2, name="z-new")
-    assert resources_of(allocation("d"), made) == {"cpu": "2"}
+    assert mapped(allocation("d"), made) == {"cpu": "2"}
     made.remove_slice("z-new")
-    assert resources_of(allocation("d"), made) == {"cpu": "1"}
+    assert mapped(allocation("d"), made) == {"cpu": "1"}
 
 
 def test_the_inventory_knows_whether_any_device_takes_of_its_node() -> None:
@@ -200,22 +298,56 @@ def on_node(name, *claims, **requests):
     return pod(name, status=status, containers=[{"name": "c", "resources": {"requests": requests}}])
 
 
+def shared(name, info, made=None, *, namespace="default", reserved=()):
+    """What is said of a pod that wants the claim of device d, allocated already."""
+    made = made or inventory(device("d", cpu="1"))
+    claim = SimpleNamespace(
+        key=ClaimKey(namespace, name),
+        allocation=allocation("d"),
+        reserved_for=tuple([Consumer("pods", one, f"uid-of-{one}") for one in reserved]),
+        is_reserved_for=lambda uid: uid in {f"uid-of-{one}" for one in reserved},
+    )
+    claims = SimpleNamespace(claims=[claim], takes_of_nodes=made.takes_of_nodes)
+    return refuse_shared(claims, pod("mine"), info, SimpleNamespace(features=Features(), inventory=made))
+
+
 def test_a_claim_is_for_one_pod_of_a_node() -> None:
-    mine, other = ClaimKey("default", "mine"), ClaimKey("elsewhere", "used")
-    used = ClaimKey("default", "used")
     info = node_info(pods=[on_node("a", ("used", {"cpu": "1"}))])
-    assert (refuse_shared(mine, info), refuse_shared(other, info)) == (None, None)
-    assert refuse_shared(used, info) == Status.unresolvable(
+    assert (shared("mine", info), shared("used", info, namespace="elsewhere")) == (None, None)
+    assert shared("used", info) == Status.unresolvable(
         "node allocatable resource claim used is already used by another pod"
     )
     info.add_pod(on_node("b", ("used", {"cpu": "1"})))
-    assert refuse_shared(used, info) == Status.unresolvable(
-        "node allocatable resource claim used shared by multiple pods"
-    )
+    assert shared("used", info) == Status.unresolvable("node allocatable resource claim used shared by multiple pods")
     for name in ("a", "b"):
         info.remove_pod(f"uid-of-{name}")
-    assert refuse_shared(used, info) is None
+    assert shared("used", info) is None
     assert info.claim_users == {}
+
+
+MAPPED = Status.unresolvable(
+    "node allocatable resource claim used has a mapped device and cannot be shared across pods"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "reserved", "verdict"),
+    [
+        (maps("1"), ("other",), MAPPED),
+        (maps("1"), ("mine",), None),
+        (maps("1"), (), None),
+        (costs(perPod="1"), ("other",), None),
+        (maps("1") | costs(perPod="1"), ("other",), MAPPED),
+    ],
+)
+def test_in_1_37_a_mapped_claim_is_for_one_pod_and_overhead_may_be_shared(said, reserved, verdict) -> None:
+    assert shared("used", node_info(), inventory(newer("d", cpu=said)), reserved=reserved) == verdict
+
+
+def test_pods_on_a_node_that_share_overhead_are_no_users_of_the_claim() -> None:
+    entry = {"resourceClaimName": "used", "containers": ["c"], "overhead": [{"name": "cpu", "perPod": "1"}]}
+    one = pod("a", status={"nodeAllocatableResourceClaimStatuses": [entry]}, containers=[{"name": "c"}])
+    assert node_info(pods=[one]).claim_users == {}
 
 
 # Sums and fit

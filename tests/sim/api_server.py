@@ -74,6 +74,7 @@ class FakeApiServer:
         self.pod_groups: dict[PodGroupKey, tuple[PodGroup, int]] = {}
         self.log: list[Input] = []
         self.keeps_node_allocatable = True  # the feature gate DRANodeAllocatableResources
+        self.forgets_special_claim = False  # what a pod says of it can be taken back: up to 1.36
         self.bindings: list[tuple[str, NodeName]] = []  # pod uid and node, in order
         self.allocated_at: dict[ClaimKey, int] = {}  # the revision at which the present allocation was stored
 
@@ -306,7 +307,10 @@ class FakeApiServer:
             return _gone(decision, decision.pod)
         if pod.uid != decision.uid or pod.metadata.revision != decision.expect_revision:
             return WriteConflicted(decision.id, "the object has been modified")
-        status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
+        named = decision.status
+        if named is None and not self.forgets_special_claim:
+            named = pod.status.extended_resource_claim_status
+        status = msgspec.structs.replace(pod.status, extended_resource_claim_status=named)
         if status != pod.status:
             pod = self.put_pod(msgspec.structs.replace(pod, status=status))
         return WriteAccepted(decision.id, pod=pod)

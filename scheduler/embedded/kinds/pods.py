@@ -23,10 +23,13 @@ from scheduler.embedded.server.strategy import (
 from scheduler.validation.device_rules import read_quantity
 from scheduler.validation.field_errors import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
 from scheduler.validation.names import check_text, dns_label, dns_subdomain
+from scheduler.validation.slices import NODE_RESOURCES, check_overhead
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 _TOLERATION_SECONDS: Final = 300
+# Parts of a status that an old client does not know, and so leaves out, stay. An empty list takes them back.
+_KEPT: Final = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 _IMMUTABLE_SPEC: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -76,6 +79,9 @@ class PodStrategy(Strategy):
         keep_all_but_status(new, old)
         keep_field(new["metadata"], old["metadata"], "ownerReferences")
         status = new.setdefault("status", {})
+        for field in _KEPT:
+            if status.get(field) is None and old.get("status", {}).get(field) is not None:
+                status[field] = old["status"][field]
         set_default(status, "qosClass", old.get("status", {}).get("qosClass", "BestEffort"))
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
@@ -176,6 +182,9 @@ def _validate_node_allocatable(status: Mapping[str, Json], spec: Mapping[str, Js
             errors.append(required(f"{path}.resourceClaimName", "must not be empty"))
         if name not in known:
             errors.append(invalid(f"{path}.resourceClaimName", name, "no mapping found in pod reference"))
+        if entry.get("resources") is None:
+            errors += _validate_taken(entry, path)
+            continue
         missing = [field for field in ("containers", "resources") if not entry.get(field)]
         errors += [required(f"{path}.{field}", "must not be empty") for field in missing]
         resources = entry.get("resources") or {}
@@ -186,6 +195,27 @@ def _validate_node_allocatable(status: Mapping[str, Json], spec: Mapping[str, Js
                 errors.append(invalid(where, resource, "must be a node allocatable resource name"))
             if read_quantity(text).sign() < 0:
                 errors.append(invalid(where, text, "must be non-negative"))
+    return errors
+
+
+def _validate_taken(entry: Mapping[str, Json], path: str) -> list[FieldError]:
+    """What a claim takes, as 1.37 writes it."""
+    errors: list[FieldError] = []
+    for part in ("mapping", "overhead"):
+        for index, one in enumerate(entry.get(part) or ()):
+            where, name = f"{path}.{part}[{index}]", one.get("name") or ""
+            amounts = {
+                field: one[field] for field in ("quantity", "perPod", "perContainer") if one.get(field) is not None
+            }
+            check_quantities("Pod", amounts.values())
+            if not NODE_RESOURCES.fullmatch(name):
+                errors.append(invalid(f"{where}.name", name, "must be a node allocatable resource name"))
+            if part == "overhead":
+                errors += check_overhead(one, where)
+            elif "quantity" not in amounts:
+                errors.append(required(f"{where}.quantity"))
+            elif read_quantity(amounts["quantity"]).sign() < 0:
+                errors.append(invalid(f"{where}.quantity", amounts["quantity"], "must be non-negative"))
     return errors
 
 

@@ -1,12 +1,14 @@
 """What a pod's claims take of the node's own cpu and memory, where drivers publish devices made of them (KEP-5517).
 
-A device may say so (`nodeAllocatableResourceMappings`): each allocation of it takes so much cpu, or as much as is
-consumed of one of its capacities. That counts beside the requests of the pod's containers. Kubelets and other
+A device may say so (`nodeAllocatableResources`; in 1.36 `nodeAllocatableResourceMappings`): each allocation of it takes
+so much cpu, or as much as is consumed of one of its capacities (its mapping), and so much more for each pod and each
+container that uses it (its overhead, 1.37). That counts beside the requests of the pod's containers. Kubelets and other
 schedulers read it in the pod's status: the note, `status.nodeAllocatableResourceClaimStatuses`.
 
 Rules of this module
   1. A claim takes the sum over its devices; a capacity that was not consumed takes nothing.
-  2. Such a claim must be used by a container of the pod, and by no other pod on the node.
+  2. A claim with a mapping is for one pod; one with overhead alone may be shared. By 1.36's form every such claim is
+     for one pod, and a container must use it.
   3. Pod-level requests are all that a pod takes, so they must cover containers and claims.
   4. Of a device the newest generation of its pool counts.
 
@@ -14,10 +16,10 @@ Not here: waiting until the note is written (`core.pod_writes`), how pods on nod
 
 Cost: nothing while no slice has such devices; else one look-up for each device of an allocation.
 
-Source: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go 1.36.3. Differs on purpose:
-a device is looked up with its driver, not by pool and name alone; claims that were allocated before this cycle count
-too (upstream counts only what it allocates now, so a pod that is tried again takes nothing); the note is conditional on
-the pod's revision.
+Source: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go 1.36.3 and 1.37.2. Differs
+on purpose: a device is looked up with its driver, not by pool and name alone, and claims that were allocated before
+this cycle count (both as 1.37, whatever the release); the note is conditional on the pod's revision; a container that
+names two requests of a claim counts once; limits of pods are not compared with what claims take (1.37).
 
 See docs/adr/0018-node-allocatable-resources.md.
 """
@@ -38,6 +40,7 @@ from scheduler.model.claim import is_usable_on
 from scheduler.model.keys import ClaimKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
+from scheduler.model.pod_group import is_reserved_for
 from scheduler.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -51,15 +54,39 @@ from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, claim_name
 
 _NANO: Final = 10**9
 _ZERO: Final = Quantity.from_int(0)
+_FIELD_136: Final = "NodeAllocatableResourceMappings"
+_FIELD: Final = "NodeAllocatableResources"
 _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
 class Share(NamedTuple):
-    """What an allocated device takes of one resource: `amount`, times what is consumed of `capacity` if set."""
+    """What an allocated device takes of one resource.
+
+    Attributes:
+        amount: Times what is consumed of `capacity` where that is set.
+        field: That says it: of 1.36 or of 1.37.
+    """
 
     resource: str
     capacity: str | None
     amount: Quantity | None
+    field: str
+
+
+class Overhead(NamedTuple):
+    """What an allocated device takes of one resource besides."""
+
+    resource: str
+    per_pod: Quantity | None
+    per_container: Quantity | None
+
+
+class Taken(NamedTuple):
+    """What an allocation takes, by resource; `by_136` is what devices map by 1.36's form."""
+
+    by_136: dict[str, Amount]
+    mapping: dict[str, Amount]
+    overhead: dict[str, tuple[Quantity | None, Quantity | None]]
 
 
 class _NoteWritten:
@@ -75,19 +102,29 @@ def is_counted(view: ClusterView) -> bool:
     return view.features.node_allocatable_resources and view.inventory.takes_of_nodes
 
 
-def resources_of(allocation: Allocation, inventory: Inventory) -> dict[str, Amount]:
-    """What an allocation takes, by resource; empty for most.
+def resources_of(allocation: Allocation, inventory: Inventory) -> Taken | None:
+    """What an allocation takes; None for most.
 
     Raises:
         UnreadableShareError: A share depends on a capacity, and the allocation consumes no capacity at all.
     """
-    total: dict[str, Quantity] = {}
+    totals: dict[str, dict[str, Quantity]] = {_FIELD_136: {}, _FIELD: {}}
+    overhead: dict[str, tuple[Quantity | None, Quantity | None]] = {}
     for result in allocation.results:
         for share in _shares(result.device_id, inventory):
-            taken = _taken(share, result)
-            if taken is not None:
+            if isinstance(share, Overhead):
+                per_pod, per_container = overhead.get(share.resource, (None, None))
+                overhead[share.resource] = _plus(per_pod, share.per_pod), _plus(per_container, share.per_container)
+            elif (taken := _taken(share, result)) is not None:
+                total = totals[share.field]
                 total[share.resource] = total[share.resource].add(taken) if share.resource in total else taken
-    return {name: str(amount) for name, amount in total.items()}
+    if not (totals[_FIELD_136] or totals[_FIELD] or overhead):
+        return None
+    return Taken(_texts(totals[_FIELD_136]), _texts(totals[_FIELD]), dict(sorted(overhead.items())))
+
+
+def _texts(total: Mapping[str, Quantity]) -> dict[str, Amount]:
+    return {name: str(amount) for name, amount in sorted(total.items())}
 
 
 def take_of_node(
@@ -157,12 +194,12 @@ def note_of(
             resources = resources_of(allocation, inventory)
         except UnreadableShareError as error:
             return Status.error(f"claim {key}, {error}")
-        if resources:
+        if resources is not None:
             users = _users(pod) if users is None else users
-            notes.append(NodeAllocatableClaim(key.name, tuple(users.get(key.name, ())), resources))
+            notes.append(_note(key.name, tuple(users.get(key.name, ())), resources))
     notes.sort(key=lambda note: note.resource_claim_name)
     for note in notes:
-        if not note.containers:
+        if note.resources and not note.containers:
             return Status.unresolvable(
                 f"claim {note.resource_claim_name}: node-allocatable resource claim not referenced by any container "
                 "within the pod"
@@ -170,14 +207,47 @@ def note_of(
     return tuple(notes)
 
 
-def refuse_shared(key: ClaimKey, node: NodeInfo) -> Status | None:
-    """Why one more pod cannot use a claim that pods on this node use already."""
-    users = node.claim_users.get(key, 0)
-    if not users:
+def _note(name: str, containers: tuple[str, ...], taken: Taken) -> NodeAllocatableClaim:
+    mapping = tuple([_entry(resource, quantity=amount) for resource, amount in taken.mapping.items()])
+    overhead = tuple(
+        _entry(resource, perPod=per_pod, perContainer=per_container)
+        for resource, (per_pod, per_container) in taken.overhead.items()
+    )
+    return NodeAllocatableClaim(name, containers, taken.by_136 or None, mapping or None, overhead or None)
+
+
+def _entry(resource: str, **amounts: Amount | Quantity | None) -> dict[str, Amount | None]:
+    entry: dict[str, Amount | None] = {"name": resource}
+    return entry | {field: str(amount) for field, amount in amounts.items() if amount is not None}
+
+
+def refuse_shared(claims: PodClaims, pod: Pod, node: NodeInfo, view: ClusterView) -> Status | None:
+    """Why the pod cannot use a claim that takes of nodes, beside other pods that do."""
+    if not view.features.node_allocatable_resources or not (node.claim_users or claims.takes_of_nodes):
         return None
-    if users > 1:
-        return Status.unresolvable(f"node allocatable resource claim {key.name} shared by multiple pods")
-    return Status.unresolvable(f"node allocatable resource claim {key.name} is already used by another pod")
+    for claim in claims.claims:
+        if claim.allocation is None:
+            continue
+        users = node.claim_users.get(claim.key, 0) if is_usable_on(claim.allocation, node.host) else 0
+        name = claim.key.name
+        if _is_mapped(claim.allocation, view.inventory):
+            if users or (claim.reserved_for and not is_reserved_for(claim, pod)):
+                return Status.unresolvable(
+                    f"node allocatable resource claim {name} has a mapped device and cannot be shared across pods"
+                )
+        elif users:
+            used = "shared by multiple pods" if users > 1 else "is already used by another pod"
+            return Status.unresolvable(f"node allocatable resource claim {name} {used}")
+    return None
+
+
+def _is_mapped(allocation: Allocation, inventory: Inventory) -> bool:
+    """By 1.37's form."""
+    return any(
+        isinstance(share, Share) and share.field == _FIELD
+        for result in allocation.results
+        for share in _shares(result.device_id, inventory)
+    )
 
 
 def refuse_too_much(pod: Pod, notes: tuple[NodeAllocatableClaim, ...], node: NodeInfo) -> Status | None:
@@ -208,7 +278,7 @@ def shape_of_node(pod: Pod, claims: PodClaims, view: ClusterView) -> Hashable:
         taken.append(True if claim.key.name in users else claim.key)
         if claim.allocation is not None:
             try:
-                taken.append(tuple(resources_of(claim.allocation, view.inventory).items()))
+                taken.append(str(resources_of(claim.allocation, view.inventory)))
             except UnreadableShareError as error:
                 taken.append(str(error))
     special = claims.special
@@ -238,7 +308,7 @@ def _taken(share: Share, result: DeviceResult) -> Quantity | None:
     if not result.consumed_capacity:
         raise UnreadableShareError(
             f"device {result.device}: ConsumedCapacity is nil, but Capacity key '{share.capacity}' is set in "
-            f"NodeAllocatableResourceMappings for resource {share.resource}"
+            f"{share.field} for resource {share.resource}"
         )
     consumed = dict(result.consumed_capacity).get(share.capacity)
     if consumed is None or share.amount is None:
@@ -247,14 +317,18 @@ def _taken(share: Share, result: DeviceResult) -> Quantity | None:
     return Quantity(-(-product // _NANO), -9, True, consumed.format)
 
 
-def _shares(device: DeviceId, inventory: Inventory) -> tuple[Share, ...]:
+def _plus(one: Quantity | None, other: Quantity | None) -> Quantity | None:
+    return other if one is None else one if other is None else one.add(other)
+
+
+def _shares(device: DeviceId, inventory: Inventory) -> tuple[Share | Overhead, ...]:
     revision, known = _known.get(inventory, (-1, {}))
     if revision != inventory.revision:
         known = {}
         _known[inventory] = (inventory.revision, known)
     if device not in known:
         found = _published(device, inventory)
-        known[device] = _read(found.node_allocatable_resource_mappings or {}) if found is not None else ()
+        known[device] = _read(found) if found is not None else ()
     return known[device]
 
 
@@ -269,19 +343,37 @@ def _published(device: DeviceId, inventory: Inventory) -> Device | None:
     return None
 
 
-def _read(mappings: Mapping[str, Any]) -> tuple[Share, ...]:
-    """The API server has checked the mappings; a mapping that still cannot be read takes nothing."""
-    shares: list[Share] = []
-    for resource, mapping in sorted(mappings.items()):
-        if not isinstance(mapping, Mapping):
-            continue
-        text = mapping.get("allocationMultiplier")
-        try:
-            amount = Quantity.parse(str(text)) if text is not None else None
-        except ValueError:
-            continue
-        shares.append(Share(resource, mapping.get("capacityKey") or None, amount))
+def _read(device: Device) -> tuple[Share | Overhead, ...]:
+    """The API server has checked what devices say; what still cannot be read takes nothing."""
+    shares: list[Share | Overhead] = []
+    for resource, mapping in sorted((device.node_allocatable_resource_mappings or {}).items()):
+        if isinstance(mapping, Mapping) and (amount := _amount(mapping, "allocationMultiplier")) is not _UNREADABLE:
+            shares.append(Share(resource, mapping.get("capacityKey") or None, amount, _FIELD_136))
+    for resource, said in sorted((device.node_allocatable_resources or {}).items()):
+        mapping, overhead = (said.get("mapping"), said.get("overhead")) if isinstance(said, Mapping) else (None, None)
+        if isinstance(mapping, Mapping):
+            capacity = mapping.get("capacityKey") or None
+            amount = _amount(mapping, "capacityMultiplier" if capacity else "deviceMultiplier")
+            if amount is not _UNREADABLE and (capacity or amount is not None):
+                shares.append(Share(resource, capacity, amount, _FIELD))
+        if isinstance(overhead, Mapping):
+            amounts = [_amount(overhead, field) for field in ("perPod", "perContainer")]
+            per_pod, per_container = (one if one is not _UNREADABLE else None for one in amounts)
+            if per_pod is not None or per_container is not None:
+                shares.append(Overhead(resource, per_pod, per_container))
     return tuple(shares)
 
 
-_known: WeakKeyDictionary[Inventory, tuple[int, dict[DeviceId, tuple[Share, ...]]]] = WeakKeyDictionary()
+def _amount(said: Mapping[str, Any], field: str) -> Quantity | None:
+    """None where it says nothing."""
+    text = said.get(field)
+    if text is None:
+        return None
+    try:
+        return Quantity.parse(str(text))
+    except ValueError:
+        return _UNREADABLE
+
+
+_UNREADABLE: Final = Quantity.from_int(-1)
+_known: WeakKeyDictionary[Inventory, tuple[int, dict[DeviceId, tuple[Share | Overhead, ...]]]] = WeakKeyDictionary()

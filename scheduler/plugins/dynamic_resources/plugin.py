@@ -59,7 +59,7 @@ from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
-from scheduler.model.claim import ResourceClaim, is_usable_on
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -219,11 +219,8 @@ class DynamicResources:
         wanted = search.wanted_on(node)
         if isinstance(wanted, Status):
             return wanted
-        if node.claim_users and view.features.node_allocatable_resources:
-            for claim in claims.claims:
-                is_usable = claim.allocation is not None and is_usable_on(claim.allocation, host)
-                if is_usable and (refusal := refuse_shared(claim.key, node)):
-                    return refusal
+        if refusal := refuse_shared(claims, cycle.pod, node, view):
+            return refusal
         is_ranked = placing.fits_simply(wanted, node, view, cycle) if placing is not None and wanted else None
         if is_ranked is False:
             return search.refuse(node, view)

@@ -198,7 +198,8 @@ class SpecialGoal:
             return ClaimLost(f"pod {self.found.pod.key} was deleted")
         chosen, key = self.chosen, self.found.key
         if chosen is None:
-            return SpecialSteps(_write_name(pod, None), None)
+            # From 1.37 on the API server keeps it, and kube-scheduler leaves it.
+            return SpecialSteps(() if view.features.has_137_semantics else _write_name(pod, None), None)
         stored = view.claim(key)
         if stored is None:
             if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
