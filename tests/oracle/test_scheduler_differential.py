@@ -11,8 +11,8 @@ import pytest
 from allocator import Features
 from scheduler.offline.cases import Cases
 from tests.oracle.client import Oracle
-from tests.oracle.fixture import each_oracle, oracle_136  # noqa: F401 - fixtures
-from tests.plugins.differential import run
+from tests.oracle.fixture import each_oracle, oracle, oracle_136  # noqa: F401 - fixtures
+from tests.plugins.differential import RESIZED, run
 from tests.plugins.recorded_cases import PARTS, expected, is_equal, recorded
 from tests.plugins.recorded_cases import ours as answered
 from tests.plugins.test_releases import CASES
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run
 Difference = tuple[str, str, object, object]
 
 
-def differing(oracle_136: Oracle, seed: int, cases: int, met: Counter[str] | None = None) -> list[Difference]:  # noqa: F811
+def differing(asked: Oracle, seed: int, cases: int, met: Counter[str] | None = None) -> list[Difference]:
     """Name, part, theirs and ours of each case that is not equal; and, in `met`, what preemption did in the others."""
     found: list[Difference] = []
-    for verdict, case, theirs, ours in run(oracle_136, seed, cases):
-        if verdict != "equal":
+    for verdict, case, theirs, ours in run(asked, seed, cases):
+        if verdict not in ("equal", RESIZED):
             found.append((case["name"], verdict, theirs.get(verdict, theirs), ours.get(verdict)))
         elif met is not None:
             met.update(_met(theirs["preemption"]))
@@ -46,6 +46,10 @@ def _met(preemption: tuple[str, str, Any] | None) -> Iterator[str]:
         yield "several nodes would do"
     if any(one["pdbViolations"] for one in nominated.values()):
         yield "a budget is violated"
+
+
+def test_random_pods_get_the_newest_kube_schedulers_answers(oracle: Oracle) -> None:  # noqa: F811
+    assert differing(oracle, 5_000_000, 600) == []
 
 
 def test_random_pods_get_kube_schedulers_answers(oracle_136: Oracle) -> None:  # noqa: F811

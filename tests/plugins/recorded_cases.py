@@ -11,6 +11,7 @@ of `PARTS`.
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -72,8 +73,18 @@ def _preemption(preemption: Mapping[str, Any] | None) -> Any:
     return preemption["code"], message, nominated or preemption["nominatedNode"]
 
 
+_ON_NODE: Final = re.compile(r"(?<=potential placement for pod on node )[^,]+")
+
+
 def is_equal(part: str, theirs: Any, mine: Any) -> bool:
-    """Upstream takes one of several nodes by chance, we one of them."""
+    """Upstream takes one of several nodes by chance, we one of them.
+
+    1.37 names that node in the message, and no plugin where PreFilter left no node.
+    """
+    if part == "message" and theirs and mine:
+        return _ON_NODE.sub("", theirs) == _ON_NODE.sub("", mine)
+    if part == "prefilter" and theirs and mine and theirs[1] and not theirs[1].get("plugin"):
+        return bool(theirs[0] == mine[0] and theirs[1] == {**mine[1], "plugin": ""})
     if part != "preemption" or not theirs or not isinstance(theirs[2], dict) or isinstance(mine, str):
         return bool(theirs == mine)
     ours_of = mine[2] if mine else None
