@@ -26,6 +26,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
+    PatchPodGroupStatus,
     PatchPodStatus,
     ReadPod,
     RecordEvent,
@@ -92,6 +93,8 @@ def describe(decision: Decision) -> str:
             nominated = f", nominated node {node or 'none'}" if node is not None else ""
             said = f": {decision.reason}: {decision.message}" if decision.reason else ""
             return f"{head} {decision.pod}{said}{nominated}"
+        case PatchPodGroupStatus():
+            return f"{head} {decision.group}: {decision.reason}: {decision.message}"
         case PatchExtendedResources() | PatchNodeAllocatable() | PatchPodDisruption() | DeletePod() | ReadPod():
             return f"{head} {decision.pod}"
         case BindPersistentVolume():

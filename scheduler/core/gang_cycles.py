@@ -44,7 +44,8 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.cause_search import Group
 from scheduler.core.reports.causes import Causes
-from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason, reason_of
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
@@ -61,6 +62,7 @@ from scheduler.model.gang import (
     GangKey,
     counts,
     declared_count,
+    disagreement,
     gang_key,
     waiting_text,
 )
@@ -123,6 +125,7 @@ class GangCycles(Part):
         post_filters: PostFilters,
         bindings: BindingCycles,
         conditions: PodConditions,
+        group_conditions: GroupConditions,
         causes: Causes,
         aftermath: Aftermath,
         preemptions: Preemptions,
@@ -138,6 +141,7 @@ class GangCycles(Part):
         self._aftermath: Final = aftermath
         self._bindings: Final = bindings
         self._conditions: Final = conditions
+        self._group_conditions: Final = group_conditions
         self._causes: Final = causes
         self._preemptions: Final = preemptions
         self._undo: Final = undo
@@ -158,6 +162,12 @@ class GangCycles(Part):
             self._queue.returned(queued, self._ground.timers.now_ms)
             return True
         size = self._store.gangs.size(key)
+        if group is not None and (
+            text := disagreement(size, group, is_136=not self._ground.view.features.has_137_semantics)
+        ):
+            self._group_conditions.report(queued.pod, Reason(SCHEDULER_ERROR, text))  # pods came since PreEnqueue
+            self._wait(queued, text)
+            return True
         declared = declared_count(key, size, group)
         topology_key = group.topology_key if group is not None else None
         if declared is None and topology_key is not None:
@@ -218,6 +228,7 @@ class GangCycles(Part):
             self._make_room(quorum, queued, found, attempt)
         else:
             assert found.failure is not None
+            self._group_conditions.report(queued.pod, reason_of(found.failure))
             if found.queued is not queued:
                 self._queue.fly(found.queued, now_ms)
                 self._queue.rejected(queued, frozenset(queued.runner.plugins), None, now_ms)
@@ -312,6 +323,7 @@ class GangCycles(Part):
     def _commit(self, found: list[Placed], quorum: Quorum, tried: QueuedPod) -> None:
         """All that are needed have a node: bind them. Pods left over are tried alone, later."""
         now_ms = self._ground.timers.now_ms
+        self._group_conditions.report(tried.pod, SCHEDULED)
         taken = {one.queued.uid for one in found}
         for one in found:
             if one.queued is not tried:
@@ -342,6 +354,7 @@ class GangCycles(Part):
         if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
             return  # the conditions say for whom it waits; that it still does is nothing new
         told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
+        self._group_conditions.report(tried.pod, told)
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
         mates = [(one, told) for one in quorum.ready if one is not unfit.queued]
         group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
@@ -363,6 +376,7 @@ class GangCycles(Part):
         self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
         going = making_room_for_group([one for _, one in found.rooms], is_137=features.has_137_semantics)
         why = Reason(UNSCHEDULABLE, f"{unfit.message} {_count_text(quorum, unfit)} {going}")
+        self._group_conditions.report(tried.pod, why)
         self._preemptions.begin([(queued.pod, preemption) for queued, preemption in found.rooms], why)
         self._queue.tallies.preemptions.attempts += 1
         in_room = {queued.uid for queued, _ in found.rooms}
@@ -374,6 +388,7 @@ class GangCycles(Part):
         """The room is there and they do not fit: others may be removed for them again after a backoff."""
         mates = structs.replace(quorum, ready=tuple([one for one in quorum.ready if one is not tried]))
         self._set_aside(mates, tried, frozenset(), attempt)
+        self._group_conditions.report(tried.pod, reason_of(failure))
         self._aftermath.attempt_failed(tried, failure, steps=attempt.steps_each)
         for one in mates.ready:
             self._conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))

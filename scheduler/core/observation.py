@@ -167,7 +167,7 @@ class Observations(Part):
     def pod_group_observed(self, given: Observed) -> None:
         group: PodGroup = given.object
         old = self._store.pod_groups.observe(group.key, given.revision, group)
-        if old is not UNCHANGED:
+        if old is not UNCHANGED and old != group:
             key = GangKey(*group.key, is_pod_group=True)
             self._change(Resource.POD_GROUP, _action(old), None, key)
 

@@ -25,6 +25,7 @@ from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
+from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
@@ -48,6 +49,7 @@ from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.framework.timed_runner import Measured
+from scheduler.model.gang import is_disagreement
 from scheduler.model.keys import NodeName, PodUid
 
 UNFINISHED: Final = (
@@ -86,6 +88,7 @@ class SchedulingCycles(Part):
         self._attempts: Final = Attempts(ground, feasibility)
         self._taking_back: Final = writers.taking_back
         self._conditions: Final = conditions
+        self._group_conditions: Final = GroupConditions(ground)
         self._causes: Final = causes
         self._aftermath: Final = aftermath
         self._preemptions: Final = preemptions
@@ -97,6 +100,7 @@ class SchedulingCycles(Part):
             post_filters=self._post_filters,
             bindings=bindings,
             conditions=conditions,
+            group_conditions=self._group_conditions,
             causes=causes,
             aftermath=aftermath,
             preemptions=preemptions,
@@ -134,6 +138,7 @@ class SchedulingCycles(Part):
     def _bind(self, placed: Placed, runner: Runner) -> None:
         queued, node, held = placed.queued, placed.node, placed.reserved.held
         self._preemptions.placed(queued.pod, node, held)
+        self._group_conditions.report(queued.pod, SCHEDULED)
         self._queue.assumed(queued, self._timers.now_ms, steps=self._taken())
         if self._outbox.takes_notes:
             self._note(queued, _chosen(node, held))
@@ -222,6 +227,7 @@ class SchedulingCycles(Part):
         nominated_node: NodeName | None = None,
     ) -> None:
         self._preemptions.not_placed(queued.uid)
+        self._group_conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
         rest_ms = self._queue.rejected(queued, rejecters, shape, self._timers.now_ms, steps=self._taken())
         if rest_ms:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
@@ -259,6 +265,8 @@ class SchedulingCycles(Part):
             return
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_rejection:
+            if is_disagreement(status.message):
+                self._group_conditions.report(queued.pod, Reason(SCHEDULER_ERROR, status.message))
             self._causes.report(queued, Reason(UNSCHEDULABLE, self._message(status.message, {})))
 
     # PostFilter's writes

@@ -333,6 +333,13 @@ _ALL: Final = (
         "group team/train has 7 of the 8 pods that are needed",
     ),
     CauseKind(
+        "group-unlike",
+        "The pods of a PodGroup name several schedulers, or have another priority or preemptionPolicy than it.",
+        "Make pods and PodGroup with one priorityClassName, schedulerName and preemptionPolicy.",
+        "PodGroup team/train: all pods in a single pod group should have the same priority as the pod group's "
+        "priority, got 5 and 10",
+    ),
+    CauseKind(
         "group-missing",
         "The PodGroup that the pod names does not exist.",
         "Make it, or name one that exists.",

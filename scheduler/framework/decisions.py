@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from allocator import Allocation
 from scheduler.model.claim import Consumer
-from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodKey, PodUid, VolumeClaimKey
+from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.objects import ExtendedResourceClaimStatus, NodeAllocatableClaim
 from scheduler.model.special_claim import DeviceCount
 
@@ -158,6 +158,27 @@ class PatchPodStatus(Struct, frozen=True):
     id: WriteId = UNSENT
 
 
+class PatchPodGroupStatus(Struct, frozen=True):
+    """PATCH the status of a PodGroup: the condition that says whether it was placed for the first time.
+
+    Args:
+        is_transition: Its `lastTransitionTime` is now.
+        is_136: In the version of the API of Kubernetes 1.36, where the condition has another name.
+        generation: That of the group's spec; 0 where it has none.
+    """
+
+    doing: ClassVar[str] = "writing the condition of PodGroup"
+    group: PodGroupKey
+    uid: str
+    reason: str
+    message: str
+    is_true: bool
+    is_transition: bool
+    is_136: bool
+    generation: int = 0
+    id: WriteId = UNSENT
+
+
 class PatchPodDisruption(Struct, frozen=True):
     """PATCH the pod's status: the condition DisruptionTarget=True, reason PreemptionByScheduler.
 
@@ -283,5 +304,7 @@ PodNote: TypeAlias = PatchExtendedResources | PatchNodeAllocatable
 """What a kubelet, and other schedulers, read in the pod's status, about one node."""
 PodRemoval: TypeAlias = PatchPodDisruption | DeletePod
 VolumeWrite: TypeAlias = BindPersistentVolume | SelectNode
-Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | PatchPodStatus | PodNote | PodRemoval | VolumeWrite
+Condition: TypeAlias = PatchPodStatus | PatchPodGroupStatus
+"""What people read, on which nothing waits."""
+Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | Condition | PodNote | PodRemoval | VolumeWrite
 Decision: TypeAlias = Answered | RecordEvent

@@ -15,7 +15,7 @@ before), slice 10 us a device, nearly all of it in `allocator.decode_slice`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -44,7 +44,7 @@ from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, PodGroupKey
 from scheduler.model.label_selectors import TextSelector, selects_slice
 from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
-from scheduler.model.pod_group import Disrupted, PodGroup
+from scheduler.model.pod_group import Disrupted, GroupCondition, PodGroup
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
@@ -134,8 +134,20 @@ class _WirePodGroupSpec(Record, frozen=True, forbid_unknown_fields=True):
     preemption_policy: str | None = None
 
 
+class _WireGroupCondition(Record, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _WirePodGroupStatus(Record, frozen=True):
+    conditions: tuple[_WireGroupCondition, ...] | None = None
+
+
 class _WirePodGroup(Record, frozen=True):
     metadata: ObjectMeta
+    status: _WirePodGroupStatus = _WirePodGroupStatus()
     spec: _WirePodGroupSpec = _WirePodGroupSpec()
 
 
@@ -294,7 +306,16 @@ def _read_pod_group(raw: msgspec.Raw) -> PodGroup:
         spec.preemption_policy,
         disrupted,
         topology[0].key if topology else None,
+        meta.generation,
+        next((GroupCondition(*one) for one in _conditions_of(wire)), None),
     )
+
+
+def _conditions_of(wire: _WirePodGroup) -> Iterator[tuple[bool, str, str]]:
+    types = (pod_group.condition_type(is_136=False), pod_group.condition_type(is_136=True))
+    for one in wire.status.conditions or ():
+        if one.type in types:
+            yield one.status == "True", one.reason, one.message
 
 
 RESOURCE_GROUP: Final = "resource.k8s.io"

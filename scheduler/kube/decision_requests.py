@@ -28,6 +28,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
+    PatchPodGroupStatus,
     PatchPodStatus,
     PodNote,
     PodRemoval,
@@ -50,15 +51,19 @@ from scheduler.kube.outcomes import (
     UndecodableError,
     Unknown,
 )
+from scheduler.model import pod_group
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
+from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, VolumeClaimKey
 from scheduler.model.objects import PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
+
+
+ObjectOf: TypeAlias = PodKey | ClaimKey | VolumeClaimKey | PodGroupKey
 
 
 class Request(NamedTuple):
@@ -77,8 +82,10 @@ class Request(NamedTuple):
     reply: type[Pod] | type[ResourceClaim] | type[PersistentVolume] | type[PersistentVolumeClaim] | None
 
 
-def object_of(decision: Answered) -> PodKey | ClaimKey | VolumeClaimKey:
+def object_of(decision: Answered) -> ObjectOf:
     """The object that a decision reads or writes; of a volume the claim that gets it."""
+    if isinstance(decision, PatchPodGroupStatus):
+        return decision.group
     if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
         return decision.pod
     return decision.claim
@@ -90,16 +97,15 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
     Args:
         is_transition: For PatchPodStatus: whether the condition's `lastTransitionTime` is written.
     """
+    if isinstance(decision, PatchPodGroupStatus):
+        return _group_patch(decision, now_ms)
     path = object_path(object_of(decision))
     match decision:
         case BindPod():
             namespace, name = decision.pod
-            body = {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"namespace": namespace, "name": name} | _expected(decision),
-                "target": {"kind": "Node", "name": decision.node},
-            }
+            metadata = {"namespace": namespace, "name": name} | _expected(decision)
+            target = {"kind": "Node", "name": decision.node}
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
             return Request("POST", f"{path}/binding", orjson.dumps(body), JSON, "create pods/binding", None)
         case WriteClaimStatus():
             body = {"metadata": _expected(decision), "status": _claim_status(decision)}
@@ -114,8 +120,9 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
         case DeleteClaim():
             body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _expected(decision)}
             return Request("DELETE", path, orjson.dumps(body), JSON, _on_claims("delete"), None)
-        case ReadClaim():
-            return Request("GET", path, None, JSON, _on_claims("get"), ResourceClaim)
+        case ReadClaim() | ReadPod():
+            right, kind = (_on_claims("get"), ResourceClaim) if isinstance(decision, ReadClaim) else ("get pods", Pod)
+            return Request("GET", path, None, JSON, right, kind)
         case PatchPodStatus():
             status = _pod_status(decision, now_ms, is_transition)
             reply = Pod if decision.expect_revision is not None else None
@@ -135,8 +142,6 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             )  # 1.37 keeps what was there unless the list is there, and empty
             status = {"nodeAllocatableResourceClaimStatuses": notes}
             return _pod_patch(path, decision, status, MERGE_PATCH, Pod)
-        case ReadPod():
-            return Request("GET", path, None, JSON, "get pods", Pod)
         case BindPersistentVolume() | SelectNode():
             return _volume_patch(path, decision)
 
@@ -180,12 +185,23 @@ def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Cod
             return WriteOutcomeUnknown(decision.id, outcome.message)
 
 
-def object_path(key: PodKey | ClaimKey | VolumeClaimKey) -> str:
+def object_path(key: ObjectOf) -> str:
+    if isinstance(key, PodGroupKey):
+        raise ValueError("the path of a PodGroup depends on the version of its API")
     if isinstance(key, PodKey):
         return f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"
     if isinstance(key, VolumeClaimKey):
         return f"/api/v1/namespaces/{key.namespace}/persistentvolumeclaims/{key.name}"
     return f"{RESOURCE_API}/namespaces/{key.namespace}/resourceclaims/{key.name}"
+
+
+def _group_patch(decision: PatchPodGroupStatus, now_ms: int) -> Request:
+    namespace, name = decision.group
+    version = "v1alpha2" if decision.is_136 else "v1beta1"
+    path = f"/apis/{pod_group.API_GROUP}/{version}/namespaces/{namespace}/{pod_group.RESOURCE}/{name}/status"
+    body = {"metadata": {"uid": decision.uid}, "status": {"conditions": [_group_condition(decision, now_ms)]}}
+    right = f"patch {pod_group.RESOURCE}/status.{pod_group.API_GROUP}"
+    return Request("PATCH", path, orjson.dumps(body), STRATEGIC_MERGE_PATCH, right, None)
 
 
 def _on_claims(verb: str) -> str:
@@ -294,6 +310,20 @@ def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> d
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None
     return status
+
+
+def _group_condition(decision: PatchPodGroupStatus, now_ms: int) -> dict[str, str | int]:
+    condition: dict[str, str | int] = {
+        "type": pod_group.condition_type(is_136=decision.is_136),
+        "status": str(decision.is_true),
+        "reason": decision.reason,
+        "message": decision.message,
+    }
+    if decision.is_transition:
+        condition["lastTransitionTime"] = format_rfc3339(now_ms // 1000)
+    if decision.generation:
+        condition["observedGeneration"] = decision.generation
+    return condition
 
 
 def _disruption(decision: PatchPodDisruption, now_ms: int) -> dict[str, Any]:

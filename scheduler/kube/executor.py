@@ -39,7 +39,15 @@ from scheduler.framework.decisions import (
 )
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
-from scheduler.kube.decision_requests import Answer, Request, answer_of, encode_decision, object_of, object_path
+from scheduler.kube.decision_requests import (
+    Answer,
+    ObjectOf,
+    Request,
+    answer_of,
+    encode_decision,
+    object_of,
+    object_path,
+)
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.fair_lanes import FairLanes
@@ -48,7 +56,7 @@ from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, Und
 from scheduler.kube.reporting import Reporter
 from scheduler.kube.requests import ApiClient
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
+from scheduler.model.keys import PodUid
 from scheduler.model.protobuf_wire import PROTOBUF, MalformedError
 
 log = logging.getLogger(__name__)
@@ -67,7 +75,7 @@ class WriteStats:
     waiting: int = 0
 
 
-_LaneKey: TypeAlias = "tuple[type[PodKey | ClaimKey | VolumeClaimKey], PodKey | ClaimKey | VolumeClaimKey]"
+_LaneKey: TypeAlias = "tuple[type[ObjectOf], ObjectOf]"
 """With the type: keys of equal texts are equal."""
 
 

@@ -37,6 +37,7 @@ _ALWAYS: Final = (
     Permission("resource.k8s.io", "resourceclaims/status", ("patch", "update")),
     Permission("resource.k8s.io", "resourceclaims/binding", ("patch", "update")),
     Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
+    Permission("scheduling.k8s.io", "podgroups/status", ("patch",)),
     Permission("events.k8s.io", "events", ("create", "patch")),
 )
 _PREEMPTION: Final = Permission("", "pods", ("delete",))
@@ -77,6 +78,7 @@ OPTIONAL: Final = {
     ("resource.k8s.io", "devicetaintrules", "list"): _NOTHING,
     ("resource.k8s.io", "devicetaintrules", "watch"): _NOTHING,
     ("scheduling.k8s.io", "podgroups", "list"): _NOTHING,
+    ("scheduling.k8s.io", "podgroups/status", "patch"): "PodGroups do not say whether they were placed",
     ("scheduling.k8s.io", "podgroups", "watch"): _NOTHING,
     ("resource.k8s.io", "resourceclaims", "update"): _NO_UPDATE,
     ("resource.k8s.io", "resourceclaims/status", "update"): _NO_UPDATE,

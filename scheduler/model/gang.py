@@ -28,6 +28,7 @@ GANG_PODS_MAX: Final = 128
 GANG_MEMBERS_MAX: Final = 1_000
 """Pods of one gang, those that run too: they are counted whenever one of them is tried."""
 _FAILED: Final = "Failed"
+_EVERY: Final = "all pods in a single pod group should have the same"
 
 
 class GangKey(NamedTuple):
@@ -46,6 +47,14 @@ class GangKey(NamedTuple):
         return PodGroupKey(self.namespace, self.name)
 
 
+class Alike(NamedTuple):
+    """What all pods of a PodGroup have to say alike."""
+
+    scheduler_name: str
+    priority: int
+    preemption_policy: str
+
+
 class GangSize(NamedTuple):
     """How many pods a group has.
 
@@ -53,11 +62,13 @@ class GangSize(NamedTuple):
         members: That name it.
         living: That count: not those that failed, nor those that are deleted before they have a node.
         said: The largest number that their labels say are needed, 0 where none says one.
+        alike: Of a PodGroup, each thing that those that count say; one where they agree.
     """
 
     members: int
     living: int
     said: int
+    alike: tuple[Alike, ...] = ()
 
 
 def gang_key(pod: Pod) -> GangKey | None:
@@ -86,6 +97,40 @@ def declared_count(key: GangKey, size: GangSize, group: PodGroup | None) -> int 
     if key.is_pod_group:
         return group.min_count if group is not None else None
     return size.said
+
+
+def disagreement(size: GangSize, group: PodGroup, *, is_136: bool) -> str:
+    """Why the pods of a PodGroup cannot be placed together, in upstream's words; "" where they agree.
+
+    Source: validatePodGroup of pkg/scheduler/schedule_one_podgroup.go; up to 1.36 of the scheduler's name alone.
+    """
+    every = _EVERY
+    names = sorted({one.scheduler_name for one in size.alike})
+    if len(names) > 1:
+        return f'{every} .spec.schedulerName set, got: "{names[1]}" and "{names[0]}"'
+    if is_136:
+        return ""
+    other = min((one.priority for one in size.alike if one.priority != group.priority), default=None)
+    if other is not None:
+        return f"{every} priority as the pod group's priority, got {other} and {group.priority}"
+    policies = sorted({one.preemption_policy for one in size.alike} - {group.preemption_policy})
+    if group.preemption_policy and policies:
+        of_group = "as the pod group's preemption policy"
+        return f"{every} preemption policy {of_group}, got {policies[0]} and {group.preemption_policy}"
+    if len(policies) > 1:
+        return f"{every} preemption policy, got {policies[1]} and {policies[0]}"
+    return ""
+
+
+def is_disagreement(message: str) -> bool:
+    """Whether a pod waits as its PodGroup's pods do not agree."""
+    return message.startswith(_EVERY)
+
+
+def alike_of(pod: Pod) -> Alike:
+    """What the pod says of that. An API server fills in the policy; who does not say it preempts."""
+    spec = pod.spec
+    return Alike(spec.scheduler_name, spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority")
 
 
 def counts(pod: Pod, *, is_placed: bool) -> bool:

@@ -13,9 +13,9 @@ v1alpha2 in Kubernetes 1.36, v1beta1 in 1.37, with the gates GenericWorkload and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import PodGroupKey
@@ -23,6 +23,14 @@ from scheduler.model.objects import OwnerReference, Pod, PodResourceClaim
 
 API_GROUP: Final = "scheduling.k8s.io"
 RESOURCE: Final = "podgroups"
+
+
+class GroupCondition(NamedTuple):
+    """Of a PodGroup: whether it was placed for the first time, and why not."""
+
+    is_true: bool
+    reason: str
+    message: str
 
 
 class Disrupted(Enum):
@@ -42,6 +50,7 @@ class PodGroup:
     `preemption_policy`: None where it says none.
     `disrupted`: its disruptionMode, None where it says none.
     `topology_key`: a node label of which all of its pods' nodes have the same value.
+    `generation`, `condition`: of its status; no other group for it.
     """
 
     key: PodGroupKey
@@ -53,11 +62,17 @@ class PodGroup:
     preemption_policy: str | None = None
     disrupted: Disrupted | None = None
     topology_key: str | None = None
+    generation: int = field(default=0, compare=False)
+    condition: GroupCondition | None = field(default=None, compare=False)
 
     @property
     def consumer(self) -> Consumer:
         """The one entry of `status.reservedFor` for all of its pods."""
         return Consumer(RESOURCE, self.key.name, self.uid, API_GROUP)
+
+
+def condition_type(*, is_136: bool) -> str:
+    return "PodGroupScheduled" if is_136 else "PodGroupInitiallyScheduled"
 
 
 def group_key(pod: Pod) -> PodGroupKey | None:

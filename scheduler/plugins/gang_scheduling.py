@@ -5,7 +5,8 @@ Reads: pods, PodGroups.  Writes: nothing.
 Upstream: pkg/scheduler/framework/plugins/gangscheduling (same verdicts and hints; the texts name group and number).
 
 Differs on purpose: a pod with 1.35's `spec.workloadRef` waits, as nobody here reads its Workload; groups by label are
-gated, too; a PodGroup that changes wakes its pods; a pod that failed, or is deleted before it had a node, does not
+gated, too; pods of a PodGroup that differ in what they must say alike wait here (upstream: they fail in each attempt);
+a PodGroup that changes wakes its pods; a pod that failed, or is deleted before it had a node, does not
 count. Upstream's Permit has no place here: `core.gang_cycles` places the group in one step.
 """
 
@@ -20,7 +21,7 @@ from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.gang import GANG_SCHEDULING, GangKey, declared_count, gang_key, waiting_text
+from scheduler.model.gang import GANG_SCHEDULING, GangKey, declared_count, disagreement, gang_key, waiting_text
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -58,6 +59,8 @@ class GangScheduling:
         if group is not None and group.unread:
             cause = f"PodGroup {key} has the field {group.unread[0]}, which this scheduler does not know"
             return (Blame("field-unread", cause, self.name),)
+        if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
+            return (Blame("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
         cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
         return (Blame("group-incomplete", cause, self.name),)
 
@@ -71,6 +74,10 @@ class GangScheduling:
         return view.gang_members(key) if isinstance(key, GangKey) and _waits_for(key, view).is_success else ()
 
 
+def _is_136(view: ClusterView) -> bool:
+    return not view.features.has_137_semantics
+
+
 def _waits_for(key: GangKey, view: ClusterView) -> Status:
     """What a group lacks before its pods can be tried."""
     size = view.gang_size(key)
@@ -79,6 +86,8 @@ def _waits_for(key: GangKey, view: ClusterView) -> Status:
         return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
     if group is not None and group.unread:
         return Status.unresolvable(f"PodGroup {key} has the unknown field {group.unread[0]}")
+    if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
+        return Status.unresolvable(unlike)
     needed = declared_count(key, size, group)
     if needed is None or size.living >= needed:
         return SUCCESS

@@ -162,7 +162,7 @@ def test_nobody_goes_where_not_all_of_them_would_have_a_place(turns):
     [
         (None, None, ["v"]),
         (None, "Never", []),
-        ("Never", None, []),
+        ("Never", "Never", []),
         ("PreemptLowerPriority", None, ["v"]),
     ],
 )
@@ -170,9 +170,9 @@ def test_who_never_preempts_waits(turns, of_group, of_pod, victims):
     rig = world(turns, {"a": 1, "b": 1})
     low(rig, "v", "a")
     key = PodGroupKey("default", "g")
-    rig.server.put_pod_group(PodGroup(key, "uid-g", min_count=2, preemption_policy=of_group))
+    rig.server.put_pod_group(PodGroup(key, "uid-g", min_count=2, priority=10, preemption_policy=of_group))
     for name in "xy":
-        policy = {"preemptionPolicy": of_pod} if of_pod and name == "y" else {}
+        policy = {"preemptionPolicy": of_pod} if of_pod else {}
         put(rig, name, priority=10, schedulingGroup={"podGroupName": "g"}, **policy)
     rig.wait(60_000)
     assert removed(rig) == victims
@@ -184,7 +184,7 @@ def test_the_group_makes_room_within_one_value_of_its_label(turns):
     for node, priority in (("a1", 0), ("a2", 10), ("b1", 0), ("b2", 0)):
         low(rig, f"v-{node}", node, priority=priority)
     key = PodGroupKey("default", "g")
-    rig.server.put_pod_group(PodGroup(key, "uid-g", min_count=2, topology_key=RACK))
+    rig.server.put_pod_group(PodGroup(key, "uid-g", min_count=2, priority=10, topology_key=RACK))
     for name in "xy":
         put(rig, name, priority=10, schedulingGroup={"podGroupName": "g"})
     rig.wait(60_000)

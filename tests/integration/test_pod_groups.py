@@ -5,6 +5,7 @@ The scheduler runs as a process with the shipped manifests' rights; `DRA_TEST_SC
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,59 @@ async def test_the_pods_of_a_group_share_one_claim_and_one_reservation(world: Wo
         await api.delete("pods", name, namespace)
     await api.request("DELETE", f"{groups(world)}/group")
     await api.wait_for("pods", lambda pods: bool(pods["late"]["spec"].get("nodeName")), namespace, what="late bound")
+
+
+async def add_gang(world: World, name: str, pods: int, **spec: Any) -> None:
+    """A PodGroup that needs so many pods, and as many that want a GPU each."""
+    policy = {"schedulingPolicy": {"gang": {"minCount": pods}}}
+    await world.api.request("POST", groups(world), {"metadata": world.meta(name), "spec": policy | spec})
+    for number in range(pods):
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+        pod: dict[str, Any] = {
+            "schedulerName": SCHEDULER_NAME,
+            "terminationGracePeriodSeconds": 0,
+            "schedulingGroup": {"podGroupName": name},
+            "resourceClaims": claims,
+            "containers": [{"name": "main", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        }
+        await world.api.create("pods", {"metadata": world.meta(f"{name}-{number}"), "spec": pod})
+
+
+async def said_of(world: World, name: str, status: str) -> dict[str, Any]:
+    """The condition of a PodGroup, once it has this status."""
+    async with asyncio.timeout(60):
+        while True:
+            group = await world.api.request("GET", f"{groups(world)}/{name}")
+            for one in group.get("status", {}).get("conditions") or ():
+                if one["type"] == "PodGroupInitiallyScheduled" and one["status"] == status:
+                    assert one.get("observedGeneration") == group["metadata"].get("generation")
+                    found: dict[str, Any] = one
+                    return found
+            await asyncio.sleep(0.1)
+
+
+async def test_a_group_says_whether_it_was_placed_and_why_not(world: World) -> None:
+    """Two GPUs; what is asserted here is what kube-scheduler 1.37.2 writes, too."""
+    await add_gang(world, "fits", 2)
+    assert (await said_of(world, "fits", "True"))["reason"] == "Scheduled"
+    await add_gang(world, "large", 3)
+    condition = await said_of(world, "large", "False")
+    assert condition["reason"] == "Unschedulable"
+    if UNDER_TEST == "ours":
+        assert "0 of the 3 pods of group" in condition["message"]
+    await world.api.request(
+        "POST",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {"metadata": {"name": "seven"}, "value": 7},
+    )
+    await add_gang(world, "odd", 1, priorityClassName="seven")
+    condition = await said_of(world, "odd", "False")
+    assert condition["reason"] == "SchedulerError"
+    assert condition["message"] == (
+        "all pods in a single pod group should have the same priority as the pod group's priority, got 0 and 7"
+    )
+    for number in range(2):
+        await world.api.delete("pods", f"fits-{number}", world.namespace)
+    await world.add_nodes(1, devices=1, first=7)
+    assert (await said_of(world, "large", "True"))["reason"] == "Scheduled"
+    assert (await said_of(world, "fits", "True"))["reason"] == "Scheduled", "what it says once stays"

@@ -20,6 +20,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
+    PatchPodGroupStatus,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -36,7 +37,7 @@ from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.preflight import PreflightError, check
 from scheduler.kube.readers import ACCESS_REVIEWS, TOKEN_REVIEWS
 from scheduler.kube.requests import ApiClient, Timeouts
-from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey
+from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, VolumeClaimKey
 from tests.kube.misbehaving import drop, misbehaving, reply, status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -322,6 +323,9 @@ def test_listed_permissions_are_exactly_what_is_used():
         BindPersistentVolume("pv", "u", 1, VolumeClaimKey("d", "c"), "u", 1),
         SelectNode(VolumeClaimKey("d", "c"), "u", 1, "n"),
         PatchPodDisruption(pod, "u", "no"),
+        PatchPodGroupStatus(
+            PodGroupKey("d", "g"), "u", "Scheduled", "", is_true=True, is_transition=True, is_136=False
+        ),
         DeletePod(pod, "u"),
     ):
         request = encode_decision(decision, now_ms=0)

@@ -28,6 +28,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
+    PatchPodGroupStatus,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
@@ -49,7 +50,7 @@ from scheduler.model.objects import (
     PodCondition,
     PodResourceClaimStatus,
 )
-from scheduler.model.pod_group import PodGroup
+from scheduler.model.pod_group import GroupCondition, PodGroup
 from scheduler.model.storage import SELECTED_NODE, AnyStorageObject, ClaimReference
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
@@ -216,11 +217,21 @@ class FakeApiServer:
             *(RelistFinished(kind) for kind in sorted(KINDS)),
         ]
 
+    def _patch_group(self, decision: PatchPodGroupStatus) -> Answer:
+        stored = self.pod_groups.get(decision.group)
+        if stored is None or stored[0].uid != decision.uid:
+            return WriteRejected(decision.id, 404, "NotFound", f"PodGroup {decision.group} is gone")
+        condition = GroupCondition(decision.is_true, decision.reason, decision.message)
+        self.put_pod_group(replace(stored[0], condition=condition))
+        return WriteAccepted(decision.id)
+
     def execute(self, decision: Answered) -> Answer:
         """Do what `decision` asks for now, and answer."""
         match decision:
             case CreateClaim():
                 return self._create_claim(decision)
+            case PatchPodGroupStatus():
+                return self._patch_group(decision)
             case RemoveClaimFinalizer():
                 answer = self._write_claim(decision, finalizers=decision.finalizers)
                 if isinstance(answer, WriteAccepted) and answer.claim is not None and answer.claim.is_deleting:

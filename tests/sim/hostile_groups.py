@@ -82,7 +82,7 @@ class HostileGroupWorld(GroupWorld):
         fields = super().group_fields(name, needed)
         if rnd.random() < 0.5:
             self.born[name] = needed
-            fields = {"labels": {}, "schedulingGroup": {"podGroupName": name}}
+            fields = {"labels": {}, "schedulingGroup": {"podGroupName": name}, "priority": 0}
         fields["labels"][APP] = name
         match rnd.randrange(4):
             case 0 if needed <= NODES:

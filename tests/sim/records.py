@@ -8,6 +8,7 @@ from scheduler.framework.decisions import (
     Decision,
     PatchExtendedResources,
     PatchNodeAllocatable,
+    PatchPodGroupStatus,
     PatchPodStatus,
     PodRemoval,
     ReadPod,
@@ -32,6 +33,8 @@ def is_foreign_claim(key: ClaimKey) -> bool:
 
 
 def object_of(decision: Decision) -> object:
+    if isinstance(decision, PatchPodGroupStatus):
+        return "PodGroup", decision.group
     return (
         ("Pod", decision.pod)
         if isinstance(

@@ -25,6 +25,7 @@ from scheduler.framework.decisions import (
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
+    PatchPodGroupStatus,
     PatchPodStatus,
     ReadPod,
     RecordEvent,
@@ -141,7 +142,7 @@ class Outbox:
 def _namespace(decision: Answered) -> str | None:
     """Whose place a request takes."""
     kind = type(decision)
-    if kind is PatchPodStatus:
+    if kind in (PatchPodStatus, PatchPodGroupStatus):
         return None
     about = decision.pod if kind in _ABOUT_PODS else decision.claim  # type: ignore[union-attr]
     return about.namespace

@@ -38,7 +38,7 @@ _UNDER_WAY_MAX: Final = 2
 _REWRITES_AT_ONCE: Final = 50
 _REWRITE_EVERY_MS: Final = 200
 _NUMBER: Final = re.compile(r"\d+")
-_BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
+BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
 
 
 class Reason(Struct, frozen=True):
@@ -193,7 +193,7 @@ class PodConditions(Part):
             self._give_back(patch.pod.namespace)
         if isinstance(answer, WriteAccepted) or not self._still_holds(patch):
             return
-        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
+        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= BROKEN):
             wait_ms = self._settings.backoff_ms(attempt)
             self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
         else:

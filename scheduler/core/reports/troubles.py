@@ -27,8 +27,16 @@ from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, Wri
 from scheduler.core.ground.outbox import GONE, Answer
 from scheduler.core.reports.pod_conditions import PodConditions
 from scheduler.core.state.ground import Ground, Part
-from scheduler.framework.decisions import Answered, BindPod, PatchPodStatus, PodNote, PodRemoval, ReadPod
-from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
+from scheduler.framework.decisions import (
+    Answered,
+    BindPod,
+    PatchPodGroupStatus,
+    PatchPodStatus,
+    PodNote,
+    PodRemoval,
+    ReadPod,
+)
+from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
 
 _SILENT_MS: Final = 5_000
@@ -41,7 +49,7 @@ _UNANSWERED: Final = "the API server has not answered yet"
 
 _KINDS: Final[tuple[type[Answered], ...]] = get_args(Answered)
 
-_Object: TypeAlias = ClaimKey | PodKey | VolumeClaimKey
+_Object: TypeAlias = ClaimKey | PodGroupKey | PodKey | VolumeClaimKey
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +113,10 @@ class Troubles(Part):
         latest_ms = now_ms - _SILENT_MS
         overdue = tuple(takewhile(lambda asked: asked[3] <= latest_ms, self._outbox.unanswered()))
         for decision, _, _, asked_ms in overdue:
-            if type(decision) is not PatchPodStatus:  # of which many can wait for their turn to be sent
+            if type(decision) not in (
+                PatchPodStatus,
+                PatchPodGroupStatus,
+            ):  # of which many can wait for their turn to be sent
                 self._fails(decision, asked_ms, _UNANSWERED, is_denial=False)
                 self.report_due()
         if now_ms - self._swept_ms >= _SWEEP_MS:
@@ -242,6 +253,8 @@ class Troubles(Part):
 
 
 def _object(decision: Answered) -> _Object:
+    if isinstance(decision, PatchPodGroupStatus):
+        return decision.group
     if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
         return decision.pod
     return decision.claim

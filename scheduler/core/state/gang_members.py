@@ -2,8 +2,8 @@
 
 Not here: which gang a pod names (`model.gang`), placing gangs (`gang_cycles`).
 
-Cost: O(1) for each observed pod; a pod of no gang costs one look at its labels. `size` O(distinct numbers that the
-gang's pods say).
+Cost: O(1) for each observed pod; a pod of no gang costs one look at its labels. `size` O(distinct numbers, names
+and priorities that the gang's pods say).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-from scheduler.model.gang import GangKey, GangSize, counts, gang_key, min_count_of
+from scheduler.model.gang import Alike, GangKey, GangSize, alike_of, counts, gang_key, min_count_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 
@@ -24,14 +24,16 @@ class _Gang:
     members: All pods that exist.
     living: Those of them that count.
     said: How many of these say that so many pods are needed.
+    alike: Of a PodGroup, how many of these say what all must say alike.
     """
 
-    __slots__ = ("living", "members", "said")
+    __slots__ = ("alike", "living", "members", "said")
 
     def __init__(self) -> None:
         self.members: Final[dict[PodUid, None]] = {}
         self.living = 0
         self.said: Final[Counter[int]] = Counter()
+        self.alike: Final[Counter[Alike]] = Counter()
 
 
 class GangMembers:
@@ -50,7 +52,9 @@ class GangMembers:
 
     def size(self, key: GangKey) -> GangSize:
         gang = self._by_gang.get(key)
-        return GangSize(len(gang.members), gang.living, max(gang.said, default=0)) if gang is not None else _NONE
+        if gang is None:
+            return _NONE
+        return GangSize(len(gang.members), gang.living, max(gang.said, default=0), tuple(gang.alike))
 
     def observe(self, old: Pod | None, pod: Pod | None) -> None:
         """A pod is new, newer or gone (None); its labels may name another gang than before."""
@@ -73,7 +77,13 @@ class GangMembers:
         if not counts(pod, is_placed=pod.node_name is not None):
             return
         gang.living += change
-        said = None if key.is_pod_group else min_count_of(pod)
+        if key.is_pod_group:
+            alike = alike_of(pod)
+            gang.alike[alike] += change
+            if not gang.alike[alike]:
+                del gang.alike[alike]
+            return
+        said = min_count_of(pod)
         if said is not None:
             gang.said[said] += change
             if not gang.said[said]:

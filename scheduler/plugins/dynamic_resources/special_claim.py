@@ -99,6 +99,8 @@ class SpecialClaimState:
         classes: Class names by resource, for the requested resources that have a class.
         stored: None when the claim does not exist.
         is_given_up: Its binding conditions failed or took too long.
+        is_told: The pod's status names a claim, and the API server lets nobody take that back (from 1.37 on): a kubelet
+            would wait for that claim, also where device plugins serve everything.
         on_nodes: What `on` has computed, by the resources that devices serve.
     """
 
@@ -108,6 +110,7 @@ class SpecialClaimState:
     classes: Mapping[str, str]
     stored: ResourceClaim | None
     is_given_up: bool = False
+    is_told: bool = False
     on_nodes: dict[tuple[str, ...], OnNode | None] = field(default_factory=dict)
 
     @property
@@ -123,7 +126,7 @@ class SpecialClaimState:
         )
         stored = self.stored
         if stored is None:
-            return parts
+            return parts, self.is_told
         selector = stored.allocation.node_selector if stored.allocation is not None else None
         return (
             parts,
@@ -135,6 +138,7 @@ class SpecialClaimState:
             selector,
             stored.allocation is not None and stored.allocation.skips_operations,
             self.is_given_up,
+            self.is_told,
         )
 
     def on(self, node: NodeInfo) -> OnNode | Status:
@@ -159,7 +163,7 @@ class SpecialClaimState:
         """None: the stored claim cannot be used where devices serve `served`."""
         stored = self.stored
         if not served:
-            return _NOTHING if stored is None else None
+            return _NOTHING if stored is None and not self.is_told else None
         requests = special_requests(self.pod, {name: self.classes[name] for name in served})
         if not requests.requests:
             return None
@@ -198,8 +202,9 @@ class SpecialGoal:
             return ClaimLost(f"pod {self.found.pod.key} was deleted")
         chosen, key = self.chosen, self.found.key
         if chosen is None:
-            # From 1.37 on the API server keeps it, and kube-scheduler leaves it.
-            return SpecialSteps(() if view.features.has_137_semantics else _write_name(pod, None), None)
+            if is_told(pod, view):  # since Reserve
+                return ClaimLost(f"pod {pod.key} is told of a claim, which the API server does not let be taken back")
+            return SpecialSteps(_write_name(pod, None), None)
         stored = view.claim(key)
         if stored is None:
             if self.planned is None or not view.is_held(provisional_uid(pod.uid)):
@@ -247,13 +252,19 @@ def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaimState | Statu
     key = special_claim_key(pod)
     stored = view.claim(key)
     if stored is None:
-        is_told = pod.status.extended_resource_claim_status is not None
-        return SpecialClaimState(pod, key, requested, classes, None) if classes or is_told else None
+        if not classes and pod.status.extended_resource_claim_status is None:
+            return None
+        return SpecialClaimState(pod, key, requested, classes, None, is_told=is_told(pod, view))
     if not is_special_claim_of(stored, pod):
         return Status.unresolvable(foreign_claim(stored, pod))
     if stored.problem is not None:
         return Status.unresolvable(f"ResourceClaim {key} cannot be read: {stored.problem}")
-    return SpecialClaimState(pod, key, requested, classes, stored)
+    return SpecialClaimState(pod, key, requested, classes, stored, is_told=is_told(pod, view))
+
+
+def is_told(pod: Pod, view: ClusterView) -> bool:
+    """Whether the pod's status names a special claim, and cannot be changed back."""
+    return view.features.has_137_semantics and pod.status.extended_resource_claim_status is not None
 
 
 def foreign_claim(claim: ResourceClaim, pod: Pod) -> str:
