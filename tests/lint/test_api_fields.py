@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import models
 
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, shape_of, shape_of_type
+from scheduler.validation import api_fields
 from scheduler.validation.api_fields import (
     _TYPE_OF_KIND,
     _TYPES_OF_KINDS,
@@ -183,3 +185,12 @@ def test_a_kind_has_its_fields_and_the_others_have_none() -> None:
     assert "Node" in kinds_in("v1")
     assert versions_of("Deployment") == ("apps/v1",)
     assert kinds_in("example.com/v1") == frozenset()
+
+
+@pytest.mark.parametrize("file", ["api_types.txt", "api_kinds.txt", "api_gates.txt", "api_handling.txt"])
+def test_a_table_says_nothing_twice(file: str) -> None:
+    """Of two rows with one key the reader would take the last, and lose what the other says."""
+    text = (Path(api_fields.__file__).with_name(file)).read_text(encoding="utf-8")
+    keys = [line.partition(" = ")[0] for line in text.splitlines() if line and not line.startswith(("#", "  "))]
+    assert keys
+    assert [key for key in keys if keys.count(key) > 1] == []

@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_37
+//go:build kubernetes_1_36
 
 package main
 
