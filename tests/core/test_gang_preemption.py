@@ -137,6 +137,19 @@ def test_one_victim_makes_room_for_several_of_them(turns):
     assert nodes_of(rig, *"wxyz") == [victim.removeprefix("v-")] * 4
 
 
+def test_who_goes_anyway_costs_nothing_more(turns):
+    """A less important pod elsewhere stays where the place of one that goes suffices."""
+    rig = world(turns, {"a": 4, "b": 1})
+    low(rig, "v-a", "a", devices=4)
+    low(rig, "v-b", "b", priority=-5)
+    member(rig, "x", 2, devices=3)
+    member(rig, "y", 2)
+    rig.wait(5_000)
+    assert removed(rig) == ["v-a"]
+    end(rig, "v-a")
+    assert nodes_of(rig, "x", "y") == ["a", "a"]
+
+
 def test_nobody_goes_where_not_all_of_them_would_have_a_place(turns):
     rig = world(turns, {"a": 1, "b": 1, "c": 1})
     low(rig, "v", "a")
@@ -204,7 +217,7 @@ def test_only_as_many_go_as_are_needed(turns):
     assert len(removed(rig)) == 1
 
 
-@pytest.mark.parametrize("answer", ["refused", "deleted"])
+@pytest.mark.parametrize("answer", ["refused", "second refused", "deleted"])
 def test_nobody_goes_when_one_of_them_cannot_be_nominated(turns, answer):
     rig = world(turns, {"a": 1, "b": 1})
     low(rig, "v", "a")
@@ -214,10 +227,16 @@ def test_nobody_goes_when_one_of_them_cannot_be_nominated(turns, answer):
     rig.watch()
     while not [one for one in rig.pending if isinstance(one, PatchPodStatus) and one.nominated_node]:
         rig.tick()
-    if answer == "refused":
-        write = next(one for one in rig.pending if isinstance(one, PatchPodStatus))
-        rig.pending.remove(write)
-        rig.tell(WriteRejected(write.id, 403, "Forbidden", "no"))
+    first, second = [one for one in rig.pending if isinstance(one, PatchPodStatus)]
+    if answer == "second refused":
+        rig.pending.remove(first)
+        rig.tell(rig.server.execute(first))
+        rig.watch()
+        assert not [one for one in rig.pending if not isinstance(one, PatchPodStatus)], "nobody is touched yet"
+        first = second
+    if answer != "deleted":
+        rig.pending.remove(first)
+        rig.tell(WriteRejected(first.id, 403, "Forbidden", "no"))
     else:
         rig.server.delete_pod(PodKey("default", "y"))
     rig.settle()
