@@ -154,3 +154,53 @@ async def test_a_group_says_whether_it_was_placed_and_why_not(world: World) -> N
     await world.add_nodes(1, devices=1, first=7)
     assert (await said_of(world, "large", "True"))["reason"] == "Scheduled"
     assert (await said_of(world, "fits", "True"))["reason"] == "Scheduled", "what it says once stays"
+
+
+def cpu_pod(cpus: int, group: str | None, **spec: Any) -> dict[str, Any]:
+    requests = {"requests": {"cpu": str(cpus)}}
+    pod: dict[str, Any] = {
+        "schedulerName": SCHEDULER_NAME,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "main", "image": "i", "resources": requests}],
+    }
+    return pod | ({"schedulingGroup": {"podGroupName": group}} if group is not None else {}) | spec
+
+
+async def add_group_of(world: World, name: str, pods: list[dict[str, Any]], **spec: Any) -> None:
+    """A gang of these pods."""
+    group = {"schedulingPolicy": {"gang": {"minCount": len(pods)}}} | spec
+    await world.api.request("POST", groups(world), {"metadata": world.meta(name), "spec": group})
+    for number, pod in enumerate(pods):
+        await world.api.create("pods", {"metadata": world.meta(f"{name}-{number}"), "spec": pod})
+
+
+async def test_a_group_makes_room_and_a_group_that_is_disrupted_together_leaves_together(world: World) -> None:
+    """Two nodes of 64 CPUs; what is asserted here is what kube-scheduler 1.37.2 does, too."""
+    api, namespace = world.api, world.namespace
+    await world.add_nodes(1, first=1)
+    for name, value in (("middle", 10), ("high", 20)):
+        await api.request(
+            "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value}
+        )
+    for number in range(2):
+        await api.create("pods", {"metadata": world.meta(f"low-{number}"), "spec": cpu_pod(40, None)})
+    await world.wait_bound("low-0")
+    await world.wait_bound("low-1")
+
+    await add_group_of(
+        world,
+        "team",
+        [cpu_pod(40, "team", priorityClassName="middle") for _ in range(2)],
+        priorityClassName="middle",
+        disruptionMode={"all": {}},
+    )
+    await world.wait_bound("team-0")
+    await world.wait_bound("team-1")
+    names = {pod["metadata"]["name"] for pod in await api.list("pods", namespace)}
+    assert names == {"team-0", "team-1"}, "both others made room"
+    assert (await said_of(world, "team", "True"))["reason"] == "Scheduled"
+
+    await api.create("pods", {"metadata": world.meta("high"), "spec": cpu_pod(40, None, priorityClassName="high")})
+    await world.wait_bound("high")
+    names = {pod["metadata"]["name"] for pod in await api.list("pods", namespace)}
+    assert names == {"high"}, "the group left as a whole"

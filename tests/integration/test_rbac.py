@@ -109,6 +109,7 @@ ELSEWHERE: Final = {
     "patch persistentvolumes": "tests/integration/test_volumes.py",
     "patch persistentvolumeclaims": "tests/integration/test_volumes.py",
     "patch events.events.k8s.io": "tests/kube/test_event_records.py",
+    "patch podgroups/status.scheduling.k8s.io": "tests/integration/test_pod_groups.py",
     "create tokenreviews.authentication.k8s.io": "tests/integration/test_readers.py",
     "create subjectaccessreviews.authorization.k8s.io": "tests/integration/test_readers.py",
     # Asked by the API server itself within a write of resourceclaims/status: no request names it.
