@@ -12,7 +12,13 @@ from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey
 from scheduler.model.objects import NodeAllocatableClaim
 from scheduler.model.resources import amounts_with_claims, counted_amounts, take_the_same
-from scheduler.plugins.dynamic_resources.node_allocatable import note_of, refuse_shared, refuse_too_much, resources_of
+from scheduler.plugins.dynamic_resources.node_allocatable import (
+    note_of,
+    refuse_shared,
+    refuse_too_much,
+    resources_of,
+    shape_of_node,
+)
 from tests.plugins.objects import node_info, pod
 
 DRIVER = "cpu.example.com"
@@ -323,6 +329,20 @@ def test_a_claim_is_for_one_pod_of_a_node() -> None:
         info.remove_pod(f"uid-of-{name}")
     assert shared("used", info) is None
     assert info.claim_users == {}
+
+
+def test_pods_have_one_shape_only_where_as_many_containers_use_the_claim() -> None:
+    """Overhead counts for each of them; what is found for one pod would be said of the other."""
+
+    def shape(*containers):
+        claims = SimpleNamespace(
+            claims=[SimpleNamespace(key=ClaimKey("default", "claim-x"), allocation=None)], special=None
+        )
+        return shape_of_node(pod_with(containers), claims, SimpleNamespace(inventory=Inventory()))
+
+    one, idle, other = using("x", name="one"), {"name": "two", "resources": {}}, using("x", name="two")
+    assert shape(one, idle) != shape(one, other)
+    assert shape(one, idle) == shape(idle, one)
 
 
 MAPPED = Status.unresolvable(

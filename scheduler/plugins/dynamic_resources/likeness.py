@@ -77,7 +77,7 @@ def _published(pools: NodePools, node: str) -> Hashable | None:
 
 
 def _device(device: Device) -> Hashable | None:
-    if device.node_allocatable_resource_mappings:
+    if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
         return None
     return (
         device.name,

@@ -275,7 +275,7 @@ def shape_of_node(pod: Pod, claims: PodClaims, view: ClusterView) -> Hashable:
     users = _users(pod)
     taken: list[object] = []
     for claim in claims.claims:
-        taken.append(True if claim.key.name in users else claim.key)
+        taken.append(len(users[claim.key.name]) if claim.key.name in users else claim.key)
         if claim.allocation is not None:
             try:
                 taken.append(str(resources_of(claim.allocation, view.inventory)))
