@@ -35,6 +35,7 @@ from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.priorities import PRIORITY_CLASSES
 from scheduler.embedded.loading import (
     Restorable,
     apply_object,
@@ -257,6 +258,12 @@ class OfflineCluster:
             raise bad_request("PodGroup without metadata.name")
         uid = f"PodGroup-{len(self.loaded.pod_groups)}"
         group = {**obj, "metadata": {"uid": uid, "namespace": "default", "resourceVersion": "1", **_metadata(obj)}}
+        spec = group.get("spec")
+        if isinstance(spec, dict) and spec.get("priorityClassName") and spec.get("priority") is None:
+            # What an API server's admission does.
+            kind = self.api.registry.by_storage(PRIORITY_CLASSES)
+            found = self.api.find(kind.kind_id, "", str(spec["priorityClassName"]))
+            group["spec"] = spec | ({"priority": found.get("value", 0)} if found is not None else {})
         self.loaded.pod_groups.append(group)
         with suppress(UndecodableError):  # the machine says what is wrong
             read: PodGroup = Codec().pod_groups.decode_reply(orjson.dumps(group))

@@ -146,3 +146,28 @@ def test_texts_are_bounded(tmp_path: Path) -> None:
     out = answer(tmp_path, "devices", published(*devices))
     assert "\x1b" not in out
     assert out.splitlines()[0].endswith(f"the field newer-0??2J (and {TEXTS_MAX} more)")
+
+
+def test_a_group_has_the_priority_of_its_class_as_on_a_server(tmp_path: Path) -> None:
+    """Its pods have theirs by then, and would be told that they differ from their group."""
+    named = {"priorityClassName": "five"}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}, **named},
+    }
+    member = json.loads(json.dumps(POD))
+    member["metadata"]["name"] = "member"
+    member["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, **named}
+    five = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "five"},
+        "value": 5,
+    }
+    out = answer(tmp_path, "explain member", published({"name": "a"}), group, member, five)
+    assert "all pods in a single pod group" not in out
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    out = answer(tmp_path, "explain member", published({"name": "a"}), group, member, five)
+    assert "[group-unlike]: PodGroup default/g: all pods in a single pod group should have the same priority" in out
