@@ -17,7 +17,7 @@ from scheduler.offline.cases import Cases
 from tests.controlplane.build import MINOR, VERSIONS
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator
-from tests.plugins.recorded_cases import PARTS, expected, is_equal, ours
+from tests.plugins.recorded_cases import OF_RESIZING, PARTS, ends_upstream, expected, has_resized, is_equal, ours
 
 BATCH: Final = 200
 RESIZED: Final = "resized"
@@ -28,21 +28,6 @@ Found = tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]
 def compare(theirs: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
     """ "equal", or the first part that differs. Nothing is listed: every difference is a bug or must be decided on."""
     return next((part for part in PARTS if not is_equal(part, theirs[part], answer[part])), "equal")
-
-
-def has_resized(case: Mapping[str, Any]) -> bool:
-    """Whether a pod counts by what its status says: 1.37 adds up each of three, we the largest of each container."""
-    return any(
-        pod.get("status", {}).get(field)
-        for pod in case["cluster"].get("pods", ())
-        for field in ("containerStatuses", "initContainerStatuses", "resources")
-    )
-
-
-def ends_upstream(case: Mapping[str, Any], minor: str) -> bool:
-    """Whether kube-scheduler ends with a nil pointer: VolumeBinding's Score of 1.37.2, where `capacity` is not set."""
-    lefts = case["cluster"].get("csiStorageCapacities") or () if minor != "1.36" else ()
-    return any(left.get("capacity") is None and left.get("maximumVolumeSize") is not None for left in lefts)
 
 
 def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
@@ -58,7 +43,7 @@ def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
                 continue
             theirs, mine = expected(answer), ours(reader, case)
             verdict = compare(theirs, mine)
-            if verdict in ("nodes", "scores", "message", "preemption") and oracle.minor != "1.36" and has_resized(case):
+            if verdict in OF_RESIZING and oracle.minor != "1.36" and has_resized(case):
                 verdict = RESIZED
             yield verdict, case, theirs, mine
 
