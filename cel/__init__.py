@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from cel.library.device import device_view as device_view
     from cel.library.device import partial_view as partial_view
     from cel.library.encoding import encode_value as encode_value
+    from cel.program import DerivedAttribute as DerivedAttribute
+    from cel.program import DeviceExpression as DeviceExpression
     from cel.program import Selector as Selector
+    from cel.program import compile_derived as compile_derived
+    from cel.program import compile_derived_in_stages as compile_derived_in_stages
     from cel.program import compile_in_stages as compile_in_stages
     from cel.program import compile_selector as compile_selector
     from cel.program import evaluate as evaluate
@@ -34,11 +38,14 @@ if TYPE_CHECKING:
     from cel.work import ANSWER_WORK_MAX as ANSWER_WORK_MAX
     from cel.work import answer_with_work as answer_with_work
     from cel.work import stage_work as stage_work
+    from cel.work import value_with_work as value_with_work
 
 _MODULES: Final = {
     "ANSWER_WORK_MAX": "work",
     "CelError": "errors",
     "CompileError": "errors",
+    "DerivedAttribute": "program",
+    "DeviceExpression": "program",
     "DeviceView": "library.device",
     "Environment": "checker.environments",
     "EvaluationError": "errors",
@@ -49,6 +56,8 @@ _MODULES: Final = {
     "Semver": "semver",
     "UnsupportedAttribute": "library.device",
     "answer_with_work": "work",
+    "compile_derived": "program",
+    "compile_derived_in_stages": "program",
     "compile_in_stages": "program",
     "compile_selector": "program",
     "decode_attribute": "library.device",
@@ -57,6 +66,7 @@ _MODULES: Final = {
     "encode_value": "library.encoding",
     "evaluate": "program",
     "stage_work": "work",
+    "value_with_work": "work",
 }
 
 

@@ -1,40 +1,43 @@
-"""Compiled expressions: selectors, which answer yes or no for a device, and any others.
+"""Compiled expressions: selectors, which answer yes or no for a device, derived attributes, and any others.
 
 Two tiers. A selector's `matches` is generated Python (`codegen`) where that is possible; when it raises
 anything, or is not possible, the exact evaluator (`walker`) answers. Both give equal answers by test.
 
-Source: k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go (`CompileCELExpression`, `DeviceMatches`).
+Source: k8s.io/dynamic-resource-allocation v0.36.3 cel/compile.go (`CompileCELExpression`, `DeviceMatches`), and
+v0.37.2 (`EvaluateDerivedAttribute`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cel.checker import environments
 from cel.checker.checker import PART_LENGTH, Checked, check, check_in_parts
+from cel.checker.declarations import Type
 from cel.checker.environments import Environment
 from cel.errors import CompileError, EvaluationError, EvaluationFailure
 from cel.evaluator.codegen import generate
 from cel.evaluator.constants import instantiation_problem
 from cel.evaluator.readset import ReadSet, read_set
-from cel.library.device import DeviceView
+from cel.library.device import DeviceView, attribute_of
 from cel.parser.frontend import parse
 
 if TYPE_CHECKING:
     from cel.evaluator.walker import Plan
 
+T = TypeVar("T")
+E = TypeVar("E", bound="DeviceExpression")
 
-class Selector:
-    """A compiled selector.
+
+class DeviceExpression:
+    """A compiled expression about a device.
 
     expression: as written.
     reads: what it can read of a device.
-    matches: the answer for a device; raises `EvaluationError` with the text kube-scheduler would show.
-    generated_work: work of one answer that generated code does not count as effort; 0 without generated code.
     """
 
-    __slots__ = ("_checked", "_exact", "_reads", "expression", "generated_work", "matches")
+    __slots__ = ("_checked", "_exact", "_reads", "expression")
 
     def __init__(self, checked: Checked) -> None:
         self.expression: Final = checked.source
@@ -43,9 +46,6 @@ class Selector:
         # cycle a selector is freed at once, and a scheduler's garbage collector has less to look at.
         self._exact: Final = _ExactEvaluator(checked)
         self._reads: ReadSet | None = None
-        generated = generate(checked, self._exact.matches)
-        self.matches: Callable[[DeviceView], bool] = self._exact.matches if generated is None else generated[0]
-        self.generated_work: Final = 0 if generated is None else generated[1]
 
     @property
     def reads(self) -> ReadSet:
@@ -68,22 +68,41 @@ class Selector:
         """The expression with its types."""
         return self._checked
 
+    def plan_in_parts(self) -> Generator[None, None, None]:
+        """Prepare the exact evaluator, which otherwise is done when it is first needed."""
+        return self._exact.plan_in_parts()
+
+    def evaluate(self, device: DeviceView) -> object:
+        """The value, whatever type is asked for, from the exact evaluator."""
+        return self._exact.evaluate(device)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.expression!r})"
+
+
+class Selector(DeviceExpression):
+    """A compiled selector.
+
+    matches: the answer for a device; raises `EvaluationError` with the text kube-scheduler would show.
+    generated_work: work of one answer that generated code does not count as effort; 0 without generated code.
+    """
+
+    __slots__ = ("generated_work", "matches")
+
+    def __init__(self, checked: Checked) -> None:
+        super().__init__(checked)
+        generated = generate(checked, self._exact.matches)
+        self.matches: Callable[[DeviceView], bool] = self._exact.matches if generated is None else generated[0]
+        self.generated_work: Final = 0 if generated is None else generated[1]
+
     @property
     def is_generated(self) -> bool:
         """Whether `matches` is generated code (else it is the exact evaluator)."""
         return self.matches != self._exact.matches
 
-    def plan_in_parts(self) -> Generator[None, None, None]:
-        """Prepare the exact evaluator, which otherwise is done when it is first needed."""
-        return self._exact.plan_in_parts()
-
     def matches_exactly(self, device: DeviceView) -> bool:
         """The answer of the exact evaluator."""
         return self._exact.matches(device)
-
-    def evaluate(self, device: DeviceView) -> object:
-        """The value before it is asked to be a bool, from the exact evaluator."""
-        return self._exact.evaluate(device)
 
     def failure(self, device: DeviceView) -> EvaluationFailure | None:
         """How and where `matches` fails for the device; None where it answers. For people: it evaluates many times."""
@@ -96,8 +115,19 @@ class Selector:
             )
         return None
 
-    def __repr__(self) -> str:
-        return f"Selector({self.expression!r})"
+
+class DerivedAttribute(DeviceExpression):
+    """A compiled expression of a request's `derivedAttributes`."""
+
+    __slots__ = ()
+
+    def value(self, device: DeviceView) -> tuple[str, object]:
+        """The device's value as the API's attributes have it: the field that is set, and what is in it.
+
+        Raises:
+            EvaluationError: with the text kube-scheduler would show.
+        """
+        return attribute_of(self._exact.evaluate(device))
 
 
 class _ExactEvaluator:
@@ -186,18 +216,43 @@ def compile_selector(expression: str, environment: Environment | None = None) ->
             `must evaluate to bool ...`.
     """
     stages = compile_in_stages(expression, environment)
+    return _run(stages)
+
+
+def compile_derived(expression: str, environment: Environment | None = None) -> DerivedAttribute:
+    """Compile an expression of `derivedAttributes`; as `compile_selector`."""
+    return _run(compile_derived_in_stages(expression, environment))
+
+
+def _run(stages: Generator[None, None, T]) -> T:
     while True:
         try:
             next(stages)
         except StopIteration as end:
-            selector: Selector = end.value
-            return selector
+            compiled: T = end.value
+            return compiled
 
 
 def compile_in_stages(expression: str, environment: Environment | None = None) -> Generator[None, None, Selector]:
     """As `compile_selector`, which can take milliseconds, with breaks."""
-    if environment is None:
-        environment = environments.get()
+    environment = environment or environments.get()
+    return _compile(expression, environment, environment.result_problem, Selector)
+
+
+def compile_derived_in_stages(
+    expression: str, environment: Environment | None = None
+) -> Generator[None, None, DerivedAttribute]:
+    """As `compile_derived`, with breaks."""
+    environment = environment or environments.get()
+    return _compile(expression, environment, environment.derived_problem, DerivedAttribute)
+
+
+def _compile(
+    expression: str,
+    environment: Environment,
+    problem_of: Callable[[Type], str | None],
+    make: Callable[[Checked], E],
+) -> Generator[None, None, E]:
     try:
         parsed = parse(expression, options=environment.parse_options)
         yield
@@ -207,15 +262,15 @@ def compile_in_stages(expression: str, environment: Environment | None = None) -
             checked = check(parsed, environment)
         yield
         _validate(checked)
-        problem = environment.result_problem(checked.output_type)
+        problem = problem_of(checked.output_type)
         if problem is not None:
             raise CompileError(problem)
         check_constants(checked)
-        selector = Selector(checked)
-        if not selector.is_generated:
+        made = make(checked)
+        if not (isinstance(made, Selector) and made.is_generated):
             yield
-            yield from selector.plan_in_parts()
-        return selector
+            yield from made.plan_in_parts()
+        return made
     except RecursionError:
         raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
 

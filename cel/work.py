@@ -10,7 +10,8 @@ each character, which is enough for all but a few of the densest expressions.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import cel.evaluator.validators
 import cel.evaluator.walker  # noqa: F401 - loaded now, so that no evaluation pays for it
@@ -18,7 +19,9 @@ from cel.checker.checker import PART_LENGTH
 from cel.errors import EvaluationError
 from cel.library.device import DeviceView
 from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, WORK, begin
-from cel.program import Selector
+from cel.program import DerivedAttribute, Selector
+
+T = TypeVar("T")
 
 ANSWER_WORK: Final = 15
 COMPILE_WORK: Final = 1_000
@@ -29,18 +32,25 @@ ANSWER_WORK_MAX: Final = EFFORT_LIMIT
 
 def answer_with_work(selector: Selector, device: DeviceView) -> tuple[bool | EvaluationError, int]:
     """What `selector.matches` returns or raises, and its work."""
+    answer, work = _ask(selector.matches, device)
+    return answer, work + selector.generated_work
+
+
+def value_with_work(derived: DerivedAttribute, device: DeviceView) -> tuple[tuple[str, object] | EvaluationError, int]:
+    """What `derived.value` returns or raises, and its work."""
+    return _ask(derived.value, device)
+
+
+def _ask(question: Callable[[DeviceView], T], device: DeviceView) -> tuple[T | EvaluationError, int]:
     begin()
     before = WORK[0]
-    answer: bool | EvaluationError
+    answer: T | EvaluationError
     try:
-        answer = selector.matches(device)
+        answer = question(device)
     except EvaluationError as error:
         answer = error.with_traceback(None)
-    exact = WORK[0] - before
     # The exact evaluator begins anew, so the effort then is its own, and counted already.
-    if exact:
-        return answer, ANSWER_WORK + selector.generated_work + exact
-    return answer, ANSWER_WORK + selector.generated_work + EFFORT[0] - REMEMBERED[0]
+    return answer, ANSWER_WORK + (WORK[0] - before or EFFORT[0] - REMEMBERED[0])
 
 
 def stage_work(expression: str) -> int:

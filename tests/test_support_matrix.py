@@ -29,7 +29,7 @@ def test_a_feature_with_a_field_that_is_refused_is_not_called_followed(field: st
 def test_a_feature_that_is_called_refused_has_such_a_field(name: str) -> None:
     refused = [field for field, gate in OF_GATES.items() if gate == name and handling()[field].how == "refused"]
     of_the_allocator, below = (
-        {"DRADerivedAttributes", "DRADeviceCompatibilityGroups"},
+        {"DRADeviceCompatibilityGroups"},
         {"TopologyAwareWorkloadScheduling"},
     )
     assert refused or name in of_the_allocator | below

@@ -23,8 +23,8 @@ _REAL: Final = (
         f"tests/integration/test_{name}"
         for name in (
             *(
+                "alpha_fields.py",
                 "closed_gates.py",
-                "compatibility_groups.py",
                 "failover.py",
                 "install.py",
                 "pod_groups.py",

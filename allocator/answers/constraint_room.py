@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from allocator.pools.attribute_index import AttributeIndex, Value
+from allocator.pools.attribute_index import AttributeIndex
 from allocator.requests.requests import RequestPlan, Slot
 from allocator.search.constraints import constraint_state
 from allocator.search.matching import can_match
 from allocator.search.problem import Problem
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
+from allocator.values.pool_attribute import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Counted:
         needed: How many devices.
         candidates, present: Masks of its devices, and of those that have the attribute.
         counts: How many of them have each value.
+        index: The values of all of the slot's devices, published or derived.
     """
 
     slot: Slot
@@ -37,6 +39,7 @@ class Counted:
     candidates: int
     present: int
     counts: Mapping[Value, int]
+    index: AttributeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Unmet:
 
     @property
     def attribute(self) -> str:
-        return self.constraint.match_attribute or self.constraint.distinct_attribute or ""
+        return self.constraint.attribute
 
     @property
     def is_match(self) -> bool:
@@ -84,7 +87,7 @@ class ConstraintRoom:
     def __init__(self, problem: Problem, room: Sequence[int]) -> None:
         self._problem: Final = problem
         self._before: Final = room
-        self._counts: Final[dict[tuple[str, int], Mapping[Value, int]]] = {}
+        self._counts: Final[dict[tuple[AttributeIndex, int], Mapping[Value, int]]] = {}
         self.room: Final = list(room)
         unmet: list[Unmet] = []
         groups: dict[object, list[Unmet]] = {}
@@ -123,13 +126,12 @@ class ConstraintRoom:
 
     def _of_slot(self, slot: Slot, constraint: Constraint) -> Counted:
         problem, candidates = self._problem, self._before[slot.index]
-        state = constraint_state(constraint, problem.pools, problem.features)
-        present = state.allowed(candidates)
-        known = self._counts.get((constraint.match_attribute or constraint.distinct_attribute or "", present))
+        state = constraint_state(constraint, problem)
+        index, present = state.index_of(slot), state.allowed(slot, candidates)
+        known = self._counts.get((index, present))
         if known is None:
-            known = _count_values(state.index, present)
-            self._counts[constraint.match_attribute or constraint.distinct_attribute or "", present] = known
-        return Counted(slot, self._need(slot), candidates, present, known)
+            known = self._counts[index, present] = _count_values(index, present)
+        return Counted(slot, self._need(slot), candidates, present, known, index)
 
     def _narrow(self, requests: Sequence[RequestPlan], unmet: Unmet) -> bool:
         """Take away what the constraint leaves out; whether each of its requests still has enough."""
@@ -171,30 +173,26 @@ class ConstraintRoom:
                 yield number, one.present  # a value of unknown kind passes, too
                 continue
             values = served[number].intersection(*others)
-            attribute = self._index_of(one.slot, index)
-            yield number, _with_values(attribute, one.present, values, len(one.counts))
-
-    def _index_of(self, slot: Slot, index: int) -> AttributeIndex:
-        constraint = self._problem.plan.claims[slot.claim].constraints[index]
-        return self._problem.pools.attribute(constraint.match_attribute or constraint.distinct_attribute or "")
+            yield number, _with_values(one.index, one.present, values, len(one.counts))
 
     def _differing(self, requests: Sequence[RequestPlan], index: int, of_slot: Mapping[int, Counted]) -> dict[int, int]:
         """By slot the devices that have the attribute; none where there are too few values for all requests."""
         units = []
+        numbers: dict[Value, int] = {}
         for request in requests:
             if not self._imposes(request, index):
                 continue
             mask, least = 0, 0
             for slot in request.slots:
                 if (one := of_slot.get(slot.index)) is not None:
-                    mask |= self._index_of(slot, index).values_among(one.present)
+                    mask |= one.index.values_among(one.present, numbers)
                     least = min(least or one.needed, one.needed)
             units.append((mask, least))
         if not can_match(units):
             return dict.fromkeys(of_slot, 0)
         left = {}
         for number, one in of_slot.items():
-            values = self._index_of(one.slot, index).values_among(one.present)
+            values = one.index.values_among(one.present, numbers)
             left[number] = one.present if values.bit_count() >= one.needed else 0
         return left
 
@@ -202,10 +200,10 @@ class ConstraintRoom:
         """Groups of devices that are asked for more often than there are."""
         for alike in groups:
             first, asked = alike[0], len(alike)
-            kinds: dict[int, tuple[Mapping[Value, int], int]] = {}
+            kinds: dict[tuple[AttributeIndex, int], tuple[Mapping[Value, int], int]] = {}
             for one in first.counted:
-                counts, needed = kinds.get(one.present, (one.counts, 0))
-                kinds[one.present] = counts, needed + one.needed
+                counts, needed = kinds.get((one.index, one.present), (one.counts, 0))
+                kinds[one.index, one.present] = counts, needed + one.needed
             is_shareable = any(one.present & self._problem.pools.shareable for one in first.counted)
             if asked == 1 or is_shareable or any(one.slot.is_admin for one in first.counted):
                 continue

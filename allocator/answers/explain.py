@@ -45,12 +45,13 @@ class Explanation:
 
     @property
     def failure(self) -> str:
-        """How a selector fails for a device that could be asked for, "" where none does: upstream's text."""
+        """How an expression fails for a device that could be asked for, "" where none does: upstream's text."""
         return next(filter(None, map(self.failure_of, self.requests)), "")
 
     def failure_of(self, row: Funnel) -> str:
         """The same of one request."""
-        failed = row.step(Stage.UNDECIDED).removed & self.problem.pools.candidates_for(row.slot).failed
+        failing = self.problem.pools.candidates_for(row.slot).failed | self.problem.underivable(row.slot)
+        failed = row.step(Stage.UNDECIDED).removed & failing
         return str(self.problem.failure(row.slot, next(positions_of(failed)))) if failed else ""
 
     def consumption(self, slot: Slot, position: int) -> Consumption:

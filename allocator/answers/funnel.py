@@ -183,7 +183,7 @@ def _removed(problem: Problem, slot: Slot) -> Iterator[tuple[Stage, int]]:
             yield stage, 1 << (start + index)
     in_use = 0 if slot.is_admin else candidates.usable & pools.use_of(problem.in_use).dedicated
     yield Stage.IN_USE, in_use
-    yield Stage.CAPACITY, candidates.usable & ~in_use & ~problem.usable[slot.index]
+    yield Stage.CAPACITY, candidates.usable & ~in_use & ~problem.usable[slot.index] & ~undecided
     yield from _unpickable(problem, slot)
 
 

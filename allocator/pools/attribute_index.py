@@ -1,76 +1,19 @@
-"""Values of one attribute: of the devices of a pool, and of a node's devices as masks.
-
-Values are scalars, unless `lists` is on (DRAListTypeAttributes): then a device has a set of elements.
-"""
+"""Values of one attribute over a node's devices, as masks."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from allocator.values.masks import positions_of
-from allocator.values.model import Attribute, Device
+from allocator.values.pool_attribute import NOTHING, PoolAttribute, Value
 
-Value: TypeAlias = Hashable
-"""(kind, value) of a scalar or list element."""
-
-_SCALAR_KINDS: Final = ("string", "int", "bool", "version")
 _MASKS_MAX: Final = 1024
 """Masks kept per attribute and node; a device of a large inventory can have a value of its own."""
 
 _CHANGES_MAX: Final = 8
 """Up to so many changed candidates a count is corrected; up to an eighth of the pools where that is more."""
-
-_KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
-
-
-def lookup_attribute(device: Device, name: str) -> Attribute | None:
-    """A device's attribute by fully qualified name; the driver's own domain may be left out by the driver."""
-    attribute = device.attributes.get(name)
-    if attribute is not None:
-        return attribute
-    domain, slash, bare = name.partition("/")
-    if not slash or domain != device.id.driver:
-        return None
-    return device.attributes.get(bare)
-
-
-class PoolAttribute:
-    """Values of one attribute in one pool."""
-
-    __slots__ = ("masks", "present", "unknown", "values")
-
-    def __init__(self, devices: Iterable[Device], name: str, lists: bool) -> None:
-        self.values: Final[dict[int, frozenset[Value]]] = {}
-        self.masks: Final[dict[Value, int]] = {}
-        self.present = 0
-        self.unknown = 0
-        for index, device in enumerate(devices):
-            attribute = lookup_attribute(device, name)
-            if attribute is None:
-                continue
-            bit = 1 << index
-            self.present |= bit
-            values = _values(attribute, lists)
-            if not values:
-                self.unknown |= bit
-                continue
-            self.values[index] = values
-            for value in values:
-                self.masks[value] = self.masks.get(value, 0) | bit
-
-
-def _values(attribute: Attribute, lists: bool) -> frozenset[Value]:
-    if attribute.kind in _SCALAR_KINDS:
-        return frozenset(((attribute.kind, attribute.value),))
-    kind = _KIND_OF_LIST.get(attribute.kind)
-    if lists and kind is not None and isinstance(attribute.value, tuple):
-        return frozenset((kind, element) for element in attribute.value)
-    return frozenset()
-
-
-NOTHING: Final[frozenset[Value]] = frozenset()
 
 
 class _LargeGroups:
@@ -96,6 +39,7 @@ class AttributeIndex:
     Attributes:
         present: Devices that have the attribute.
         unknown: Those whose value has no kind this version can compare.
+        failed: Those for which an expression should give the value, and fails.
     """
 
     def __init__(self, parts: Sequence[tuple[PoolAttribute, int]], lists: bool) -> None:
@@ -104,13 +48,14 @@ class AttributeIndex:
         self._parts: Final = parts
         self._starts: Final = [start for _, start in parts]
         self._masks: Final[dict[Value, int]] = {}
-        self._numbers: Final[dict[Value, int]] = {}
-        present = unknown = 0
+        present = unknown = failed = 0
         for index, start in parts:
             present |= index.present << start
             unknown |= index.unknown << start
+            failed |= index.failed << start
         self.present: Final = present
         self.unknown: Final = unknown
+        self.failed: Final = failed
         self._seen_in: dict[Value, list[int]] | None = None
         self._groups: Final[dict[int, _LargeGroups]] = {}
 
@@ -225,13 +170,17 @@ class AttributeIndex:
                 result |= 1 << position
         groups.result = result
 
-    def values_among(self, candidates: int) -> int:
-        """The candidates' values as a mask, each value a bit of its own; one more bit for all unknown ones."""
+    def values_among(self, candidates: int, numbers: dict[Value, int]) -> int:
+        """The candidates' values as a mask, each value a bit of its own; one more bit for all unknown ones.
+
+        Args:
+            numbers: Of the bits; new values are added.
+        """
         mask = 1 if candidates & self.unknown else 0
         for index, start in self._parts:
             part = candidates >> start & index.present
             if part:
                 for value, devices in index.masks.items():
                     if devices & part:
-                        mask |= 2 << self._numbers.setdefault(value, len(self._numbers))
+                        mask |= 2 << numbers.setdefault(value, len(numbers))
         return mask

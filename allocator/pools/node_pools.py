@@ -10,7 +10,7 @@ Source: end of `GatherPools`, structured/internal/incubating/pools_incubating.go
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allocator.pools.attribute_index import AttributeIndex
@@ -39,6 +39,8 @@ class Candidates(NamedTuple):
     fits: int
     failed: int
     unknown: int
+    derived: Mapping[str, AttributeIndex]
+    """The attributes that the slot's request derives, of its usable devices."""
 
 
 class NodePools:
@@ -178,9 +180,16 @@ class NodePools:
             if view.mask_for(slot).selectable >> index & 1:
                 usable &= ~(1 << position)
                 failed |= 1 << position
-        candidates = self.candidates[slot.key] = Candidates(usable, fits, failed, unknown)
+        candidates = self.candidates[slot.key] = Candidates(usable, fits, failed, unknown, self._derived(slot))
         slot.record.count_candidates()
         return candidates
+
+    def _derived(self, slot: Slot) -> Mapping[str, AttributeIndex]:
+        lists = self._features.list_type_attributes
+        return {
+            name: AttributeIndex([(view.mask_for(slot).derived[name], start) for view, start in self.usable], lists)
+            for name in slot.derivations
+        }
 
     def attribute(self, name: str) -> AttributeIndex:
         """The devices' values of an attribute."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allocator.pools.attribute_index import PoolAttribute
 from allocator.pools.compatibility import ANY, PoolGroups
 from allocator.pools.in_use import PoolUse
 from allocator.requests.requests import Slot
@@ -25,6 +24,7 @@ from allocator.requests.slot_records import SlotKey
 from allocator.values.features import Features
 from allocator.values.masks import mask_of
 from allocator.values.model import Device, PoolId, ResourceSlice
+from allocator.values.pool_attribute import PoolAttribute, published
 
 CounterId: TypeAlias = tuple[str, str]
 """Counter set and counter, within a pool."""
@@ -171,7 +171,7 @@ class PoolView:
         """
         mask = self.masks.get(slot.key)
         if mask is None:
-            mask = self.masks[slot.key] = SlotMask(len(self.devices))
+            mask = self.masks[slot.key] = SlotMask(slot, len(self.devices))
             slot.record.count_mask()
         if not mask.is_done:
             mask.decide(slot, self.devices)
@@ -181,7 +181,7 @@ class PoolView:
         """The devices' values of an attribute."""
         known = self._attributes.get((name, lists))
         if known is None:
-            known = self._attributes[name, lists] = PoolAttribute(self.devices, name, lists)
+            known = self._attributes[name, lists] = published(self.devices, name, lists)
         return known
 
     def held(self, use: PoolUse, features: Features) -> HeldDevices:

@@ -9,13 +9,13 @@ structured/internal/incubating/allocator_incubating.go v0.36.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.requests.capacity import Consumption, consume
-from allocator.requests.selectors import Matcher
+from allocator.requests.selectors import Derivation, Matcher
 from allocator.requests.slot_records import EntryCount, SlotKey, SlotRecord
 from allocator.values.features import Features
 from allocator.values.meter import Meter
@@ -34,8 +34,10 @@ from allocator.values.model import (
 )
 from cel.quantity import Quantity
 
+N = TypeVar("N", "Matcher", "Derivation")
 _SERIALS: Final = count()
 _CONSUMPTION_MAX: Final = 1_024
+_NOTHING_DERIVED: Final[Mapping[str, Derivation]] = {}
 
 
 class Slot:
@@ -48,6 +50,7 @@ class Slot:
         details: What is asked for; `device_class` the class it names.
         is_all: Whether all matching devices are wanted; else `count` of them.
         constraints: Indices of the claim's constraints that count devices of this slot.
+        derivations: By name, the attributes that these constraints ask for and the request derives.
         key: Equal for slots that accept the same devices; for caches. `record` counts what is in them.
     """
 
@@ -63,6 +66,7 @@ class Slot:
         device_class: DeviceClass,
         matcher: Matcher,
         constraints: tuple[int, ...],
+        derivations: Mapping[str, Derivation],
         features: Features,
         record: SlotRecord,
     ) -> None:
@@ -80,6 +84,7 @@ class Slot:
         self.matcher: Final = matcher
         self.features: Final = features
         self.constraints: Final = constraints
+        self.derivations: Final = derivations
         self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
         self.record: Final = record
         self.key: Final = record.key
@@ -168,16 +173,27 @@ class SlotMeaning(NamedTuple):
     """What slots that accept the same devices have in common."""
 
     matcher: Matcher
+    derivations: tuple[tuple[str, Derivation], ...]
     tolerations: tuple[Toleration, ...]
     capacity_requests: tuple[tuple[str, str], ...]
     features: Features
+
+    @property
+    def answering(self) -> Iterator[AnyAnswering]:
+        """Whatever answers for such slots."""
+        yield self.matcher
+        for _, derivation in self.derivations:
+            yield derivation
+
+
+AnyAnswering: TypeAlias = Matcher | Derivation
 
 
 class Draft:
     """What a plan that is not finished has made, which nobody else may use; counted among the users."""
 
     def __init__(self) -> None:
-        self.matchers: Final[dict[Matcher, None]] = {}
+        self.answering: Final[dict[AnyAnswering, None]] = {}
         self.records: Final[dict[SlotRecord, None]] = {}
 
 
@@ -188,7 +204,7 @@ class Planner:
         self._classes: Final = classes
         self._meter: Final = meter
         self.total: Final = EntryCount()
-        self._matchers: Final[dict[object, Matcher]] = {}
+        self._answering: Final[dict[object, AnyAnswering]] = {}
         self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
         self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
         self._serial = count()
@@ -217,26 +233,27 @@ class Planner:
 
     def entries_of(self, key: SlotKey) -> int:
         """What is kept for such slots, with their part of the answers that slots share."""
-        (matcher, *_), record = self._by_key[key]
-        return record.entries + matcher.size // matcher.users
+        meaning, record = self._by_key[key]
+        return record.entries + sum(one.size // one.users for one in meaning.answering)
 
     def forget_slots(self, key: SlotKey) -> None:
-        """Slots with this key are gone, and their matcher if it has no others."""
+        """Slots with this key are gone, and what answers for them if it has no others."""
         meaning, record = self._by_key.pop(key)
         record.discount_all()
         del self._records[meaning]
-        self._let_go(meaning.matcher)
+        for one in meaning.answering:
+            self._let_go(one)
 
-    def _let_go(self, matcher: Matcher) -> None:
-        matcher.users -= 1
-        if not matcher.users and self._matchers.get(matcher.meaning) is matcher:
-            del self._matchers[matcher.meaning]
-            self.total.entries -= matcher.size
+    def _let_go(self, one: AnyAnswering) -> None:
+        one.users -= 1
+        if not one.users and self._answering.get(one.meaning) is one:
+            del self._answering[one.meaning]
+            self.total.entries -= one.size
 
     def discard(self, draft: Draft) -> list[SlotKey]:
         """The plan is finished, or nobody wants it any more. Returns the slots that no plan has."""
-        for matcher in draft.matchers:
-            self._let_go(matcher)
+        for one in draft.answering:
+            self._let_go(one)
         for record in draft.records:
             record.users -= 1
         return [record.key for record in draft.records if not record.users]
@@ -262,27 +279,38 @@ class Planner:
 
     def matcher(self, device_class: DeviceClass, details: RequestAlternative, features: Features) -> Matcher:
         key = (device_class.selectors, details.selectors, features)
-        matcher = self._matchers.get(key)
-        if matcher is None:
-            matcher = Matcher(
-                device_class.selectors, details.selectors, features, meter=self._meter, total=self.total, meaning=key
-            )
-            self._matchers[key] = matcher
-        if matcher not in self._draft.matchers:
-            self._draft.matchers[matcher] = None
-            matcher.users += 1
-        if not matcher.is_ready:
-            matcher.prepare()
-        return matcher
+        return self._prepared(key, lambda: Matcher(*key, meter=self._meter, total=self.total, meaning=key), Matcher)
 
-    def record(self, matcher: Matcher, details: RequestAlternative, features: Features) -> SlotRecord:
+    def derivation(self, expression: str, features: Features) -> Derivation:
+        key = (expression, features)
+        return self._prepared(
+            key, lambda: Derivation(*key, meter=self._meter, total=self.total, meaning=key), Derivation
+        )
+
+    def _prepared(self, key: object, make: Callable[[], N], kind: type[N]) -> N:
+        """What answers so, one for all slots; it is compiled."""
+        known = self._answering.get(key)
+        if known is None:
+            known = self._answering[key] = make()
+        assert isinstance(known, kind)
+        if known not in self._draft.answering:
+            self._draft.answering[known] = None
+            known.users += 1
+        if not known.is_ready:
+            known.prepare()
+        return known
+
+    def record(
+        self, matcher: Matcher, derivations: Mapping[str, Derivation], details: RequestAlternative, features: Features
+    ) -> SlotRecord:
         amounts = tuple((name, str(amount)) for name, amount in details.capacity_requests or ())
-        meaning = SlotMeaning(matcher, details.tolerations, amounts, features)
+        meaning = SlotMeaning(matcher, tuple(sorted(derivations.items())), details.tolerations, amounts, features)
         record = self._records.get(meaning)
         if record is None:
             record = self._records[meaning] = SlotRecord(next(self._serial), self.total)
             self._by_key[record.key] = meaning, record
-            matcher.users += 1
+            for one in meaning.answering:
+                one.users += 1
         if record not in self._draft.records:
             self._draft.records[record] = None
             record.users += 1
@@ -338,6 +366,8 @@ class _ClaimPlanner:
             if problem or device_class is None:
                 break
             matcher = self._planner.matcher(device_class, details, features)
+            constraints = self._scope(request.name, details.name if subs else "")
+            derivations = self._derivations(details, constraints)
             slot = Slot(
                 index=self._next_slot + len(slots),
                 claim=self._claim,
@@ -347,9 +377,10 @@ class _ClaimPlanner:
                 is_sub=bool(subs),
                 device_class=device_class,
                 matcher=matcher,
-                constraints=self._scope(request.name, details.name if subs else ""),
+                constraints=constraints,
+                derivations=derivations,
                 features=features,
-                record=self._planner.record(matcher, details, features),
+                record=self._planner.record(matcher, derivations, details, features),
             )
             slots.append(slot)
             if slot.is_all:
@@ -364,7 +395,7 @@ class _ClaimPlanner:
 
     def _alternative_problem(self, details: RequestAlternative, *, is_sub: bool) -> str:
         prefix = f", request {details.name}"
-        if self._features.has_137_semantics and details.has_derived_attributes:
+        if details.derived and self._features.has_137_semantics and not self._features.derived_attributes:
             return f"{prefix}: cannot handle request with derived attributes, the feature is disabled"
         for index, selector in enumerate(details.selectors):
             if selector.expression is None:
@@ -388,6 +419,13 @@ class _ClaimPlanner:
             for index, constraint in enumerate(self._spec.constraints)
             if not constraint.requests or names.intersection(constraint.requests)
         )
+
+    def _derivations(self, details: RequestAlternative, constraints: Sequence[int]) -> Mapping[str, Derivation]:
+        if not (details.derived and self._features.has_137_semantics):
+            return _NOTHING_DERIVED
+        wanted = {self._spec.constraints[index].attribute for index in constraints}
+        expressions = {name: expression for name, expression in details.derived if name in wanted}
+        return {name: self._planner.derivation(expression, self._features) for name, expression in expressions.items()}
 
     def _count_problem(self) -> str:
         """How many devices an All slot wants is known when its devices are listed, so the check waits for that."""

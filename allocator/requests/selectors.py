@@ -1,29 +1,33 @@
-"""CEL selectors of a request, answered once per distinct reading.
+"""CEL selectors and derived attributes of a request, answered once per distinct reading.
 
-A compiled selector knows which attributes and capacities it reads. Devices of one driver that agree on
+A compiled expression knows which attributes and capacities it reads. Devices of one driver that agree on
 those get the same answer, so 4,000 devices of four models are four evaluations.
 
-Compiling and evaluating selectors is most of the work for a claim: both are counted, and pause between two (`meter`).
+Compiling and evaluating them is most of the work for a claim: both are counted, and pause between two (`meter`).
 
 Failures are values here, not exceptions: whether a failure matters is decided by whether the search
 reaches the device (upstream evaluates lazily, and an error aborts the whole pod).
 
-Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.go v0.36.3.
+Source: `selectorsMatch` of structured/internal/incubating/allocator_incubating.go v0.36.3, `lookupAttribute` of
+experimental/allocator_experimental.go v0.37.2.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from allocator.requests.slot_records import ENTRY_WORDS, EntryCount
 from allocator.values.features import Features
 from allocator.values.meter import Meter, PausedError
-from allocator.values.model import Attribute, Device, DeviceCapacity, DeviceSelector
+from allocator.values.model import Attribute, AttributeKind, AttributeValue, Device, DeviceCapacity, DeviceSelector
 from cel import (
     ANSWER_WORK_MAX,
     CompileError,
+    DerivedAttribute,
+    DeviceExpression,
     DeviceView,
     Environment,
     EvaluationError,
@@ -31,16 +35,20 @@ from cel import (
     Selector,
     UnsupportedAttribute,
     answer_with_work,
+    compile_derived_in_stages,
     compile_in_stages,
     compile_selector,
     decode_attribute,
     device_view,
     partial_view,
     stage_work,
+    value_with_work,
 )
 from cel.checker import environments
 
 T = TypeVar("T")
+C = TypeVar("C", bound=DeviceExpression)
+A = TypeVar("A")
 _Names: TypeAlias = tuple[tuple[str, str], ...]  # of domain and name
 _Read: TypeAlias = tuple[list[Attribute | None], list[DeviceCapacity | None]]  # in the order of the names
 
@@ -59,8 +67,11 @@ OPTIONAL_HINT: Final = (
 """What 1.37 adds to a missing key's error."""
 
 
+_COMPILE_ERROR: Final = "CEL compile error"
+
+
 class Failure(NamedTuple):
-    """A selector that cannot be answered for a device: of the class or of the claim, which one, why."""
+    """An expression that cannot be answered for a device: of the class or of the claim, which one, why."""
 
     is_class: bool
     number: int
@@ -73,6 +84,12 @@ class Failure(NamedTuple):
         owner = f"class {class_name}" if self.is_class else f"claim {claim}"
         where = f" on device {device}" if self.names_device else ""
         return f"{owner}: selector #{self.number}{where}: {self.what}: {self.text}"
+
+    def message_of_attribute(self, name: str, device: object) -> str:
+        """Upstream's text, of an expression that gives an attribute."""
+        if self.what == _COMPILE_ERROR:
+            return f"compile derived attribute {name} failed: {self.text}"
+        return f"evaluate derived attribute {name} on device {device} failed: {self.text}"
 
 
 class Mismatch(NamedTuple):
@@ -87,15 +104,17 @@ Answer = Failure | Mismatch | None
 """None when all selectors match."""
 
 
-class _Compiled:
-    """One selector: where it is, what it compiled to, and what an evaluation has to be expected to take."""
+class _Compiled(Generic[C]):
+    """One expression: where it is, what it compiled to, and what an evaluation has to be expected to take."""
 
-    def __init__(self, is_class: bool, number: int, selector: Selector | CompileError) -> None:
+    def __init__(self, is_class: bool, number: int, expression: C | CompileError) -> None:
         self.is_class: Final = is_class
         self.number: Final = number
-        self.selector: Final = selector
+        self.expression: Final = expression
         # What is not generated may take anything, until it is known better.
-        is_cheap = isinstance(selector, CompileError) or selector.is_generated
+        is_cheap = isinstance(expression, CompileError) or (
+            isinstance(expression, Selector) and expression.is_generated
+        )
         self.expected = 0 if is_cheap else ANSWER_WORK_MAX
         self.entries = 0
         """What its patterns keep; counted after each evaluation."""
@@ -121,36 +140,35 @@ class _Readings:
 _READINGS: Final[WeakValueDictionary[object, _Readings]] = WeakValueDictionary()
 
 
-class Matcher:
-    """All selectors of a request: the class's first, then its own; every one must match.
+class Answering(ABC, Generic[C, A]):
+    """Expressions that are asked together about one device after the other.
 
-    Ask it only when it is ready: once `prepare` has returned.
+    Ask only when it is ready: once `prepare` has returned.
+
+    Attributes:
+        meaning: Equal for those that answer the same.
     """
 
     def __init__(
         self,
-        class_selectors: Sequence[DeviceSelector],
-        selectors: Sequence[DeviceSelector],
+        texts: Sequence[tuple[bool, int, str]],
         features: Features,
         *,
         meter: Meter,
         total: EntryCount,
         meaning: object,
     ) -> None:
+        """`texts`: whether it is the class's, its number there, and the expression."""
         self._total: Final = total
         self.meaning: Final = meaning
         self.users = 0
         self._features: Final = features
         self.meter: Final = meter
-        self._texts: Final = [
-            (is_class, index, selector.expression or "")
-            for is_class, group in ((True, class_selectors), (False, selectors))
-            for index, selector in enumerate(group)
-        ]
-        self._compiled: Final[list[_Compiled]] = []
-        self._compilation: Generator[None, None, Selector] | None = None
-        self._answers: Final[dict[object, Answer]] = {}
-        # How many selectors the device that is being decided has passed.
+        self._texts: Final = texts
+        self._compiled: Final[list[_Compiled[C]]] = []
+        self._compilation: Generator[None, None, C] | None = None
+        self._answers: Final[dict[object, A | None]] = {}
+        # How many expressions the device that is being decided has passed.
         self._passed: tuple[Device, int] | None = None
         self._reads: tuple[_Names, _Names] | None = None
         self._readings = _Readings()
@@ -164,7 +182,7 @@ class Matcher:
         return len(self._answers) + sum(one.entries for one in self._compiled)
 
     def prepare(self) -> None:
-        """Compile the selectors, those that are not compiled yet.
+        """Compile the expressions, those that are not compiled yet.
 
         Raises:
             PausedError: to be called again.
@@ -178,9 +196,9 @@ class Matcher:
         capacities: set[tuple[str, str]] = set()
         reads_all = False
         for one in self._compiled:
-            if isinstance(one.selector, CompileError):
+            if isinstance(one.expression, CompileError):
                 continue
-            reads = one.selector.reads
+            reads = one.expression.reads
             if reads.attributes is None or reads.capacities is None:
                 reads_all = True
             else:
@@ -192,33 +210,43 @@ class Matcher:
             self._readings = _READINGS.setdefault(self._reads, self._readings)
         self.is_ready = True
 
-    def _compile(self, expression: str) -> Selector | CompileError:
+    def _compile(self, expression: str) -> C | CompileError:
         work = stage_work(expression)
         try:
             while True:
                 self.meter.check(work)
                 if self._compilation is None:
-                    self._compilation = compile_in_stages(expression, environment(self._features))
+                    self._compilation = self._stages(expression, environment(self._features))
                 self.meter.spent += work
                 self.meter.is_fresh = False
                 next(self._compilation)
         except StopIteration as end:
             self._compilation = None
-            selector: Selector = end.value
-            assert selector.reads is not None  # worked out here, while compiling is paid for
-            return selector
+            compiled: C = end.value
+            assert compiled.reads is not None  # worked out here, while compiling is paid for
+            return compiled
         except CompileError as error:
             self._compilation = None
             return error.with_traceback(None)
 
-    def answer(self, device: Device) -> Answer:
-        """Whether the device matches; the same object for devices that look the same to these selectors.
+    @abstractmethod
+    def _stages(self, expression: str, environment: Environment) -> Generator[None, None, C]:
+        """Compile one expression."""
+
+    @abstractmethod
+    def _ask(self, one: _Compiled[C], expression: C, view: DeviceView) -> tuple[A | None, int]:
+        """What settles the answer, None where the next expression is to be asked; and the work."""
+
+    def answer(self, device: Device) -> A | None:
+        """What the first expression said that settles it, None when there was none.
+
+        The same object for devices that look the same to these expressions.
 
         Raises:
             PausedError: not known, and not to be found out now.
         """
         if self.is_trivial:
-            return MATCH
+            return None
         read: _Read | None = None
         key: object = device
         if self._reads is not None:
@@ -256,7 +284,7 @@ class Matcher:
             device.allow_multiple_allocations,
         )
 
-    def _evaluate(self, device: Device, read: _Read | None = None) -> Answer:
+    def _evaluate(self, device: Device, read: _Read | None = None) -> A | None:
         meter = self.meter
         view: DeviceView | None = None
         first = 0
@@ -266,8 +294,9 @@ class Matcher:
             self._passed = None
         for index in range(first, len(self._compiled)):
             one = self._compiled[index]
-            if isinstance(one.selector, CompileError):
-                return Failure(one.is_class, one.number, "CEL compile error", str(one.selector))
+            expression = one.expression
+            if isinstance(expression, CompileError):
+                return self._failed(one, _COMPILE_ERROR, str(expression))
             try:
                 meter.check(one.expected)
             except PausedError:
@@ -277,24 +306,89 @@ class Matcher:
                 view = self._partial_view(device, read) if read is not None else view_of(device, self._features)
                 shown = read if read is not None else (device.attributes, device.capacity)
                 meter.spent += VIEW_WORK + VIEW_NAME_WORK * (len(shown[0]) + len(shown[1]))
-            answer, work = answer_with_work(one.selector, view)
+            answer, work = self._ask(one, expression, view)
             meter.spent += work
             meter.is_fresh = False
             one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
-            kept = one.selector.kept // ENTRY_WORDS
+            kept = expression.kept // ENTRY_WORDS
             self._total.entries += kept - one.entries
             one.entries = kept
-            if answer is False:
-                return Mismatch(one.is_class, one.number)
-            if answer is not True:
-                return Failure(
-                    one.is_class, one.number, "CEL runtime error", self._text(answer), self._features.has_137_semantics
-                )
-        return MATCH
+            if answer is not None:
+                return answer
+        return None
+
+    @abstractmethod
+    def _failed(self, one: _Compiled[C], what: str, text: str) -> A:
+        """The answer where an expression does not compile or cannot be evaluated."""
+
+
+class Matcher(Answering[Selector, "Failure | Mismatch"]):
+    """All selectors of a request: the class's first, then its own; every one must match."""
+
+    def __init__(
+        self,
+        class_selectors: Sequence[DeviceSelector],
+        selectors: Sequence[DeviceSelector],
+        features: Features,
+        *,
+        meter: Meter,
+        total: EntryCount,
+        meaning: object,
+    ) -> None:
+        texts = [
+            (is_class, index, selector.expression or "")
+            for is_class, group in ((True, class_selectors), (False, selectors))
+            for index, selector in enumerate(group)
+        ]
+        super().__init__(texts, features, meter=meter, total=total, meaning=meaning)
+
+    def _stages(self, expression: str, environment: Environment) -> Generator[None, None, Selector]:
+        return compile_in_stages(expression, environment)
+
+    def _ask(self, one: _Compiled[Selector], expression: Selector, view: DeviceView) -> tuple[Answer, int]:
+        answer, work = answer_with_work(expression, view)
+        if answer is True:
+            return MATCH, work
+        if answer is False:
+            return Mismatch(one.is_class, one.number), work
+        return self._failed(one, "CEL runtime error", self._text(answer)), work
+
+    def _failed(self, one: _Compiled[Selector], what: str, text: str) -> Failure:
+        names_device = what != _COMPILE_ERROR and self._features.has_137_semantics
+        return Failure(one.is_class, one.number, what, text, names_device)
 
     def _text(self, error: EvaluationError) -> str:
         text = str(error)
         return text + OPTIONAL_HINT if self._features.has_137_semantics and "no such key:" in text else text
+
+
+class Derivation(Answering[DerivedAttribute, "Failure | Attribute"]):
+    """The expression of an attribute that a request derives."""
+
+    def __init__(
+        self, expression: str, features: Features, *, meter: Meter, total: EntryCount, meaning: object
+    ) -> None:
+        super().__init__([(False, 0, expression)], features, meter=meter, total=total, meaning=meaning)
+
+    def value(self, device: Device) -> Failure | Attribute:
+        """As `answer`."""
+        found = self.answer(device)
+        assert found is not None
+        return found
+
+    def _stages(self, expression: str, environment: Environment) -> Generator[None, None, DerivedAttribute]:
+        return compile_derived_in_stages(expression, environment)
+
+    def _ask(
+        self, one: _Compiled[DerivedAttribute], expression: DerivedAttribute, view: DeviceView
+    ) -> tuple[Failure | Attribute, int]:
+        answer, work = value_with_work(expression, view)
+        if isinstance(answer, EvaluationError):
+            return self._failed(one, "CEL runtime error", str(answer)), work
+        return Attribute(*cast("tuple[AttributeKind, AttributeValue]", answer)), work
+
+    def _failed(self, one: _Compiled[DerivedAttribute], what: str, text: str) -> Failure:
+        return Failure(one.is_class, one.number, what, text)
 
 
 def first_failure(

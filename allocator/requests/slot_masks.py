@@ -17,11 +17,13 @@ from allocator.requests.capacity import NOTHING, CapacityError, Consumption
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.taints import prevent_allocation
-from allocator.values.model import Device
+from allocator.values.model import Attribute, Device
+from allocator.values.pool_attribute import PoolAttribute
 
 _NONE_LATE: Final[dict[int, Verdict]] = {}
 _NO_FAILURES: Final[dict[int, Failure | CapacityError]] = {}
 _NO_CONSUMPTION: Final[dict[int, Consumption]] = {}
+_NOT_DERIVED: Final[dict[str, PoolAttribute]] = {}
 JUDGE_WORK: Final = 40
 """Deciding a device whose selectors have been evaluated before."""
 
@@ -37,12 +39,14 @@ class SlotMask:
         unknown: Behind a failure.
         late: Device index -> verdict, of unknown devices that a search has reached.
         consumption: Device index -> what a share would consume; only devices with capacities, and `fits`.
+        derived: The attributes that the slot's request derives, of the usable devices.
         decided: How many devices were decided, in order; all of them, or up to a failure, when it `is_done`.
     """
 
     __slots__ = (
         "consumption",
         "decided",
+        "derived",
         "failed",
         "failures",
         "fits",
@@ -53,7 +57,7 @@ class SlotMask:
         "usable",
     )
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, slot: Slot, devices: int) -> None:
         self.decided = 0
         self.is_done = False
         self.selectable = 0
@@ -65,6 +69,8 @@ class SlotMask:
         self.late: dict[int, Verdict] = _NONE_LATE
         self.failures: dict[int, Failure | CapacityError] = _NO_FAILURES
         self.consumption: dict[int, Consumption] = _NO_CONSUMPTION
+        lists = slot.features.list_type_attributes
+        self.derived: Final = {name: PoolAttribute(lists) for name in slot.derivations} or _NOT_DERIVED
 
     def decide(self, slot: Slot, devices: Sequence[Device]) -> None:
         """Evaluate the pool's devices up to the first failure.
@@ -77,13 +83,24 @@ class SlotMask:
             if meter.spent >= meter.stop_at:
                 meter.check()
             verdict = judge(slot, devices[index])
+            if verdict.is_usable and slot.derivations:
+                self._derive(slot, devices[index], index)
             meter.spent += JUDGE_WORK
             meter.is_fresh = False
             self.decided = index + 1
             self._note(verdict, index)
-            if self.failed:
+            # What is derived decides about other devices, so all of them have to be known.
+            if self.failed and not slot.derivations:
                 break
         self.is_done = True
+
+    def _derive(self, slot: Slot, device: Device, index: int) -> None:
+        values = {name: derivation.value(device) for name, derivation in slot.derivations.items()}
+        for name, value in values.items():
+            if isinstance(value, Attribute):
+                self.derived[name].note(index, value)
+            else:
+                self.derived[name].failed |= 1 << index
 
     def decide_late(self, slot: Slot, device: Device, index: int) -> Verdict:
         """The verdict on an unknown device."""

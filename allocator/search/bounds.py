@@ -125,7 +125,7 @@ class Bounds:
             mask &= _side(mask_of(listed), bit)
         for states in self._picked.states:
             for state in states:
-                mask &= state.index.alike(position)
+                mask &= state.alike(position)
         if bit & (problem.pools.counting | problem.pools.shareable | problem.sharing):
             signature = self._signature(position, bit)
             for other in positions_of(mask & ~bit):
@@ -208,7 +208,7 @@ class Bounds:
             now: The slot being picked for, which needs `need` devices more.
             lefts: By slot, what it could still pick; slots that cannot be served are missing.
         """
-        values = self._picked.states[claim][index].index
+        state = self._picked.states[claim][index]
         units = []
         for request in self._problem.plan.requests[now.request :]:
             if request.claim != claim:
@@ -218,10 +218,10 @@ class Bounds:
                 need if request.index == now.request else min((self._counts[slot.index] for slot in slots), default=0)
             )
             if least > 0 and all(index in slot.constraints for slot in slots):
-                mask = 0
+                values = 0
                 for slot in slots:
-                    mask |= lefts[slot.index]
-                units.append((values.values_among(mask), least))
+                    values |= state.values_among(slot, lefts[slot.index])
+                units.append((values, least))
         return can_match(units)
 
     def _left(self, slot: Slot) -> int:
@@ -230,7 +230,7 @@ class Bounds:
         left = picked.allowed(slot, problem.usable[slot.index] & ~picked.blocked(slot))
         if (need := self._counts[slot.index]) > 1:
             for index in slot.constraints:
-                left = in_reach(picked.states[slot.claim][index], left, need)
+                left = in_reach(picked.states[slot.claim][index], slot, left, need)
         for position in positions_of(left & picked.shares.shared):
             used = picked.shares.used_of(position)
             if not problem.consumption(slot, position).fits(problem.consumed(position), used):

@@ -180,7 +180,13 @@ class OneDevice(Choice):
         finally:
             meter.allow_all()
         bit = 1 << position
-        return search.picked.allowed(self.slot, bit) == bit
+        if search.picked.allowed(self.slot, bit) == bit:
+            return True
+        name = search.picked.underivable(self.slot, position)
+        # Counters come before constraints.
+        if name and search.picked.can_charge(self.slot, position):
+            raise search.problem.derivation_failure(self.slot, position, name)
+        return False
 
 
 class SeveralDevices(Choice):
@@ -262,6 +268,9 @@ class AllDevices(Choice):
         # Counters come before constraints: without them it is an ordinary failure.
         if bit & picked.special and picked.charge(slot, position) in (Stage.GROUPS, Stage.COUNTERS):
             return False
+        name = picked.underivable(slot, position)
+        if name:
+            raise search.problem.derivation_failure(slot, position, name)
         claim = search.problem.claims[slot.claim]
         device = search.problem.pools.device(position).id
         raise claim_error(

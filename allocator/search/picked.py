@@ -39,9 +39,7 @@ class Picked:
         self.shares: Final = ShareLedger()
         self.counters: Final = CounterLedger(problem.pools, problem.in_use)
         self.states: Final[list[list[ConstraintState]]] = [
-            [constraint_state(constraint, problem.pools, problem.features) for constraint in claim.constraints]
-            if claim.requests
-            else []
+            [constraint_state(constraint, problem) for constraint in claim.constraints] if claim.requests else []
             for claim in problem.plan.claims
         ]
         self.special: Final = problem.pools.counting | problem.pools.shareable | problem.sharing
@@ -55,8 +53,20 @@ class Picked:
         """Those of the devices that the slot's constraints allow beside what is picked."""
         states = self.states[slot.claim]
         for index in slot.constraints:
-            devices = states[index].allowed(devices)
+            devices = states[index].allowed(slot, devices)
         return devices
+
+    def underivable(self, slot: Slot, position: int) -> str:
+        """The attribute whose expression fails on the device before a constraint refuses it; empty where none does."""
+        bit = 1 << position
+        constraints = self._problem.plan.claims[slot.claim].constraints
+        for index in slot.constraints:
+            state = self.states[slot.claim][index]
+            if state.index_of(slot).failed & bit:
+                return constraints[index].attribute
+            if state.allowed(slot, bit) != bit:
+                return ""
+        return ""
 
     def before(self, slot: Slot) -> Before:
         """The present state, for `restore`."""
@@ -83,7 +93,7 @@ class Picked:
             self.devices |= bit
             self.devices_of_claim[claim] |= bit
         for index in slot.constraints:
-            self.states[claim][index].add(position, self._journal)
+            self.states[claim][index].add(slot, position, self._journal)
         self.results[claim] += 1
         return True
 
@@ -92,6 +102,15 @@ class Picked:
         self.devices |= devices
         self.devices_of_claim[slot.claim] |= devices
         self.results[slot.claim] += count
+
+    def can_charge(self, slot: Slot, position: int) -> bool:
+        """Whether counters and capacity suffice for the device."""
+        if not 1 << position & self.special:
+            return True
+        mark = self._journal.mark()
+        refusal = self.charge(slot, position)
+        self._journal.undo_to(mark)
+        return refusal is None
 
     def charge(self, slot: Slot, position: int) -> Stage | None:
         """Charge counters and capacity; what refuses the device, if anything."""

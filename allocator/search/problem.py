@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from allocator.pools.attribute_index import AttributeIndex
 from allocator.pools.in_use import Ledger
 from allocator.pools.node_pools import NodePools
 from allocator.pools.pools import PoolView
 from allocator.requests.capacity import NOTHING, CapacityError, Consumption
 from allocator.requests.requests import Plan, Slot, claim_error, count_problem
+from allocator.requests.selectors import Failure
 from allocator.requests.slot_masks import SlotMask
 from allocator.values.masks import positions_of
 from allocator.values.model import AllocationError, Claim
@@ -23,6 +25,7 @@ class Problem:
     """The question.
 
     Attributes:
+        derived: By slot index: the attributes that the slot's request derives.
         usable: By slot index: devices that can be picked as long as nothing else is picked.
         reachable: By slot index: the devices that the search looks at; usable, failed and unknown.
         doubtful: By slot index: failed and unknown devices that are not in use.
@@ -45,6 +48,7 @@ class Problem:
         self.listed: Final[dict[int, tuple[int, ...]]] = {}
         if not plan.is_exact:
             self._check()
+        self.derived: Final[dict[int, Mapping[str, AttributeIndex]]] = {}
         self.usable: Final[list[int]] = []
         self.reachable: Final[list[int]] = []
         self.doubtful: Final[list[int]] = []
@@ -58,9 +62,25 @@ class Problem:
             # Kubernetes 1.37 includes full devices in an All request; the search rejects them later.
             if sharing and not (slot.is_all and self.features.has_137_semantics):
                 usable &= ~self._exhausted(slot)
+            if candidates.derived:
+                self.derived[slot.index] = candidates.derived
+                if not slot.is_all:
+                    failed = usable & self.underivable(slot)
+                    usable, doubtful = usable ^ failed, doubtful | failed
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
             self.reachable.append(usable | doubtful)
+
+    def derived_as(self, name: str) -> dict[int, AttributeIndex]:
+        """By slot index the values of an attribute, of slots whose request derives it."""
+        return {number: by_name[name] for number, by_name in self.derived.items() if name in by_name}
+
+    def underivable(self, slot: Slot) -> int:
+        """Devices for which an expression of the slot's request fails that a constraint asks for."""
+        mask = 0
+        for index in self.derived.get(slot.index, {}).values():
+            mask |= index.failed
+        return mask
 
     def look_ahead(self) -> None:
         """Work out now what a search asks for in the middle of a move, where it cannot pause: consumption of shares.
@@ -166,12 +186,24 @@ class Problem:
         claim = self.claims[slot.claim]
         device = view.devices[index]
         failure = mask.failures.get(index)
-        if failure is None:
+        if failure is None and position in self.pools.undecided:
             return AllocationError(self.pools.undecided[position])
+        if failure is None:
+            derived = self.derived[slot.index].items()
+            return self.derivation_failure(
+                slot, position, next(name for name, one in derived if one.failed & 1 << position)
+            )
         if isinstance(failure, CapacityError):
             where = device.name if slot.is_all else device.id
             return claim_error(claim, f", request {slot.name}: checking capacity for device {where}: {failure}")
         return AllocationError(failure.message(slot.device_class.name, claim, device.id))
+
+    def derivation_failure(self, slot: Slot, position: int, name: str) -> AllocationError:
+        """The error for a device on which the expression of a derived attribute fails."""
+        device = self.pools.device(position)
+        found = slot.derivations[name].value(device)
+        assert isinstance(found, Failure)
+        return AllocationError(found.message_of_attribute(name, device.id))
 
     def consumption(self, slot: Slot, position: int) -> Consumption:
         """What a share for the slot consumes of the device."""

@@ -160,7 +160,7 @@ class SearchState:
         }
         return bool(mask) and (
             not others.isdisjoint(slot.constraints)
-            or any(not self.picked.states[slot.claim][index].accepts_all(mask) for index in slot.constraints)
+            or any(not self.picked.states[slot.claim][index].accepts_all(slot, mask) for index in slot.constraints)
         )
 
     @property
@@ -228,7 +228,7 @@ class SearchState:
         """The devices without those that cannot be among as many as the slot needs under its constraints."""
         if need > 1 or self.bounds is not None:
             for index in slot.constraints:
-                allowed = in_reach(self.picked.states[slot.claim][index], allowed, need)
+                allowed = in_reach(self.picked.states[slot.claim][index], slot, allowed, need)
         return allowed
 
     def counters_suffice(self, slot: Slot, need: int, allowed: int) -> bool:

@@ -41,6 +41,7 @@ from allocator.values.model import (
     ClaimConfig,
     ClaimSpec,
     Constraint,
+    DerivedAttribute,
     DeviceClass,
     DeviceResult,
     DeviceSelector,
@@ -119,7 +120,7 @@ _alternative: Final = record(
     admin_access=OPTIONAL_BOOL,
     tolerations=many(_toleration),
     capacity_requests=Field(only(entries(quantity_at), "requests"), name="capacity"),
-    has_derived_attributes=Field(bool, False, "derivedAttributes"),
+    derived=many(record(DerivedAttribute, name=TEXT, expression=TEXT), "derivedAttributes"),
 )
 _request_fields: Final = fields(name=TEXT, exactly=Field(_alternative), first_available=many(_alternative))
 _constraint: Final = record(Constraint, requests=TEXTS, match_attribute=OPTIONAL_TEXT, distinct_attribute=OPTIONAL_TEXT)

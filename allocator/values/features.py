@@ -19,11 +19,11 @@ class Features:
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
-    allocator. The latter, `compatibility_groups` and `optional_node_operations` are on though their gates are alpha:
-    without the gates no slice has their fields; with `compatibility_groups` off, slices that name groups are left out,
-    as by 1.37. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed: counter slices follow node
-    selection, All mode checks only static capacity, shares without capacity count as sharing, fractional capacity
-    ranges, and configuration entries that cover all requests.
+    allocator. The latter, `compatibility_groups`, `optional_node_operations` and `derived_attributes` are on though
+    their gates are alpha: without the gates no object has their fields; with `compatibility_groups` off, slices that
+    name groups are left out, as by 1.37. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed:
+    counter slices follow node selection, All mode checks only static capacity, shares without capacity count as
+    sharing, fractional capacity ranges, and configuration entries that cover all requests.
     """
 
     admin_access: bool = True
@@ -37,6 +37,7 @@ class Features:
     extended_resource: bool = True
     node_allocatable_resources: bool = True
     optional_node_operations: bool = True
+    derived_attributes: bool = True
     kubernetes: str = RELEASES[-1]
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 

@@ -240,6 +240,13 @@ class DeviceClass:
     unread: tuple[str, ...] = ()
 
 
+class DerivedAttribute(NamedTuple):
+    """An attribute of a request's devices that constraints see: an expression in place of what a driver publishes."""
+
+    name: str
+    expression: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestAlternative:
     """One way to serve a request: the `exactly` part, or one entry of `firstAvailable`."""
@@ -252,7 +259,7 @@ class RequestAlternative:
     admin_access: bool | None
     tolerations: tuple[Toleration, ...]
     capacity_requests: tuple[tuple[str, Quantity], ...] | None
-    has_derived_attributes: bool
+    derived: tuple[DerivedAttribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,6 +281,11 @@ class Constraint(NamedTuple):
     requests: tuple[str, ...]
     match_attribute: str | None
     distinct_attribute: str | None
+
+    @property
+    def attribute(self) -> str:
+        """Whichever of them is given; empty in a constraint of a kind that is not known."""
+        return self.match_attribute or self.distinct_attribute or ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,8 +26,11 @@ from cel.checker.declarations import (
     BOOL,
     DEVICE,
     DYN,
+    INT,
+    LIST_KIND,
     OVERLOADS,
     QUANTITY,
+    SEMVER,
     STRING,
     TYPE_IDENTIFIERS,
     VALUELESS_TYPES,
@@ -156,8 +159,21 @@ class Environment:
             return None
         return f"must evaluate to bool or the unknown type, not {result}"
 
+    def derived_problem(self, result: Type) -> str | None:
+        """Why an expression of `derivedAttributes` may not have this static type, in Kubernetes' words."""
+        may_be_list = self.kind == "stored" or self.is_list_attributes_enabled
+        if _is_scalar(result) or (may_be_list and result.kind == LIST_KIND and _is_scalar(result.parameters[0])):
+            return None
+        lists = " or a list of these scalars" if may_be_list else ""
+        return f"must evaluate to a primitive scalar (string, integer, boolean, semver){lists}, not {result}"
+
     def __repr__(self) -> str:
         return f"<Environment Kubernetes {self.version} {self.kind}>"
+
+
+def _is_scalar(result: Type) -> bool:
+    """Whether an attribute can have the type; what is known at run time only passes."""
+    return any(result.is_exact(type_) for type_ in (BOOL, INT, STRING, ANY, DYN, SEMVER))
 
 
 def minor_of(version: str) -> int:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cel.library.values import DefaultMap
+from cel.errors import EvaluationError
+from cel.library.values import DefaultMap, Optional, TypeValue
 from cel.quantity import Quantity
 from cel.semver import Semver
 
@@ -190,3 +191,73 @@ def _versions(texts: list[str]) -> tuple[Semver, ...] | UnsupportedAttribute:
         return tuple(map(Semver.parse, texts))
     except ValueError as error:
         return UnsupportedAttribute(f"parse semantic version: {error}")
+
+
+_KINDS: Final = {bool: "bool", int: "int", str: "string", Semver: "version"}
+_GO_TYPES: Final = {
+    "bool": "bool",
+    "int": "int64",
+    "str": "string",
+    "Semver": "semver.Version",
+    "UInt": "uint64",
+    "float": "float64",
+    "bytes": "[]uint8",
+    "list": "[]ref.Val",
+    "dict": "map[ref.Val]ref.Val",
+    "DefaultMap": "map[string]interface {}",
+    "NoneType": "structpb.NullValue",
+    "Optional": "<nil>",
+    "Quantity": "*resource.Quantity",
+    "Duration": "time.Duration",
+    "Timestamp": "time.Time",
+    "URL": "*url.URL",
+    "IP": "netip.Addr",
+    "CIDR": "netip.Prefix",
+    "Format": "cel.Format",
+}
+"""Go's types of what expressions give, by the name of ours; for error messages."""
+_ELEMENTS: Final = {"int": "int", "bool": "bool", "string": "string", "version": "semver"}
+
+
+def attribute_of(value: object) -> tuple[str, object]:
+    """What an expression gave, as an attribute: the API's field, and its value; texts for versions, tuples for lists.
+
+    Raises:
+        EvaluationError: no attribute has such a value; in upstream's words.
+
+    Source: `valToDeviceAttribute` of cel/compile.go v0.37.2.
+    """
+    value = _inner(value)
+    if not isinstance(value, list):
+        kind = _KINDS.get(value.__class__)
+        if kind is None:
+            raise EvaluationError(f"unsupported CEL return type: {_go_type(value)}")
+        return kind, _plain(value)
+    elements = [*map(_inner, value)]
+    if not elements:
+        return "strings", ()
+    kind = _KINDS.get(elements[0].__class__)
+    if kind is None:
+        raise EvaluationError(f"unsupported list element type: {_go_type(elements[0])}")
+    for index, element in enumerate(elements):
+        if _KINDS.get(element.__class__) != kind:
+            raise EvaluationError(
+                f"expected list element at index {index} to be {_ELEMENTS[kind]}, got {_go_type(element)}"
+            )
+    return f"{kind}s", tuple(map(_plain, elements))
+
+
+def _inner(value: object) -> object:
+    """What Go's `Value()` gives: an optional's value, a type's name."""
+    while isinstance(value, Optional) and value.has_value:
+        value = value.value
+    return value.name if isinstance(value, TypeValue) else value
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Semver) else value
+
+
+def _go_type(value: object) -> str:
+    name = type(value).__name__
+    return _GO_TYPES.get(name, name)

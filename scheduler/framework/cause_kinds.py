@@ -234,7 +234,7 @@ _ALL: Final = (
     ),
     CauseKind(
         "selector-error",
-        "A CEL selector fails for a device instead of answering.",
+        "A CEL selector, or the expression of a derived attribute, fails for a device instead of answering.",
         "Correct the expression.",
         "request gpu of ResourceClaim team/train: device gpu.example.com/gpu-1/gpu-0 has no attribute model",
     ),

@@ -71,6 +71,7 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRAExtendedResource": "extended_resource",
     "DRANodeAllocatableResources": "node_allocatable_resources",
     "DRAOptionalNodeOperations": "optional_node_operations",
+    "DRADerivedAttributes": "derived_attributes",
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 

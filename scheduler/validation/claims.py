@@ -17,6 +17,7 @@ from scheduler.model.api_rules import (
     RESERVED_FOR_MAX,
     SUB_REQUESTS_MAX,
 )
+from scheduler.validation.derived import check_derived_attributes
 from scheduler.validation.device_rules import (
     check_binding_conditions,
     check_device_class,
@@ -100,6 +101,7 @@ def validate_claim_spec(spec: Mapping[str, Json], path: str) -> list[FieldError]
         lambda constraint, at: _check_constraint(constraint, at, names),
         f"{where}.constraints",
     )
+    errors += check_derived_attributes(devices, where)
     return errors + check_items(
         devices.get("config") or (),
         CONFIG_MAX,

@@ -45,6 +45,7 @@ _FLAGS = {
     "ListTypeAttributes": "list_type_attributes",
     "CompatibilityGroups": "compatibility_groups",
     "OptionalNodeOperations": "optional_node_operations",
+    "DerivedAttributes": "derived_attributes",
 }
 
 

@@ -10,6 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from tests.allocator.derived import BROKEN, LISTS, SCALARS
+
 NODE = {"metadata": {"name": "node-a", "labels": {"zone": "z1", "rack": "r7", "gpus": "8"}}}
 DRIVERS = ("gpu.example.com", "nic.example.com", "fpga.vendor.io")
 MODELS = ("a100", "h100", "t4")
@@ -126,6 +128,8 @@ class Generator:
         own = self.release != "1.36"
         self._p["groups"] = rnd.choice((0.0, 0.3, 0.6, 0.9)) if own else 0.0
         self._p["operations"] = rnd.choice((0.0, 0.0, 0.3, 0.7)) if own else 0.0
+        self._p["derived"] = rnd.choice((0.0, 0.0, 0.0, 0.5, 0.8)) if own else 0.0
+        self._p["constraints"] = max(self._p["constraints"], self._p["derived"])
         self._p["incomplete"] *= 0.06
         self._p["foreign"] *= 0.5
         self._p["capacity"] *= 0.5
@@ -141,6 +145,7 @@ class Generator:
         rnd = self._rnd
         own = {"CompatibilityGroups": True} if self._p["groups"] else {}
         own |= {"OptionalNodeOperations": True} if self._p["operations"] else {}
+        own |= {"DerivedAttributes": rnd.random() < 0.97} if self._p["derived"] else {}
         if rnd.random() < 0.75:
             return own
         names = ("AdminAccess", "DeviceTaints", "PartitionableDevices", "PrioritizedList", "ConsumableCapacity")
@@ -389,7 +394,17 @@ class Generator:
                     for name in rnd.choice((("memory",), ("memory",), ("memory",), ("cores",), ("memory", "cores")))
                 }
             }
+        if self._has("derived"):
+            names = (*(f"{driver}/numa" for driver in self._drivers), "derived/key", "resource.kubernetes.io/pcieRoot")
+            details["derivedAttributes"] = [
+                {"name": name, "expression": self._derived()} for name in rnd.sample(names, rnd.choice((1, 2, 3)))
+            ]
         return details
+
+    def _derived(self) -> str:
+        lists = LISTS if self._features.get("ListTypeAttributes") or self._rnd.random() < 0.1 else {}
+        expressions = [*SCALARS, *lists, *(BROKEN if self._has("broken") else ())]
+        return self._rnd.choice(expressions)
 
     def _claim(self, index: int) -> dict[str, Any]:
         rnd = self._rnd
@@ -424,6 +439,7 @@ class Generator:
         names = [f"{driver}/numa", f"{driver}/model", "resource.kubernetes.io/pcieRoot", f"{driver}/index"]
         if self._features.get("ListTypeAttributes"):
             names += [f"{driver}/links"] * 2
+        names += ["derived/key", f"{driver}/numa"] * 3 if self._p["derived"] else []
         constraint: dict[str, Any] = {}
         if rnd.random() < 0.6:
             constraint["requests"] = rnd.sample(references, rnd.randrange(1, len(references) + 1))

@@ -19,12 +19,13 @@ from allocator import (
     decode_class,
     decode_slice,
 )
-from allocator.pools.attribute_index import AttributeIndex, PoolAttribute
+from allocator.pools.attribute_index import AttributeIndex
 from allocator.pools.node_pools import NodePools
 from allocator.search.bounds import Bounds
 from allocator.search.problem import Problem
 from allocator.search.search import Search
 from allocator.values.features import ALL_SHORTCUTS
+from allocator.values.pool_attribute import published
 from cel.quantity import Quantity
 from tests.allocator.build import claim, device, device_class, pool, request
 from tests.allocator.cases import claims_of, in_use_of, inventory_of, node_of
@@ -132,7 +133,7 @@ def racks() -> NodePools:
 
 def racks_of(pools: NodePools, lists: bool) -> AttributeIndex:
     name = "driver-a/rack"
-    return AttributeIndex([(PoolAttribute(view.devices, name, lists), start) for view, start in pools.usable], lists)
+    return AttributeIndex([(published(view.devices, name, lists), start) for view, start in pools.usable], lists)
 
 
 @pytest.mark.parametrize("lists", [False, True])

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator import AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
+from allocator import RELEASES, AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
 from allocator.answers.paused_searches import _PAUSED_MAX, _STALE
 from tests.allocator.build import case, claim, device, pool, request
-from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, question_of
+from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, question_of
 from tests.allocator.generator import Generator
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -27,10 +27,11 @@ def hostile(seed: int = 5) -> dict[str, Any]:
     return case([pool(*devices)], [claim(*requests)])
 
 
-@given(RANDOMS, st.sampled_from([1, 2, 7]))
-def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int) -> None:
-    asked = Generator(rnd.randrange(10**9)).case()
-    whole = ask(asked, budget_steps=2_000)
+@given(RANDOMS, st.sampled_from([1, 2, 7]), st.sampled_from(RELEASES))
+def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int, release: str) -> None:
+    asked = Generator(rnd.randrange(10**9), release).case()
+    features = features_of(asked, kubernetes=release)
+    whole = ask(asked, budget_steps=2_000, features=features)
     inventory, in_use = inventory_of(asked), in_use_of(asked)
     # What is asked in parts is the same objects each time, as a scheduler has them.
     claims = claims_of(asked)
@@ -38,7 +39,7 @@ def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int) -> No
     try:
         while isinstance(outcome, Unfinished):
             outcome = allocate_in_parts(
-                question_of(asked, claims, inventory, in_use, budget_steps=2_000),
+                question_of(asked, claims, inventory, in_use, budget_steps=2_000, features=features),
                 pause_after=pause_after,
             )
     except AllocationError as error:

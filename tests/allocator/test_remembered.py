@@ -67,7 +67,7 @@ def kept(inventory: Inventory) -> int:
     nodes = [entry.pools for entries in inventory._nodes.values() for entry in entries.values()]
     count = sum(len(view.masks) for view in views) + sum(len(pools.candidates) for pools in nodes)
     count += sum(len(offer._entries) for offer in inventory._offers.values())
-    return count + sum(matcher.size for matcher in inventory._planner._matchers.values())
+    return count + sum(matcher.size for matcher in inventory._planner._answering.values())
 
 
 def test_entries_are_what_is_kept() -> None:
@@ -147,7 +147,7 @@ def asking_for(number: int) -> ClaimSpec:
 
 def users(inventory: Inventory) -> int:
     planner = inventory._planner
-    return len(planner._matchers) + len(planner._records) + len(inventory.plans._drafts)
+    return len(planner._answering) + len(planner._records) + len(inventory.plans._drafts)
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -185,7 +185,7 @@ def test_of_drafts_that_nobody_asks_for_the_last_are_kept(monkeypatch: pytest.Mo
         inventory.meter.allow(1)
         with pytest.raises(PausedError):
             inventory.plan([asking_for(number)], FEATURES)
-    assert len(inventory.plans._drafts) == len(inventory._planner._matchers) == 5
+    assert len(inventory.plans._drafts) == len(inventory._planner._answering) == 5
 
 
 def test_slots_of_claims_that_are_gone_are_forgotten_without_another_question() -> None:

@@ -107,7 +107,7 @@ def test_thousands_of_selectors_that_read_the_same_share_what_devices_show():
     for number in range(2):
         add(rig, number, count=9)
         run(rig)
-    matchers = rig.machine.store.inventory.plans._planner._matchers.values()
+    matchers = rig.machine.store.inventory.plans._planner._answering.values()
     first, second = [{id(key) for key in matcher._answers} for matcher in matchers]
     assert len(first) == 16
     assert first == second

@@ -49,6 +49,7 @@ class ApiError(Exception):
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         super().__init__(f"{method} {path}: {status} {body[:600]}")
         self.status = status
+        self.body = body
 
 
 class ExpiredError(Exception):

@@ -30,6 +30,7 @@ spec:
       exactly:
         deviceClassName: gpu
         derivedAttributes: [{name: d.example.com/x, expression: "1"}]
+    constraints: [{matchAttribute: d.example.com/x}]
 """
 GROUP = (
     "apiVersion: scheduling.k8s.io/{0}\nkind: PodGroup\nmetadata: {{name: g}}\n"

@@ -9,9 +9,9 @@ from typing import Final
 
 from allocator import DeviceId, Funnel, Stage
 from allocator.answers.constraint_room import Counted, Unmet
-from allocator.pools.attribute_index import Value
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
+from allocator.values.pool_attribute import Value
 from scheduler.framework.blame import Blame, Change
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
@@ -46,7 +46,7 @@ def blame_unmet(found: NearNode, unmet: Unmet) -> Blame:
         return Blame("constraint-unmet", cause, about, tuple(changes))
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
-    free, in_use = _in_use_with(found, counted, unmet)
+    free, in_use = _in_use_with(found, counted)
     cause = (
         f"{found.named(counted.slot)}: {counted.needed} devices with the same {unmet.attribute} are needed; the most "
         f"{'that are free ' if free else ''}on node {found.node.name} is {most}{_of(value)}"
@@ -146,13 +146,12 @@ def _no_common(found: NearNode, unmet: Unmet) -> str:
 def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     """Devices that are not free, without which the requests would have a value in common: the fewest of them."""
     pools = found.explanation.problem.pools
-    index = pools.attribute(unmet.attribute)
     lacking: dict[Value, list[int]] = {}
     served: Counter[Value] = Counter()
     for one in unmet.counted:
         by_value: dict[Value, list[int]] = {}
         for position in positions_of(_matched(found, one) & ~one.candidates):
-            for value in index.values_of(position):
+            for value in one.index.values_of(position):
                 by_value.setdefault(value, []).append(position)
         for value in {*by_value, *one.counts}:
             lacks, more = max(0, one.needed - one.counts.get(value, 0)), by_value.get(value, [])
@@ -182,28 +181,24 @@ def _too_few_groups(found: NearNode, unmet: Unmet) -> str:
         for other in unmet.counted:
             for value in sorted(one.counts, key=_text):
                 if one is not other and other.counts.get(value, 0) < other.needed:
-                    device = _device_with(found, one, unmet, value)
+                    device = _device_with(found, one, value)
                     has = "no device" if not other.counts.get(value) else f"{other.counts[value]} of {other.needed}"
                     return f"{text}; {device} ({_text(value)}) has {has} of {found.named(other.slot)}"
     return text
 
 
-def _device_with(found: NearNode, counted: Counted, unmet: Unmet, value: Value) -> str:
+def _device_with(found: NearNode, counted: Counted, value: Value) -> str:
     pools = found.explanation.problem.pools
-    index = pools.attribute(unmet.attribute)
     return next(
         some_devices([pools.device(position).id])
         for position in positions_of(counted.present)
-        if value in index.values_of(position)
+        if value in counted.index.values_of(position)
     )
 
 
-def _in_use_with(found: NearNode, counted: Counted, unmet: Unmet) -> tuple[bool, Iterator[Change]]:
+def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Change]]:
     """Whether enough devices share a value with those that are not free, and ending who has them."""
-    funnel, index = (
-        found.explanation.requests[counted.slot.index],
-        found.explanation.problem.pools.attribute(unmet.attribute),
-    )
+    funnel, index = found.explanation.requests[counted.slot.index], counted.index
     counts: Counter[Value] = Counter()
     matched = _matched(found, counted)
     for position in positions_of(matched):

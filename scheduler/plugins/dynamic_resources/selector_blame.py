@@ -91,6 +91,50 @@ def _errors(looked: Survey) -> Iterator[Blame]:
             if isinstance(answer, Failure):
                 yield _error(looked, slot, device, answer)
                 break
+            failing = _underivable(slot, device) if answer is None else None
+            if failing is not None:
+                yield _derivation_error(looked, slot, device, *failing)
+                break
+
+
+def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
+    """A derived attribute of the request whose expression fails for the device."""
+    for name, derivation in slot.derivations.items():
+        found = derivation.value(device)
+        if isinstance(found, Failure):
+            return name, found
+    return None
+
+
+def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Blame:
+    expression = next(one.expression for one in slot.details.derived if one.name == name)
+    devices = [one for one in looked.devices if slot.matcher.answer(one) is None]
+    mistakes = mistakes_of(expression, devices, f" that the request selects{looked.place()}")
+    fails = f"the expression of {name} fails for device {device.id.pool}/{device.id.device}: {failure.text}"
+    cause = f"{looked.named(slot)}: {mistakes[0].cause if mistakes else fails}"
+    changes = _changes_of_derived(looked, slot, name, mistakes)
+    return Blame("selector-error", cause, ("derived", name, cause), tuple(changes))
+
+
+def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Change]:
+    """Another expression, or no constraint that asks for the attribute."""
+    claim, label = looked.claim_of(slot), looked.label(slot)
+    if claim is None or claim.spec is None:
+        return
+    for mistake in mistakes:
+        if not mistake.instead:
+            continue
+        mended = tuple(
+            [one._replace(expression=mistake.expression) if one.name == name else one for one in slot.details.derived]
+        )
+        text = f"write {mistake.instead} in the expression of {name} of {label}: {mistake.expression}"
+        changed = with_request(claim, slot.label, derived=mended)
+        yield Change(
+            mistake.size, text, looked.tried, cause=f"{looked.named(slot)}: {mistake.cause}", claims=(changed,)
+        )
+    left = tuple([one for one in claim.spec.constraints if one.attribute != name])
+    changed = replace(claim, spec=replace(claim.spec, constraints=left))
+    yield Change(_DROP, f"drop the constraints on {name} of {label}", looked.tried, claims=(changed,))
 
 
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Blame:
@@ -214,9 +258,7 @@ def of_class(looked: Survey, slot: Slot) -> list[Device]:
     Raises:
         PausedError: not all answers are known, and not to be found out now.
     """
-    bare = RequestAlternative(
-        "class", slot.device_class.name, (), "ExactCount", 1, None, (), None, has_derived_attributes=False
-    )
+    bare = RequestAlternative("class", slot.device_class.name, (), "ExactCount", 1, None, (), None)
     plan = looked.view.inventory.plan([ClaimSpec((Request("class", bare, ()),), (), ())], slot.features)
     (only,) = plan.slots
     return [device for device in looked.devices if only.matcher.answer(device) is None]

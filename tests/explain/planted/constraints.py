@@ -48,6 +48,53 @@ def fewer_share_a_value(d: Dress) -> Planted:
     )
 
 
+def derives(d: Dress, expression: str) -> Obj:
+    attribute = {"name": "derived/side", "expression": expression}
+    return d.want(count=3, derivedAttributes=[attribute])
+
+
+@planted("constraint: by NUMA", PLAIN, FLEET)
+def fewer_share_what_a_request_derives(d: Dress) -> Planted:
+    side = f"device.attributes['{d.driver}'].numa / 2"
+    return Planted(
+        [
+            *d.fleet(numas(d, 4, 4)),
+            d.ask(derives(d, side), constraints=[{"requests": [d.request], "matchAttribute": "derived/side"}]),
+            d.waiting(),
+        ],
+        d.asked,
+        UNMET,
+        rf"request {d.request}",
+        [d.asks("requests.0.exactly.count", 2)],
+        says=[r"derived/side", r"\b2\b", r"\b3\b"],
+        never=NO_RELAXING,
+    )
+
+
+@planted("constraint: attribute missing", PLAIN, FLEET)
+def an_expression_of_a_derived_attribute_fails(d: Dress) -> Planted:
+    guarded = f"device.attributes['{d.driver}'].?numa.orValue(0)"
+    devices = [*numas(d, 3, 3)[:2], *d.all(4)[2:]]
+    return Planted(
+        [
+            *d.fleet(devices),
+            d.ask(
+                derives(d, f"device.attributes['{d.driver}'].numa"), constraints=[{"distinctAttribute": "derived/side"}]
+            ),
+            d.waiting(),
+        ],
+        d.asked,
+        r"selector-error",
+        rf"request {d.request}",
+        [
+            d.asks("requests.0.exactly.derivedAttributes.0.expression", guarded),
+            d.asks("requests.0.exactly.count", 2),
+        ],
+        says=[r"numa"],
+        change=[r"derived/side"],
+    )
+
+
 @planted("constraint: by NUMA", PLAIN, FLEET)
 def free_ones_share_no_value(d: Dress) -> Planted:
     nodes = d.nodes[:1]

@@ -77,16 +77,17 @@ func answerCEL(line []byte) map[string]any {
 		return map[string]any{"protocol_error": fmt.Sprintf("cel: env %q: want \"stored\" or \"new\"", question.Env)}
 	}
 	switch question.Result {
-	case "", "bool":
-		return answerDeviceSelector(&question, envType)
+	case "", "bool", "derived":
+		return answerDeviceExpression(&question, envType)
 	case "any":
 		return answerAnyExpression(&question, envType)
 	default:
-		return map[string]any{"protocol_error": fmt.Sprintf("cel: result %q: want \"bool\" or \"any\"", question.Result)}
+		return map[string]any{"protocol_error": fmt.Sprintf("cel: result %q: want \"bool\", \"derived\" or \"any\"", question.Result)}
 	}
 }
 
-func answerDeviceSelector(question *celQuestion, envType environment.Type) map[string]any {
+// answerDeviceExpression answers for a selector, or for an expression of derivedAttributes.
+func answerDeviceExpression(question *celQuestion, envType environment.Type) map[string]any {
 	features := dracel.Features{EnableConsumableCapacity: true} // the defaults of 1.36
 	for name, value := range question.Gates {
 		switch name {
@@ -102,11 +103,15 @@ func answerDeviceSelector(question *celQuestion, envType environment.Type) map[s
 		deviceCompilers[features] = dracel.GetCompiler(features)
 	}
 	withCost := question.Cost == nil || *question.Cost
-	compiled := deviceCompilers[features].CompileCELExpression(question.Expression, dracel.Options{
-		EnvType:               &envType,
-		CostLimit:             question.CostLimit,
-		DisableCostEstimation: !withCost,
-	})
+	options := dracel.Options{EnvType: &envType}
+	if question.Result == "derived" {
+		var err error
+		if options, err = derivedOptions(&envType); err != nil {
+			return map[string]any{"protocol_error": "cel: " + err.Error()}
+		}
+	}
+	options.CostLimit, options.DisableCostEstimation = question.CostLimit, !withCost
+	compiled := deviceCompilers[features].CompileCELExpression(question.Expression, options)
 	if compiled.Error != nil {
 		return map[string]any{"compile_error": compiled.Error.Detail}
 	}
@@ -122,6 +127,15 @@ func answerDeviceSelector(question *celQuestion, envType environment.Type) map[s
 	}
 	for name, capacity := range question.Device.Capacity {
 		device.Capacity[name] = resourceapi.DeviceCapacity{Value: capacity.value}
+	}
+	if question.Result == "derived" {
+		attribute, err := deriveAttribute(compiled, device)
+		if err != nil {
+			reply["runtime_error"] = err.Error()
+		} else {
+			reply["value"] = attribute
+		}
+		return reply
 	}
 	matches, details, err := compiled.DeviceMatches(context.Background(), device)
 	if details != nil && details.ActualCost() != nil {

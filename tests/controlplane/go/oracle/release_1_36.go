@@ -3,8 +3,12 @@
 package main
 
 import (
+	"errors"
+
+	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kubernetes/pkg/scheduler"
 )
@@ -19,3 +23,10 @@ func ownFeatures(*structured.Features) map[string]*bool { return nil }
 
 // setOwnDefaults sets those of them whose gate is on by default.
 func setOwnDefaults(*structured.Features) {}
+
+// derivedOptions are those for compiling an expression of derivedAttributes, which this release does not have.
+func derivedOptions(*environment.Type) (dracel.Options, error) {
+	return dracel.Options{}, errors.New("derived attributes are of 1.37")
+}
+
+func deriveAttribute(dracel.CompilationResult, dracel.Device) (any, error) { return nil, nil }

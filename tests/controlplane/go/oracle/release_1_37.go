@@ -3,8 +3,12 @@
 package main
 
 import (
+	"context"
+
+	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kubernetes/pkg/scheduler"
 )
@@ -27,4 +31,15 @@ func ownFeatures(features *structured.Features) map[string]*bool {
 // setOwnDefaults sets those of them whose gate is on by default.
 func setOwnDefaults(features *structured.Features) {
 	features.FractionalCapacityRange = true
+}
+
+// derivedOptions are those for compiling an expression of derivedAttributes.
+func derivedOptions(envType *environment.Type) (dracel.Options, error) {
+	return dracel.Options{EnvType: envType, DerivedAttribute: true}, nil
+}
+
+// deriveAttribute evaluates such an expression.
+func deriveAttribute(compiled dracel.CompilationResult, device dracel.Device) (any, error) {
+	attribute, _, err := compiled.EvaluateDerivedAttribute(context.Background(), device)
+	return attribute, err
 }
