@@ -128,6 +128,21 @@ def long_selectors() -> list[dict[str, Any]]:
     ]
 
 
+def derived() -> list[dict[str, Any]]:
+    """Twenty claims, each with 32 costly expressions that constraints compare; no API server takes them all."""
+    specs = []
+    for number in range(20):
+        names = [f"derived/n{part}" for part in range(32)]
+        request = builders.request_object(count=9)
+        request["exactly"]["derivedAttributes"] = [
+            {"name": name, "expression": f"({_ENDLESS}) && {_UUID} != '{number}-{name}'"} for name in names
+        ]
+        spec = builders.claim_spec_object(request)
+        spec["devices"]["constraints"] = [{"matchAttribute": name} for name in names]
+        specs.append(spec)
+    return specs
+
+
 Load = list[tuple[dict[str, Any] | None, dict[str, Any]]]
 
 
@@ -222,6 +237,7 @@ LOADS: Final[dict[str, tuple[int, Callable[[], list[dict[str, Any]]]]]] = {
     "20 packed claims, 500 nodes": (500, packed),
     "100 distinct selectors, 5,000 nodes": (5_000, distinct),
     "20 selectors of 10 KiB, 500 nodes": (500, long_selectors),
+    "20 claims of 32 derived attributes, 500 nodes": (500, derived),
 }
 
 

@@ -307,7 +307,7 @@ class Planner:
         meaning = SlotMeaning(matcher, tuple(sorted(derivations.items())), details.tolerations, amounts, features)
         record = self._records.get(meaning)
         if record is None:
-            record = self._records[meaning] = SlotRecord(next(self._serial), self.total)
+            record = self._records[meaning] = SlotRecord(next(self._serial), self.total, len(derivations))
             self._by_key[record.key] = meaning, record
             for one in meaning.answering:
                 one.users += 1

@@ -34,14 +34,18 @@ class EntryCount:
 class SlotRecord:
     """How much is kept for the slots that accept the same devices.
 
+    Args:
+        derived: How many attributes their request derives; each is kept with the masks and with the candidates.
+
     Attributes:
         key: Names them.
         users: Plans that have such a slot, unfinished ones included.
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
 
-    def __init__(self, key: SlotKey, total: EntryCount) -> None:
+    def __init__(self, key: SlotKey, total: EntryCount, derived: int = 0) -> None:
         self.key: Final = key
+        self._each: Final = 1 + derived
         self._total: Final = total
         self.users = 0
         self.masks = 0
@@ -49,12 +53,12 @@ class SlotRecord:
         self.slices = 0
 
     def count_mask(self) -> None:
-        self.masks += 1
-        self._total.entries += 1
+        self.masks += self._each
+        self._total.entries += self._each
 
     def count_candidates(self) -> None:
-        self.candidates += 1
-        self._total.entries += 1
+        self.candidates += self._each
+        self._total.entries += self._each
 
     def count_slice(self) -> None:
         self.slices += 1
@@ -62,11 +66,11 @@ class SlotRecord:
 
     def discount_mask(self) -> None:
         if self.masks:
-            self.masks -= 1
-            self._total.entries -= 1
+            self.masks -= self._each
+            self._total.entries -= self._each
 
     def discount_candidates(self, all_of_them: bool = False) -> None:
-        gone = self.candidates if all_of_them else min(1, self.candidates)
+        gone = self.candidates if all_of_them else min(self._each, self.candidates)
         self.candidates -= gone
         self._total.entries -= gone
 

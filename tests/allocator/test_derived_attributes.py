@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from allocator import Features, Shortcuts, allocate, explain
+from allocator import Allocated, Features, Shortcuts, allocate, explain
 from tests.allocator.build import answer, asks, case, claim, device, first_of, picked, pool, request
 from tests.allocator.cases import answer_of, ask, claims_of, in_use_of, inventory_of, question_of
 from tests.allocator.derived import BROKEN
@@ -271,6 +271,20 @@ def test_requests_that_derive_differently_share_no_answers() -> None:
         for asked, expected in ((first, ["gpu-2", "gpu-3"]), (second, ["gpu-1", "gpu-3"])):
             question = question_of(asked, claims_of(asked), inventory, in_use, budget_steps=10_000, features=FEATURES)
             assert [one.partition("=")[2] for one in picked(answer_of(allocate(question)))] == expected
+
+
+def test_what_is_kept_of_derived_attributes_is_counted_and_forgotten() -> None:
+    many = derives(**{f"n{number}": f"{OWN}.slot / {number + 1}" for number in range(9)})
+    constraints = [{"matchAttribute": one["name"]} for one in many]
+    asked = case([gpus(1, 2, 3)], [claim(request(derivedAttributes=many), constraints=constraints)])
+    plain = case([gpus(1, 2, 3)], [claim(request())])
+    kept = []
+    for one in (plain, asked):
+        inventory = inventory_of(one)
+        question = question_of(one, claims_of(one), inventory, in_use_of(one), budget_steps=10_000, features=FEATURES)
+        assert isinstance(allocate(question), Allocated)
+        kept.append(inventory._planner.total.entries)
+    assert kept[1] >= kept[0] + 2 * 9 + 3 * 9  # with the mask, with the candidates, and the answers for three devices
 
 
 @pytest.mark.oracle
