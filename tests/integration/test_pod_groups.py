@@ -18,7 +18,7 @@ from tests.integration.conftest import RealCluster, real_world, with_manifests
 from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
-GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "TopologyAwareWorkloadScheduling": True}
 CLAIMS = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
 
 
@@ -204,3 +204,28 @@ async def test_a_group_makes_room_and_a_group_that_is_disrupted_together_leaves_
     await world.wait_bound("high")
     names = {pod["metadata"]["name"] for pod in await api.list("pods", namespace)}
     assert names == {"high"}, "the group left as a whole"
+
+
+async def test_a_group_with_a_topology_has_its_devices_on_nodes_with_one_value(world: World) -> None:
+    """Racks a and b with two GPUs on two nodes each, of which one of a is taken; as kube-scheduler 1.37.2."""
+    api = world.api
+    nodes = await world.add_nodes(4, devices=1, first=1)
+    for node, rack in zip(nodes, "aabb", strict=True):
+        await api.merge_patch("nodes", node, {"metadata": {"labels": {"rack": rack}}})
+    await api.delete("nodes", world.node_name(0))  # it has two GPUs, and no rack
+    await world.add_pod("taken", template="one-gpu", nodeSelector={"rack": "a"})
+    await world.wait_bound("taken")
+
+    constraints = {"topology": [{"key": "rack"}]}
+    await add_gang(world, "pair", 2, schedulingConstraints=constraints)
+    pods = await world.wait_bound("pair-0", "pair-1")
+    assert {pods[name]["spec"]["nodeName"] for name in ("pair-0", "pair-1")} == set(nodes[2:])
+    assert (await said_of(world, "pair", "True"))["reason"] == "Scheduled"
+
+    await api.delete("pods", "pair-0", world.namespace)
+    await add_gang(world, "other", 2, schedulingConstraints=constraints)
+    condition = await said_of(world, "other", "False")
+    assert condition["reason"] == "Unschedulable", "one free GPU in each rack"
+    if UNDER_TEST == "ours":
+        assert "must be on nodes with one value of label rack: a: 1 of 2" in condition["message"]
+        assert "; b: 1 of 2" in condition["message"]
