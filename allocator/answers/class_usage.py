@@ -111,7 +111,8 @@ def class_usage(
         PausedError: as `allocate`.
     """
     device_class, _, capacity = resource.partition("/")
-    if device_class not in inventory.classes:
+    known = inventory.classes.get(device_class)
+    if known is None or known.unread:  # no request of it is served
         return NO_USAGE
     (slot,) = inventory.plan([one_device(device_class)], features).slots
     pools = inventory.node_pools(node, features)

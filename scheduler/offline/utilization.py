@@ -124,9 +124,9 @@ def _used_of_set(counters: set[int], whole: tuple[int, ...], left: tuple[int, ..
 
 
 def utilization(machine: Machine) -> dict[str, Utilization]:
-    """Of each class, by name, as the machine knows the cluster."""
-    store = machine.store
-    return {name: _of_class(machine, name) for name in sorted(store.inventory.classes)}
+    """Of each class that is served, by name, as the machine knows the cluster."""
+    classes = machine.store.inventory.classes
+    return {name: _of_class(machine, name) for name in sorted(classes) if not classes[name].unread}
 
 
 def _of_class(machine: Machine, name: str) -> Utilization:

@@ -16,6 +16,7 @@ from allocator import (
     Features,
     Stage,
     allocate,
+    class_usage,
     decode_allocation,
     decode_claim_spec,
     decode_class,
@@ -36,7 +37,7 @@ from allocator.values.json_fields import (
     without_unread,
 )
 from tests.allocator.build import case, claim, device, device_class, pool, request
-from tests.allocator.cases import claims_of, in_use_of, inventory_of, question_of
+from tests.allocator.cases import claims_of, in_use_of, inventory_of, node_of, question_of
 
 FEATURES = (Features(), Features(kubernetes="1.37"))
 DEVICE: dict[str, Any] = {
@@ -240,3 +241,17 @@ def test_what_is_left_without_unread_fields_can_be_read(value: Any) -> None:
         return
     if isinstance(value, Mapping) and not unread:
         assert known == value
+
+
+def test_a_class_with_such_a_field_has_no_usage() -> None:
+    """It is asked for scores, where a failure would end the scheduler."""
+    asked = case([pool(device("a"))], [], classes=[device_class(newer=1)])
+    found = class_usage(
+        "class-a",
+        node_of(asked),
+        inventory=inventory_of(asked),
+        in_use=in_use_of(asked),
+        features=Features(),
+        taken={},
+    )
+    assert found == (0, 0, 0)

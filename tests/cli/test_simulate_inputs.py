@@ -185,3 +185,12 @@ def test_a_plot_of_no_arrivals_is_a_picture_of_one_moment(tmp_path: Path) -> Non
 def test_a_pod_may_name_a_scheduler_that_no_configuration_could_have(tmp_path: Path) -> None:
     waiting = {**pod(name="odd"), "spec": {**pod()["spec"], "schedulerName": "My Scheduler"}}
     assert "1 placed, 0 not" in simulated("-f", written(tmp_path / "world", [*WORLD, waiting])).output
+
+
+def test_a_class_of_a_dump_with_a_field_that_is_not_known_serves_no_request(tmp_path: Path) -> None:
+    """Found by the test of altered files: how much of its devices is in use was asked, and `simulate` ended."""
+    world = copy.deepcopy(WORLD)
+    (klass,) = [one for one in world if one["kind"] == "DeviceClass"]
+    klass["spec"] = {"x": "y"}
+    result = simulated("-f", written(tmp_path / "dump", dumped(world)), "--remove", "node/node-1")
+    assert "spec.x" in result.output
