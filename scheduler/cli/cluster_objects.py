@@ -79,18 +79,19 @@ class ClusterObjects(NamedTuple):
     unlisted: tuple[str, ...] = ()
 
 
-def read_cluster(connection: Connection, *, is_whole: bool = False) -> ClusterObjects:
+def read_cluster(connection: Connection, *, is_whole: bool = False, warns: bool = True) -> ClusterObjects:
     """The objects lint compares with.
 
     Args:
         is_whole: All that the scheduler looks at: pods, namespaces, volumes, what selects or owns pods, …. Kinds that
-            only some pods need may be missing then; a warning says why, and what an answer lacks without them.
+            only some pods need may be missing then; `unlisted` says why, and what an answer lacks without them.
+        warns: Print that, too.
 
     Raises:
         ClusterReadError: No connection, or a list was refused.
     """
     read = asyncio.run(_read(connection, is_whole=is_whole))
-    for text in read.unlisted:
+    for text in read.unlisted if warns else ():
         click.echo(f"warning: {text}", err=True)
     return read
 

@@ -141,8 +141,8 @@ class ClusterQuestion:
             return None
         return find_connection(self.kubeconfig, self.context, hint='or files with -f ("-" is standard input)')
 
-    def read(self) -> Asked:
-        """Read it; warnings are printed."""
+    def read(self, *, warns: bool = True) -> Asked:
+        """Read it; warnings are printed where wanted."""
         from scheduler.garbage_collector import settle
         from scheduler.offline import Given
         from scheduler.validation.releases import version_in
@@ -160,7 +160,7 @@ class ClusterQuestion:
                 if connection is not None:
                     from scheduler.cli.cluster_objects import read_cluster
 
-                    read = read_cluster(connection, is_whole=True)
+                    read = read_cluster(connection, is_whole=True, warns=warns)
                     gates, unlisted, version = read.gates, read.unlisted, read.version
                     home = self.namespace or read.namespace or _DEFAULT
                     listed = [Given(read.origin, obj) for obj in read.objects]

@@ -246,10 +246,13 @@ async def _settle(session: ClientSession, reported: set[str], *, expected: int) 
 
 async def _serve(kubeconfig: Path, *, is_printed: bool) -> None:
     """Until it is cancelled."""
-    _say(f"\nserving; try: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
-    if not is_printed:
-        click.echo(str(kubeconfig))
-    await asyncio.Event().wait()
+    from scheduler.cli.ui import page_of
+
+    async with page_of(kubeconfig, "the demo's cluster") as page:
+        _say(f"\nserving; look at {page}\ntry: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
+        if not is_printed:
+            click.echo(str(kubeconfig))
+        await asyncio.Event().wait()
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:

@@ -29,6 +29,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.devices:devices",
         "Say which devices are free, the largest request that still fits, and who uses what.",
     ),
+    "ui": (
+        "scheduler.cli.ui:ui",
+        "Show the devices, who has them, and who waits and why, in a browser.",
+    ),
     "dump": (
         "scheduler.cli.dump:dump",
         "Write all that the scheduler looks at into one file, without what is private.",

@@ -1,17 +1,14 @@
 """`dra-scheduler explain -A`: all pods that wait, a line each: the pod, the kind of its cause, and the cause.
 
-The pods are tried one after the other as the scheduler would try them, and each takes what it gets.
-
-Not here: one pod explained, with what helps (`explain`).
+Not here: asking about them (`scheduler.explain.waiting`), one pod explained, with what helps (`explain`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,94 +16,28 @@ from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.subjects import Meant
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, print_left_out, working
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
 
 if TYPE_CHECKING:
-    from scheduler.offline import Verdict
+    from scheduler.explain.waiting import AllWaiting, Waiting
 
-_PODS_MAX: Final = 1_000
-"""Pods that are asked about; the others are counted."""
 _CAUSE_MAX: Final = 160
 """Characters of a cause in a table."""
 _NAMES_MAX: Final = 3
-_BUDGET_STEPS: Final = 200_000
-_KIND: Final = re.compile(r"\[([a-z0-9-]+)\] ?")
 _GOOD: Final = ("fits", "waits")
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A pod that waits.
+def _ask(asked: Asked, now_ms: int, only: Collection[Key] | None = None) -> AllWaiting:
+    """Those of -n alone, where that is all that is asked about."""
+    from scheduler.explain.waiting import ask_all
 
-    Attributes:
-        outcome: As `simulate` has it.
-        kind: Of its cause (`framework.cause_kinds`), "" where none is known.
-        cause: What keeps it out, or the scheduler's sentence; "" where it fits.
-        node: Where it would run.
-    """
-
-    key: Key
-    outcome: str
-    kind: str
-    cause: str
-    node: str
-
-    def document(self) -> dict[str, Any]:
-        """For programs."""
-        namespace, name = self.key
-        told = {"outcome": self.outcome, "node": self.node or None, "kind": self.kind or None, "cause": self.cause}
-        return {"namespace": namespace, "name": name, **told}
-
-
-@dataclass(frozen=True, slots=True)
-class AllWaiting:
-    """The pods that were asked about, by name; how many wait in all; what was wrong with objects."""
-
-    pods: Sequence[Waiting]
-    count: int
-    problems: Sequence[str]
-
-
-def ask_all(asked: Asked, now_ms: int, only: Collection[Key] | None = None) -> AllWaiting:
-    """Ask about the pods that wait: all, those of -n, or of `only`."""
-    from scheduler.offline import OfflineCluster, decide
-
-    cluster = OfflineCluster(now_ms)
-    loaded = cluster.load(asked.given)
-    there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
-    there += [problem.pod for problem in loaded.problems if problem.pod is not None]
     scope = asked.namespace if asked.is_strict and only is None else None
-    wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
-    answers = decide(
-        cluster,
-        features=asked.features,
-        budget_steps=_BUDGET_STEPS,
-        config=asked.config,
-        asked={*wanted[:_PODS_MAX]},
-        reports_causes=True,
-    )
-    return AllWaiting(
-        [_waiting(one) for one in answers.verdicts], len(wanted), [*map(str, loaded.problems), *answers.left_out.texts]
-    )
-
-
-def _waits(pod: Mapping[str, Any]) -> bool:
-    from scheduler.offline import is_waiting
-
-    return is_waiting(pod) and not pod["spec"].get("nodeName")
-
-
-def _waiting(verdict: Verdict) -> Waiting:
-    cause = cause_of(verdict.reason).partition(TO_MAKE_IT_FIT)[0]
-    kind = _KIND.match(cause)
-    text = cause[kind.end() :] if kind else cause or without_cause(verdict.reason)
-    return Waiting(verdict.pod, str(verdict.outcome), kind[1] if kind else "", text, verdict.node)
+    return ask_all(asked.given, now_ms=now_ms, features=asked.features, config=asked.config, scope=scope, only=only)
 
 
 def tell_all(asked: Asked, output: str, now_ms: int) -> int:
     """Print a line for each pod that waits; the exit code: 0 where all would fit."""
     with working("asking the scheduler"):
-        told = ask_all(asked, now_ms)
+        told = _ask(asked, now_ms)
     if output in ("table", "wide"):
         print_left_out(told.problems)
         _print(told, cause_max=_CAUSE_MAX if output == "table" else None)
@@ -136,7 +67,7 @@ def of_workload(asked: Asked, workload: Meant, now_ms: int) -> tuple[Key, tuple[
     """Which of a workload's pods to explain, and what to say of the others: each cause once, with its pods."""
     if not workload.waiting:
         return workload.key, (f"{workload.workload}: none of its {_pods(len(workload.pods))} waits",)
-    told = ask_all(asked, now_ms, workload.waiting)
+    told = _ask(asked, now_ms, workload.waiting)
     groups: dict[tuple[str, str], list[Waiting]] = {}
     for one in told.pods:
         groups.setdefault((one.kind or one.outcome, _anonymous(one)), []).append(one)

@@ -52,6 +52,27 @@ class Device(_Part):
     device: str
 
 
+class FunnelStep(_Part):
+    """One rule of a request's devices."""
+
+    stage: str = Field(description="The name of the rule, as explain has it for a node.")
+    text: str = Field(description="What the devices that it takes away have in common.")
+    removed: int
+    left: int
+    ends: bool = Field(description="On the node that comes nearest, this is where too few devices are left.")
+
+
+class RequestFunnel(_Part):
+    """How the devices for a request (or an alternative) get fewer, rule by rule."""
+
+    claim: str
+    request: str
+    wanted: int = Field(description="0: all that match.")
+    published: int = Field(description="Devices that the nodes see; one that several see counts on each.")
+    nodes: int = Field(description="How many nodes were counted, at most 1,000.")
+    steps: tuple[FunnelStep, ...]
+
+
 class SelectorFailure(_Part):
     """A CEL selector that fails for a device instead of answering."""
 
@@ -89,6 +110,9 @@ class Explanation(_Part):
     nodes: tuple[NodeGroup, ...] = ()
     scores: tuple[NodeScore, ...] = Field(
         default=(), description="Of a pod that is bound or fits: the nodes that fit, asked again now; the best first."
+    )
+    funnels: tuple[RequestFunnel, ...] = Field(
+        default=(), description="Of a pod that does not fit: its requests, where it has claims."
     )
     failures: tuple[SelectorFailure, ...] = Field(default=(), description="Selectors that the scheduler could not ask.")
     left_out: tuple[str, ...] = Field(default=(), description="What of the objects is not considered, and why.")

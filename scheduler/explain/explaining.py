@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.explain.answer import Device, Explanation, NodeGroup, Step
+from scheduler.explain.answer import Device, Explanation, NodeGroup, RequestFunnel, Step
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
@@ -67,11 +67,12 @@ def explain_pod(
             return _unserved(told, name, str(spec.get("schedulerName")), known)
         why, scores, groups = scores_and_groups(world, str(told.node))
         return told.model_copy(update={"advice": f"{told.advice}; {why}", "scores": scores, "nodes": groups})
-    verdict, groups = ruling.verdict, _groups(ruling)
+    verdict, groups, funnels = ruling.verdict, _groups(ruling), _request_funnels(ruling)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
     found = Search(world, budget).smallest(ruling, object_edits(objects))
     told = told_of(found, ruling, objects, failures)
-    return told.model_copy(update={"nodes": groups, "notes": notes, "left_out": left_out})
+    update = {"nodes": groups, "notes": notes, "left_out": left_out, "funnels": funnels}
+    return told.model_copy(update=update)
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -226,6 +227,14 @@ def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
         return ()
     reasons = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
     return tuple(NodeGroup(**one.document()) for one in reasons)
+
+
+def _request_funnels(ruling: Ruling) -> tuple[RequestFunnel, ...]:
+    assert ruling.verdict is not None
+    if ruling.verdict.outcome is not Outcome.UNSCHEDULABLE:
+        return ()
+    found = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).funnels(ruling.verdict)
+    return tuple(RequestFunnel.model_validate(asdict(one)) for one in found)
 
 
 def _left_out(ruling: Ruling) -> tuple[str, ...]:

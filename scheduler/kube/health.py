@@ -105,7 +105,7 @@ class HealthServer:
         self._open_to_all = frozenset(path for path in self._answers if _is_among(path, always_allowed))
 
     async def __aenter__(self) -> HealthServer:
-        listening = _listen(self._address, self.port)
+        listening = listen(self._address, self.port)
         self.port = listening[0].getsockname()[1]
         self._server = LimitedServer(self._answer, self._limits, tls=self._tls)
         self._server.serve(listening)
@@ -207,7 +207,7 @@ class _Paced(Generic[_T]):
             waiting.set_result(result)
 
 
-def _listen(address: str, port: int) -> list[socket.socket]:
+def listen(address: str, port: int) -> list[socket.socket]:
     """A socket for each address of this name; a free port is the same for all of them."""
     if address in _ALL_ADDRESSES:
         return [_listen_everywhere(port)]

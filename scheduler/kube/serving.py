@@ -51,8 +51,8 @@ def is_secure(config: Config) -> bool:
     """
     address = address_of(config)
     if config.serving.security is None:
-        return not _is_loopback(address) or config.serving.names_certificate
-    if config.serving.security == "plain" and not _is_loopback(address):
+        return not is_loopback(address) or config.serving.names_certificate
+    if config.serving.security == "plain" and not is_loopback(address):
         raise ServingError(
             f"serving.security: plain is for loopback addresses only, and {address!r} can be reached from elsewhere; "
             "leave it out, or give --bind-address=127.0.0.1"
@@ -109,7 +109,8 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can connect to the address."""
     if address == "localhost":
         return True
     try:

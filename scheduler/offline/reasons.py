@@ -11,11 +11,11 @@ the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from allocator import AllocationError, Question, explain
+from allocator import AllocationError, Explanation, Funnel, Question, Stage, explain
 from scheduler.core.state.cluster_view import CoreView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
@@ -52,6 +52,33 @@ class NodeReason:
             "count": len(self.nodes),
             "nodes": list(self.nodes[:NODES_MAX]),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """One rule: how many devices it takes away, and how many it leaves.
+
+    Attributes:
+        ends: On the node that comes nearest, this is where too few are left.
+    """
+
+    stage: str
+    text: str
+    removed: int
+    left: int
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFunnel:
+    """What the rules leave of the devices for one request (or alternative), summed over the nodes that were counted."""
+
+    claim: str
+    request: str
+    wanted: int
+    published: int
+    nodes: int
+    steps: tuple[FunnelStep, ...]
 
 
 class _HasUid(Protocol):
@@ -103,6 +130,22 @@ class Reasons:
         }
         return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
 
+    def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
+        """Of each request what the rules leave on the first `FUNNELS_MAX` nodes; none for a pod without claims."""
+        machine, view = self._machine, self._nodes.view
+        pod = machine.store.pods.get(PodUid(asked.uid))
+        runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
+        if pod is None or runner is None:
+            return ()
+        cycle = Cycle(pod, self._answers.cluster.now_ms)
+        filtered = runner.pre_filter(cycle, view)
+        if filtered.status.is_success:
+            runner.plan(cycle, view, filtered)
+        infos = list(machine.store.node_infos.values())[:FUNNELS_MAX]
+        explained = [_explained(cycle, one, view, self._budget_steps) for one in infos]
+        found = [one.requests for one in explained if isinstance(one, Explanation)]
+        return tuple([_sum(rows) for rows in zip(*found, strict=True)]) if found else ()
+
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan
     ) -> Iterator[tuple[NodeName, Status]]:
@@ -121,20 +164,43 @@ def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) ->
     return [NodeReason(tuple(names), *key) for key, names in nodes.items()]
 
 
-def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Iterator[str]:
-    """Of each request that the node lacks devices for, how many each rule took away; of all where none lacks any."""
+def _explained(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Explanation | str | None:
+    """What the rules leave of the node's devices, or why that cannot be said; None for a pod that wants none."""
     search = cycle.find(NodeSearch)
     if search is None:
-        return
+        return None
     wanted = search.wanted_on(node)
     if isinstance(wanted, Status):
         wanted = search.claims.wanted
     if not wanted:
-        return
+        return None
     try:
-        explanation = explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps))
+        return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps))
     except AllocationError as error:
-        yield str(error)
+        return str(error)
+
+
+def _sum(rows: Sequence[Funnel]) -> RequestFunnel:
+    """The same request on several nodes."""
+    first, nearest = rows[0], min(rows, key=lambda one: one.lacks)
+    steps, left = [], sum(one.published for one in rows)
+    published, end = left, nearest.end
+    for stage in Stage:
+        removed = sum(one.step(stage).removed.bit_count() for one in rows)
+        left -= removed
+        ends = end is not None and end.stage is stage
+        if removed or ends:
+            steps.append(FunnelStep(stage.name.lower().replace("_", "-"), str(stage), removed, left, ends))
+    return RequestFunnel(first.claim, first.request, first.wanted, published, len(rows), tuple(steps))
+
+
+def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Iterator[str]:
+    """Of each request that the node lacks devices for, how many each rule took away; of all where none lacks any."""
+    explanation = _explained(cycle, node, view, budget_steps)
+    if explanation is None:
+        return
+    if isinstance(explanation, str):
+        yield explanation
         return
     if explanation.failure:
         yield explanation.failure

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cli import waiting_pods
 from scheduler.cli.main import cli
 from scheduler.cli.subjects import KINDS, Subject, read_subject
+from scheduler.explain import waiting as waiting_pods
 from tests.cli.answers import ExplainAllAnswer
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_, template
 
@@ -274,7 +274,7 @@ def test_a_namespace_alone_and_nobody(tmp_path: Path) -> None:
 
 
 def test_more_pods_than_are_asked_about_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_pods, "_PODS_MAX", 1)
+    monkeypatch.setattr(waiting_pods, "PODS_MAX", 1)
 
     result = explain(tmp_path, MANY, "-A")
 

@@ -1,0 +1,98 @@
+"""All pods that wait, and the cause of each: tried one after the other as the scheduler would, each takes what it gets.
+
+Not here: one pod explained, with what helps (`explaining`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from allocator import Features
+from scheduler.config.settings import Config
+from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
+from scheduler.offline import Given, OfflineCluster, Verdict, decide, is_waiting
+
+PODS_MAX: Final = 1_000
+"""Pods that are asked about; the others are counted."""
+_BUDGET_STEPS: Final = 200_000
+_KIND: Final = re.compile(r"\[([a-z0-9-]+)\] ?")
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pod that waits.
+
+    Attributes:
+        outcome: As `simulate` has it.
+        kind: Of its cause (`framework.cause_kinds`), "" where none is known.
+        cause: What keeps it out, or the scheduler's sentence; "" where it fits.
+        node: Where it would run.
+        change: What helps, where the cause says so.
+    """
+
+    key: Key
+    outcome: str
+    kind: str
+    cause: str
+    node: str
+    change: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        namespace, name = self.key
+        told = {"outcome": self.outcome, "node": self.node or None, "kind": self.kind or None, "cause": self.cause}
+        return {"namespace": namespace, "name": name, **told}
+
+
+@dataclass(frozen=True, slots=True)
+class AllWaiting:
+    """The pods that were asked about, by name; how many wait in all; what was wrong with objects."""
+
+    pods: Sequence[Waiting]
+    count: int
+    problems: Sequence[str]
+
+
+def ask_all(
+    given: Sequence[Given],
+    *,
+    now_ms: int,
+    features: Features,
+    config: Config | None = None,
+    scope: str | None = None,
+    only: Collection[Key] | None = None,
+) -> AllWaiting:
+    """Ask about the pods that wait: all, those of the namespace `scope`, or of `only`."""
+    cluster = OfflineCluster(now_ms)
+    loaded = cluster.load(given)
+    there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
+    there += [problem.pod for problem in loaded.problems if problem.pod is not None]
+    wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
+    answers = decide(
+        cluster,
+        features=features,
+        budget_steps=_BUDGET_STEPS,
+        config=config,
+        asked={*wanted[:PODS_MAX]},
+        reports_causes=True,
+    )
+    return AllWaiting(
+        [_waiting(one) for one in answers.verdicts], len(wanted), [*map(str, loaded.problems), *answers.left_out.texts]
+    )
+
+
+def _waits(pod: Mapping[str, Any]) -> bool:
+    return is_waiting(pod) and not pod["spec"].get("nodeName")
+
+
+def _waiting(verdict: Verdict) -> Waiting:
+    cause, _, change = cause_of(verdict.reason).partition(TO_MAKE_IT_FIT)
+    kind = _KIND.match(cause)
+    text = cause[kind.end() :] if kind else cause or without_cause(verdict.reason)
+    return Waiting(verdict.pod, str(verdict.outcome), kind[1] if kind else "", text, verdict.node, change)

@@ -1,0 +1,5 @@
+"""The page: a cluster's devices, who has them, who waits and why, in a browser; it reads and never writes.
+
+To be read in this order: pictures (answers as the page draws them), sources (a cluster, or files), server (HTTP).
+The front end is `static/`: native ES modules, without a build; `static/vendor/` is other people's, with its licences.
+"""

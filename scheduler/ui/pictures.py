@@ -1,0 +1,114 @@
+"""The answers of commands as the page draws them: devices as columns, which are a tenth of the size of rows.
+
+Numbers are those of `scheduler.inventory` and `scheduler.explain`; nothing is counted here but how often names occur.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from allocator import Device, DeviceId
+from allocator.values.pool_attribute import lookup_attribute
+from scheduler.core.machine import Machine
+from scheduler.explain.waiting import AllWaiting, Waiting
+from scheduler.inventory import DeviceList
+
+_ATTRIBUTES_MAX: Final = 40
+_TEXT_MAX: Final = 200
+_RARE: Final = 10
+"""An attribute is rare that at most one device in so many has."""
+_COLUMNS: Final = ("device", "pool", "driver", "node", "state", "group", "within")
+
+Document: TypeAlias = dict[str, Any]
+
+
+def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Document:
+    """All devices, in the order of the list.
+
+    Args:
+        by: The attribute whose values are the groups; without one their nodes are.
+    """
+    published = _published(machine)
+    names: Counter[str] = Counter()
+    texts: dict[str, int] = {}
+    columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
+    for one in found.devices:
+        device = published.get(DeviceId(one.driver, one.pool, one.device))
+        group, within = one.node or "", ""
+        if device is not None:
+            names.update(_full_names(device))
+            within = ", ".join(sorted({each.counter_set for each in device.consumes_counters}))
+        if by:
+            attribute = lookup_attribute(device, by) if device is not None else None
+            group = str(attribute.value) if attribute is not None else ""
+        row = (one.device, one.pool, one.driver, one.node or "", one.state, group[:_TEXT_MAX], within)
+        for column, text in zip(columns.values(), row, strict=True):
+            column.append(texts.setdefault(text, len(texts)))
+    document: Document = found.model_dump(mode="json", exclude={"devices", "pools", "nodes"})
+    document |= {
+        "count": len(found.devices),
+        "by": by,
+        "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
+        "odd": [*_unreserved(machine), *_rare(names, len(found.devices))],
+        "nodes": len(machine.store.node_infos),
+        "texts": [*texts],
+        "columns": columns,
+    }
+    return document
+
+
+def _published(machine: Machine) -> Mapping[DeviceId, Device]:
+    return {one.id: one for slice_ in machine.store.inventory.slices.values() for one in slice_.devices}
+
+
+def _full_names(device: Device) -> Iterator[str]:
+    return (name if "/" in name else f"{device.id.driver}/{name}" for name in device.attributes)
+
+
+def _unreserved(machine: Machine) -> Iterator[Document]:
+    """Claims that have devices, and that no pod may use."""
+    for claim in sorted(machine.store.claims.values(), key=lambda one: one.key):
+        if claim.allocation is not None and claim.allocation.results and not claim.reserved_for:
+            name = f"{claim.key.namespace}/{claim.key.name}"
+            yield {"kind": "unreserved", "text": f"claim {name} has devices and is reserved for nobody"}
+
+
+def _rare(names: Mapping[str, int], devices: int) -> Iterator[Document]:
+    for name, count in sorted(names.items()):
+        if count * _RARE <= devices:
+            yield {"kind": "rare-attribute", "text": f"{count} of {devices} devices have the attribute {name}"}
+
+
+def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> Document | None:
+    """One device by driver, pool and name, with its attributes; None where there is none."""
+    summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
+    if summary is None:
+        return None
+    device = _published(machine).get(DeviceId(*key))
+    attributes = device.attributes if device is not None else {}
+    since = [
+        claim.allocation.allocation_timestamp or ""
+        for claim in machine.store.claims.values()
+        if claim.allocation is not None and DeviceId(*key) in claim.allocation.device_ids()
+    ]
+    document: Document = summary.model_dump(mode="json")
+    document["attributes"] = {name: {one.kind: one.value} for name, one in sorted(attributes.items())}
+    document["since"] = min(filter(None, since), default=None)
+    return document
+
+
+def pending_picture(found: AllWaiting) -> Document:
+    """A row for each pod that waits, and how many there are of each kind."""
+    return {
+        "waiting": found.count,
+        "notAsked": found.count - len(found.pods),
+        "kinds": dict(Counter(map(_kind, found.pods)).most_common()),
+        "problems": list(found.problems),
+        "pods": [{**one.document(), "kind": _kind(one), "change": one.change} for one in found.pods],
+    }
+
+
+def _kind(one: Waiting) -> str:
+    return one.kind or one.outcome

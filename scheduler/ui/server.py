@@ -1,0 +1,221 @@
+"""The page over HTTP: its files, its answers as JSON, and an event when they are others.
+
+Rules of this module
+  1. Only GET and HEAD; nothing is written anywhere.
+  2. A request is answered where its Host is an address that is served, so that no other site's name leads here (DNS
+     rebinding), and its Origin, where it has one, is this page.
+  3. The page loads nothing from elsewhere and runs no inline script or style (Content-Security-Policy); its import map,
+     which browsers take inline only, is allowed by its hash.
+  4. A client that listens gets the newest version, never a queue of them; so many listen at once, and no more.
+  5. Where `readers` are given, answers and events are for those whom they let.
+
+Not here: what answers say (`pictures`), how they are made (`sources`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from http import HTTPStatus
+from importlib import resources
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from scheduler.explain import NotThereError
+from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
+from scheduler.kube.health import listen
+from scheduler.kube.readers import Readers
+from scheduler.ui.pictures import Document
+from scheduler.ui.sources import Source
+
+LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, idle_s=3600.0)
+_LISTENERS_MAX: Final = 32
+_BEAT_S: Final = 15.0
+"""A line so often, that shows both ends that the other is there."""
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+}
+_POLICY: Final = (
+    "default-src 'self'; script-src 'self' {}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "object-src 'none'; require-trusted-types-for 'script'"
+)
+_IMPORT_MAP: Final = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+_HEADERS: Final[Mapping[str, str]] = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_GZIP_FROM: Final = 1_000
+_PATH: Final = "/api/"
+
+
+def static_files() -> Mapping[str, bytes]:
+    """The page's files by path; read once, so that a request can name no other."""
+    root = resources.files("scheduler.ui") / "static"
+    found: dict[str, bytes] = {}
+
+    def add(folder: resources.abc.Traversable, path: str) -> None:
+        for one in folder.iterdir():
+            if one.is_dir():
+                add(one, f"{path}{one.name}/")
+            elif one.name.rpartition(".")[2] in _TYPES:
+                found[f"{path}{one.name}"] = one.read_bytes()
+
+    add(root, "/")
+    found["/"] = found["/index.html"]
+    return found
+
+
+class UiServer:
+    """An async context manager that serves while it is open.
+
+    Args:
+        address: Where to listen, and the host that a request names, beside `hosts`.
+        hosts: Other names by which this page is reached (an ingress, a service).
+        readers: Who may read the answers; None: everybody who can connect.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        hosts: Collection[str] = (),
+        readers: Readers | None = None,
+    ) -> None:
+        self.port = port
+        self._source: Final = source
+        self._address: Final = address
+        self._hosts: Final = frozenset({"localhost", "127.0.0.1", "[::1]", address, *hosts})
+        self._readers: Final = readers
+        self._files: Final = static_files()
+        self._headers: Final = {**_HEADERS, "Content-Security-Policy": _policy(self._files["/"])}
+        self._listeners = 0
+        self._answers: Final[Mapping[str, Callable[[web.BaseRequest], Awaitable[Document]]]] = {
+            "about": self._about,
+            "devices": lambda request: source.devices(request.query.get("by", "")),
+            "device": lambda request: source.device(
+                (request.query.get("driver", ""), request.query.get("pool", ""), request.query.get("name", ""))
+            ),
+            "pending": lambda _: source.pending(),
+            "pod": lambda request: source.pod((request.query.get("namespace", ""), request.query.get("name", ""))),
+        }
+
+    async def __aenter__(self) -> UiServer:
+        listening = listen(self._address, self.port)
+        self.port = listening[0].getsockname()[1]
+        self._server = LimitedServer(self._answer, LIMITS)
+        self._server.serve(listening)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._server.close(1.0)
+
+    @property
+    def url(self) -> str:
+        host = f"[{self._address}]" if ":" in self._address else self._address
+        return f"http://{host}:{self.port}/"
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._server.note_head(request)
+        if request.method not in {"GET", "HEAD"}:
+            return _said(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD", {"Allow": "GET, HEAD"})
+        host = request.headers.get("Host", "")
+        if self._name_in(host) not in self._hosts:
+            return _said(HTTPStatus.MISDIRECTED_REQUEST, f"this page is not served as {host!a}; --host NAME allows it")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return _said(HTTPStatus.FORBIDDEN, "other sites may not read this page")
+        if not request.path.startswith(_PATH):
+            return self._file(request)
+        if self._readers is not None:
+            token = request.headers.get("Authorization")
+            refusal = await self._readers.refusal(token, "get", "/metrics", request.remote or "")
+            if refusal is not None:
+                return web.Response(status=refusal.code, body=refusal.body, headers=_HEADERS)
+        name = request.path.removeprefix(_PATH)
+        if name == "events":
+            return await self._events(request)
+        make = self._answers.get(name)
+        if make is None:
+            return _said(HTTPStatus.NOT_FOUND, f"there are {', '.join((*self._answers, 'events'))}")
+        try:
+            document = await make(request)
+        except (KeyError, NotThereError) as error:
+            return _said(HTTPStatus.NOT_FOUND, str(error))
+        response = web.Response(
+            body=msgspec.json.encode(document), content_type="application/json", headers=self._headers
+        )
+        if len(response.body or b"") > _GZIP_FROM:  # type: ignore[arg-type]
+            response.enable_compression()
+        return response
+
+    @staticmethod
+    def _name_in(host: str) -> str:
+        name, colon, port = host.rpartition(":")
+        return name if colon and port.isdigit() else host
+
+    def _file(self, request: web.BaseRequest) -> web.Response:
+        body = self._files.get(request.path)
+        if body is None:
+            return _said(HTTPStatus.NOT_FOUND, f"there is no {request.path!a}")
+        kind = _TYPES[request.path.rpartition(".")[2] if "." in request.path else "html"]
+        return web.Response(body=body, headers={**self._headers, "Content-Type": kind})
+
+    async def _about(self, _: web.BaseRequest) -> Document:
+        return {"source": self._source.name, "live": self._source.is_live, "problems": list(self._source.problems())}
+
+    async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The version now, and each newer one (rule 4)."""
+        if self._listeners >= _LISTENERS_MAX:
+            return _said(HTTPStatus.SERVICE_UNAVAILABLE, f"{_LISTENERS_MAX} pages listen already")
+        headers = {**self._headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        response = web.StreamResponse(headers=headers)
+        self._listeners += 1
+        try:
+            await response.prepare(request)
+            version = -1
+            while True:
+                newer = self._source.version if version < 0 else await self._newer(version)
+                if newer is None:
+                    await response.write(b": still here\n\n")
+                    continue
+                version = newer
+                said = json.dumps({"version": version, "problems": list(self._source.problems())})
+                await response.write(f"event: version\ndata: {said}\n\n".encode())
+        except (ConnectionError, asyncio.CancelledError):
+            return response
+        finally:
+            self._listeners -= 1
+
+    async def _newer(self, version: int) -> int | None:
+        """None: nothing for a while."""
+        try:
+            async with asyncio.timeout(_BEAT_S):
+                return await self._source.changed_since(version)
+        except TimeoutError:
+            return None
+
+
+def _policy(page: bytes) -> str:
+    found = _IMPORT_MAP.search(page)
+    assert found is not None
+    return _POLICY.format(f"'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}'")
+
+
+def _said(code: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(status=code, text=f"{text}\n", headers={**_HEADERS, **(headers or {})})

@@ -1,0 +1,57 @@
+// The pods that wait: a row each, with its cause and what would help; kinds as tabs with their counts.
+import { useAnswer } from "./devices.js";
+import { Command, counted, go, html, link, Notes, place } from "./view.js";
+
+const ROWS = 100;
+
+export function Pending() {
+  const { value, error, isBusy } = useAnswer(() => (place.value.view === "pending" ? "pending" : ""));
+  if (!value) return html`<p class="wait" role="status">${error || "Asking the scheduler about the pods that wait…"}</p>`;
+  const { query } = place.value;
+  const kind = query.get("kind") ?? "";
+  const search = (query.get("q") ?? "").toLowerCase();
+  const namespace = query.get("namespace") ?? "";
+  const namespaces = [...new Set(value.pods.map((/** @type {any} */ pod) => pod.namespace))].sort();
+  const rows = value.pods.filter(
+    (/** @type {any} */ pod) =>
+      (!kind || pod.kind === kind) &&
+      (!namespace || pod.namespace === namespace) &&
+      (!search || `${pod.namespace}/${pod.name} ${pod.cause} ${pod.change}`.toLowerCase().includes(search)),
+  );
+  const page = Math.max(0, Number(query.get("page")) || 0);
+  const last = Math.max(0, Math.ceil(rows.length / ROWS) - 1);
+  const seen = rows.slice(Math.min(page, last) * ROWS, (Math.min(page, last) + 1) * ROWS);
+  return html`
+    <p class="sentence">${value.waiting ? `${counted(value.waiting, "pod waits", "pods wait")}.` : "No pod waits."}
+      ${value.notAsked > 0 && ` ${counted(value.notAsked, "pod was", "pods were")} not asked about.`}</p>
+    <nav class="tabs" aria-label="Kinds of causes">
+      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${value.pods.length}</a>
+      ${Object.entries(value.kinds).map(([name, count]) => html`<a key=${name} href=${link("pending", { kind: name, page: "" }, true)}
+        aria-current=${kind === name ? "page" : null}>${name} ${count}</a>`)}
+    </nav>
+    <form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <label>Search <input type="search" value=${query.get("q") ?? ""} placeholder="pod, cause, change"
+        onInput=${(/** @type {any} */ event) => go("pending", { q: event.target.value, page: "" })} /></label>
+      <label>Namespace <select value=${namespace} onChange=${(/** @type {any} */ event) => go("pending", { namespace: event.target.value, page: "" })}>
+        <option value="">all</option>${namespaces.map((name) => html`<option key=${name}>${name}</option>`)}
+      </select></label>
+      <span role="status" class="age">${isBusy ? "asking anew…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}</span>
+    </form>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    <table class="pending">
+      <caption>${counted(rows.length, "pod that waits", "pods that wait")}${kind ? ` because of ${kind}` : ""}</caption>
+      <thead><tr><th scope="col">Pod</th><th scope="col">Kind</th><th scope="col">Cause, and what would help</th></tr></thead>
+      <tbody>${seen.map((/** @type {any} */ pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}>
+        <th scope="row"><a href=${link("pod", { pod: `${pod.namespace}/${pod.name}` })}>${pod.namespace}/${pod.name}</a></th>
+        <td><span class="kind">${pod.kind}</span></td>
+        <td><p>${pod.cause || (pod.node ? `It would fit on node ${pod.node}.` : "")}</p>${pod.change && html`<p class="change">${pod.change}</p>`}</td></tr>`)}
+      </tbody>
+    </table>
+    ${last > 0 && html`<nav class="pages" aria-label="Pages of the table">
+      ${page > 0 && html`<a href=${link("pending", { page: String(page - 1) }, true)}>before</a>`}
+      <span>page ${Math.min(page, last) + 1} of ${last + 1}</span>
+      ${page < last && html`<a href=${link("pending", { page: String(page + 1) }, true)}>next</a>`}</nav>`}
+    <${Notes} title="Left out" texts=${[...value.problems, ...value.unlisted]} />
+    <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
+  `;
+}

@@ -1,0 +1,91 @@
+// What all views share: markup, small pieces, and how the address says what is shown.
+import { h } from "preact";
+import { useState } from "preact/hooks";
+import { computed, signal } from "@preact/signals";
+import htm from "htm";
+
+export const html = htm.bind(h);
+
+/** The order in which states are named and drawn, each with what it means. */
+export const STATES = Object.freeze({
+  free: "could be given to a claim now",
+  shared: "a share is used, and another could be given",
+  used: "a claim has it",
+  tainted: "a taint keeps claims off",
+  blocked: "other partitions of its device use what it needs",
+  closed: "its nodes take no pods now",
+  unusable: "its pool is incomplete or invalid, or its node is not there",
+});
+
+const address = signal(globalThis.location.hash);
+globalThis.addEventListener("hashchange", () => {
+  address.value = globalThis.location.hash;
+});
+
+/** The view and its parameters, as the address has them. */
+export const place = computed(() => {
+  const [path, query] = address.value.replace(/^#\/?/, "").split("?");
+  return { view: path || "devices", query: new URLSearchParams(query) };
+});
+
+/**
+ * The address of a view with these parameters changed; empty ones are left out. The theme stays.
+ * @param {string} view
+ * @param {Record<string, string>} changes
+ * @param {boolean} [isKept] whether the other parameters stay
+ */
+export function link(view, changes = {}, isKept = false) {
+  const before = place.value.query;
+  const query = new URLSearchParams(isKept ? before : undefined);
+  if (before.get("theme")) query.set("theme", /** @type {string} */ (before.get("theme")));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  const text = query.toString();
+  return `#/${view}${text ? `?${text}` : ""}`;
+}
+
+/**
+ * @param {string} view
+ * @param {Record<string, string>} changes
+ */
+export function go(view, changes) {
+  globalThis.location.hash = link(view, changes, true);
+}
+
+/** A command that says the same in a terminal, with a button that copies it.
+ * @param {{text: string}} props */
+export function Command({ text }) {
+  const [said, say] = useState("");
+  const copy = () =>
+    globalThis.navigator.clipboard.writeText(text).then(
+      () => say("copied"),
+      () => say("the browser does not allow it: mark the text"),
+    );
+  return html`<p class="command">
+    <code>${text}</code>
+    <button type="button" onClick=${copy} aria-label=${`Copy the command ${text}`}>Copy</button>
+    <span role="status">${said}</span>
+  </p>`;
+}
+
+/** @param {{texts: readonly string[], title: string}} props */
+export function Notes({ texts, title }) {
+  if (!texts.length) return null;
+  return html`<details class="notes">
+    <summary>${title} (${texts.length})</summary>
+    <ul>${texts.map((text) => html`<li key=${text}>${text}</li>`)}</ul>
+  </details>`;
+}
+
+/** A text for a shell, quoted where it needs to be.
+ * @param {string} text */
+export function quoted(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** @param {number} count @param {string} one @param {string} [many] */
+export function counted(count, one, many) {
+  return count === 1 ? `1 ${one}` : `${count.toLocaleString("en")} ${many ?? `${one}s`}`;
+}

@@ -1,0 +1,1 @@
+"""The page: its answers over HTTP, and in a browser."""

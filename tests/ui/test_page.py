@@ -1,0 +1,149 @@
+"""The page in a real browser: Debian's chromium, driven by Playwright.
+
+Where there is no chromium these tests are left out, and say so; `tests/setup` installs it where it may.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+from scheduler.ui.server import UiServer
+from tests.ui.worlds import HOSTILE, hostile, source
+
+CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS: Final = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+)
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="LEFT OUT, the page in a browser: there is no chromium"),
+    pytest.mark.timeout(120),
+]
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Any]:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield started
+        finally:
+            await started.close()
+
+
+@pytest.fixture
+async def page(browser: Any) -> AsyncIterator[Any]:
+    """A page on which nothing may go wrong: no error, nothing refused by the policy, no request elsewhere."""
+    wrong: list[str] = []
+    opened = await browser.new_page(viewport={"width": 1280, "height": 800})
+    opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    opened.on("console", lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None)
+    opened.on(
+        "request",
+        lambda asked: None if asked.url.startswith("http://127.0.0.1:") else wrong.append(f"request: {asked.url}"),
+    )
+    yield opened
+    assert wrong == []
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[UiServer]:
+    async with UiServer(source(*hostile())) as opened:
+        yield opened
+
+
+async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: UiServer) -> None:
+    await page.goto(server.url)
+    await page.wait_for_selector(".legend")
+    assert "4 of 7 devices free" not in await page.inner_text(".sentence")
+    legend = await page.inner_text(".legend")
+    assert "= 7 devices" in legend
+    counts = [int(word) for word in legend.split() if word.isdigit()]
+    assert sum(counts[:-1]) == counts[-1]
+
+    await page.click(".legend >> text=tainted 1")
+    rows = page.locator("main > table tbody tr")
+    assert await rows.count() == 1
+    assert "state=tainted" in page.url
+    await page.click("main > table >> text=gpu-2")
+    await page.wait_for_selector("aside h2")
+    assert "example.com/hot" in await page.inner_text("aside")
+    assert "device=gpu.example.com+node-2+gpu-2" in page.url
+
+    # The address is all there is to what is shown.
+    address = page.url
+    await page.goto("about:blank")
+    await page.goto(address)
+    await page.wait_for_selector("aside h2")
+    assert await rows.count() == 1
+
+
+async def test_from_a_waiting_pod_to_its_funnel_and_to_the_devices(page: Any, server: UiServer) -> None:
+    await page.goto(f"{server.url}#/pending")
+    await page.click("text=default/waits")
+    await page.wait_for_selector(".funnel")
+    assert "6 published on 3 nodes" not in await page.inner_text(".funnel")
+    assert "in use" in await page.inner_text(".funnel")
+    assert "dra-scheduler explain waits -n default -o wide" in await page.inner_text("main")
+    await page.click("main table a >> nth=0")
+    await page.wait_for_selector(".legend")
+    assert await page.locator("main > table tbody tr").count() == 1
+
+
+async def test_from_a_used_device_to_the_pod_that_has_it(page: Any, server: UiServer) -> None:
+    await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-1+gpu-0")
+    await page.click("aside >> text=pod default/runs")
+    await page.wait_for_selector(".verdict")
+    assert "is bound to node node-1" in await page.inner_text(".verdict")
+
+
+async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any, server: UiServer) -> None:
+    await page.goto(server.url)
+    await page.wait_for_selector(".grid canvas")
+    await page.locator(".grid").click(position={"x": 16, "y": 32})
+    await page.wait_for_selector("aside h2 >> text=gpu-0")
+    await page.locator(".grid").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.wait_for_selector("aside h2 >> text=gpu-1")
+    await page.keyboard.press("ArrowDown")
+    await page.wait_for_selector("aside h2 >> text=gpu-9")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, theme: str, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 800})
+    for view, there in (("devices", ".legend"), ("pending", "table.pending"), ("pod", ".verdict")):
+        await page.goto("about:blank")
+        await page.goto(f"{server.url}#/{view}?theme={theme}&pod=default/waits")
+        await page.wait_for_selector(there)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(255, 255, 255)") == (theme == "light")
+
+
+async def test_what_users_write_is_shown_and_never_run(page: Any, server: UiServer) -> None:
+    await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-9+gpu-9")
+    await page.wait_for_selector("aside h2")
+    assert HOSTILE in await page.inner_text("aside")
+    for view in ("pending", f"pod?pod=default/{'y' * 253}", "devices?by=gpu.example.com/model"):
+        await page.goto(f"{server.url}#/{view}")
+        await page.wait_for_selector("main table, main .verdict")
+        assert await page.locator("main img").count() == 0
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert await page.evaluate("globalThis.hurt") is None
+
+
+async def test_another_site_cannot_read_it(page: Any, browser: Any, server: UiServer) -> None:
+    async with UiServer(source()) as other:
+        await page.goto(other.url)
+        read = f"fetch('{server.url}api/devices').then(reply => reply.text(), () => 'refused')"
+        elsewhere = await browser.new_page()
+        await elsewhere.goto(other.url)
+        assert await elsewhere.evaluate(read) == "refused"

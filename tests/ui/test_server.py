@@ -1,0 +1,175 @@
+"""The page's answers, and who gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from scheduler.inventory import Filter, devices_observed
+from scheduler.ui.server import UiServer, static_files
+from tests.ui.worlds import source
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[UiServer]:
+    async with UiServer(source()) as opened:
+        yield opened
+
+
+async def get(server: UiServer, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, dict[str, str]]:
+    url = f"{server.url}{path}"
+    async with aiohttp.ClientSession() as session, session.request(method, url, headers=headers) as reply:
+        text = await reply.text()
+        is_json = reply.content_type == "application/json"
+        return reply.status, json.loads(text) if is_json else text, dict(reply.headers)
+
+
+def device(found: Any, number: int) -> dict[str, str]:
+    return {name: found["texts"][column[number]] for name, column in found["columns"].items()}
+
+
+async def test_devices_are_those_of_the_command_as_columns(server: UiServer) -> None:
+    _, found, _ = await get(server, "api/devices")
+    listed = await server._source._look(lambda machine: devices_observed(machine, Filter()))
+    assert [device(found, number)["device"] for number in range(found["count"])] == [
+        one.device for one in listed.devices
+    ]
+    assert [device(found, number)["state"] for number in range(6)] == [
+        "used",
+        "free",
+        "free",
+        "free",
+        "free",
+        "tainted",
+    ]
+    assert found["states"] == listed.states.model_dump()
+    assert sum(found["states"].values()) == found["count"] == 6
+    assert found["classes"][0]["largest"] == [one.model_dump() for one in listed.classes[0].largest]
+
+
+async def test_devices_are_grouped_by_an_attribute(server: UiServer) -> None:
+    _, found, _ = await get(server, "api/devices?by=gpu.example.com/index")
+    assert [device(found, number)["group"] for number in range(6)] == ["0", "1", "2", "0", "1", "2"]
+    assert found["attributes"] == ["gpu.example.com/index", "gpu.example.com/model"]
+
+
+async def test_a_device_says_who_has_it_and_what_it_is(server: UiServer) -> None:
+    _, found, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-1&name=gpu-0")
+    assert (found["state"], found["users"][0]["claim"], found["users"][0]["pods"]) == (
+        "used",
+        "default/held",
+        ["default/runs"],
+    )
+    assert found["attributes"]["model"] == {"string": "A100"}
+    _, tainted, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-2&name=gpu-2")
+    assert [one["kind"] for one in tainted["blocked_by"]] == ["taint"]
+
+
+async def test_pods_that_wait_have_their_cause_and_what_helps(server: UiServer) -> None:
+    _, found, _ = await get(server, "api/pending")
+    (row,) = found["pods"]
+    assert (found["waiting"], row["name"], found["kinds"]) == (1, "waits", {row["kind"]: 1})
+    assert row["cause"]
+    assert row["change"]
+
+
+async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:
+    _, found, _ = await get(server, "api/pod?namespace=default&name=waits")
+    (funnel,) = found["funnels"]
+    assert (funnel["wanted"], funnel["published"], funnel["nodes"]) == (3, 6, 2)
+    left = funnel["published"]
+    for step in funnel["steps"]:
+        left -= step["removed"]
+        assert step["left"] == left
+    assert [step["stage"] for step in funnel["steps"]] == ["taint", "in-use"]
+    assert [step["stage"] for step in funnel["steps"] if step["ends"]] != []
+    assert {node for group in found["nodes"] for node in group["nodes"]} == {"node-1", "node-2"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("api/pod?namespace=default&name=nobody", "no pod is named default/nobody"),
+        ("api/device?driver=x&pool=y&name=z", ""),
+        ("api/nothing", "there are about, devices, device, pending, pod, events"),
+        ("nothing.js", "there is no '/nothing.js'"),
+        ("../server.py", "there is no '/server.py'"),
+    ],
+)
+async def test_what_is_not_there_is_said(server: UiServer, path: str, text: str) -> None:
+    status, said, _ = await get(server, path)
+    assert status == 404
+    assert text in said
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+async def test_other_sites_and_other_names_get_nothing(server: UiServer, headers: dict[str, str], status: int) -> None:
+    for path in ("api/devices", "api/events" if status != 200 else "api/about", ""):
+        assert (await get(server, path, **headers))[0] == status
+
+
+async def test_another_name_can_be_allowed() -> None:
+    async with UiServer(source(), hosts=["page.example.com"]) as opened:
+        assert (await get(opened, "api/about", Host="page.example.com"))[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_nothing_can_be_written(server: UiServer, method: str) -> None:
+    status, _, headers = await get(server, "api/devices", method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_the_page_may_load_and_run_nothing_but_its_own_files(server: UiServer) -> None:
+    for path in ("", "js/main.js", "api/pending", "nothing"):
+        _, _, headers = await get(server, path)
+        policy = headers["Content-Security-Policy"] if path != "nothing" else "default-src 'self'"
+        assert policy.startswith("default-src 'self'")
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_all_files_of_the_page_are_served_and_the_page_names_no_other_host() -> None:
+    files = static_files()
+    assert {"/", "/style.css", "/js/main.js", "/vendor/preact.mjs"} <= files.keys()
+    own = {path: body for path, body in files.items() if not path.startswith("/vendor/")}
+    assert [path for path, body in own.items() if b"://" in body.replace(b"http://www.w3.org/2000/svg", b"")] == []
+
+
+async def test_whoever_listens_gets_the_version_at_once_and_so_many_listen(server: UiServer) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        replies = [await session.get(f"{server.url}api/events") for _ in range(32)]
+        try:
+            lines = [await replies[-1].content.readline() for _ in range(2)]
+            assert lines == [b"event: version\n", b'data: {"version": 1, "problems": []}\n']
+            assert (await get(server, "api/events"))[0] == 503
+        finally:
+            for reply in replies:
+                reply.close()
+        async with asyncio.timeout(10):
+            while server._listeners:  # noqa: ASYNC110 - the server notices when it writes, or when the socket closes
+                await asyncio.sleep(0)
+        assert (await get(server, "api/about"))[0] == 200
+
+
+async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    made = server._source._devices
+    monkeypatch.setattr(server._source, "_devices", lambda *args, **more: calls.append(1) or made(*args, **more))
+    await asyncio.gather(*(get(server, "api/devices") for _ in range(8)))
+    assert len(calls) == 1

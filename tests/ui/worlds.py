@@ -1,0 +1,40 @@
+"""Small clusters as objects, for the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allocator import Features
+from scheduler.offline import Given
+from scheduler.ui.sources import FileSource, Objects
+from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
+
+HOSTILE: Final = "<img src=x onerror=globalThis.hurt=1>\u202egnp"
+
+
+def objects() -> list[Obj]:
+    """Two nodes with three GPUs each, one used and one tainted; and a pod that wants three on one node."""
+    taint = {"key": "example.com/hot", "effect": "NoSchedule"}
+    made: list[Obj] = [device_class()]
+    for where in ("node-1", "node-2"):
+        devices = [gpu(f"gpu-{number}") for number in range(3)]
+        if where == "node-2":
+            devices[2]["taints"] = [taint]
+        made += [node(where), slice_(*devices, where=where)]
+    runs = {**pod("held", name="runs", nodeName="node-1"), "status": {"phase": "Running"}}
+    runs["metadata"] |= {"uid": "uid-runs", "resourceVersion": "1"}
+    waits = pod("three", name="waits")
+    return [*made, allocated(claim(name="held"), "gpu-0"), runs, claim(request(count=3), name="three"), waits]
+
+
+def hostile() -> list[Obj]:
+    """What a user may write into fields that the page shows: markup, marks that turn text round, long names."""
+    labelled = gpu("gpu-9", attributes={"model": {"string": HOSTILE}, "note": {"string": "x" * 64}})
+    long = "x" * 253
+    wants = claim(request(f"device.attributes['gpu.example.com'].model == '{HOSTILE}no'"), name=long)
+    return [node("node-9"), slice_(labelled, where="node-9"), wants, pod(long, name="y" * 253)]
+
+
+def source(*more: Obj) -> FileSource:
+    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
+    return FileSource("world.yaml", Objects(given, Features()), None)
