@@ -20,6 +20,8 @@ from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.terminal import caution
 
 if TYPE_CHECKING:
+    from scheduler.config import Config
+    from scheduler.kube.credentials import Connection
     from scheduler.ui.sources import Objects
 
 
@@ -62,37 +64,54 @@ def ui(question: ClusterQuestion, *, address: str, port: int, hosts: tuple[str, 
 
 
 async def _serve(question: ClusterQuestion, address: str, port: int, hosts: tuple[str, ...]) -> None:
-    from scheduler.observer import ClusterObserver
     from scheduler.ui.server import UiServer
-    from scheduler.ui.sources import FileSource, LiveSource
+    from scheduler.ui.sources import FileSource
 
-    config = question.config() if question.config_path is not None else None
     connection = question.connection()
     if connection is None:
-        source = FileSource(", ".join(question.files), await asyncio.to_thread(_read, question), config)
+        read = await asyncio.to_thread(_read, question)
+        source = FileSource(", ".join(question.files), read, _configured(question))
         async with UiServer(source, address, port, hosts=hosts) as server:
             await _until_ended(server.url)
         return
-    settings = question.config()
     name = f"context {question.context}" if question.context else "the cluster of the current context"
-    observer = ClusterObserver(connection, settings.features, settings.slice_selector)
-    live = LiveSource(name, observer, partial(_read, question), config)
-    async with observer, UiServer(live, address, port, hosts=hosts) as server:
-        await _until_ended(server.url)
+    async with _live_page(question, connection, name, address=address, port=port, hosts=hosts) as url:
+        await _until_ended(url)
 
 
 @asynccontextmanager
 async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     """The page of a cluster on a free port of this machine, while it is open; its address."""
     from scheduler.kube.credentials import Connection
+
+    question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
+    async with _live_page(question, Connection.from_kubeconfig(kubeconfig), name) as url:
+        yield url
+
+
+@asynccontextmanager
+async def _live_page(
+    question: ClusterQuestion,
+    connection: Connection,
+    name: str,
+    *,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    hosts: tuple[str, ...] = (),
+) -> AsyncIterator[str]:
     from scheduler.observer import ClusterObserver
     from scheduler.ui.server import UiServer
     from scheduler.ui.sources import LiveSource
 
-    question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    observer = ClusterObserver(Connection.from_kubeconfig(kubeconfig), question.config().features)
-    async with observer, UiServer(LiveSource(name, observer, partial(_read, question), None)) as server:
+    settings = question.config()
+    observer = ClusterObserver(connection, settings.features, settings.slice_selector)
+    live = LiveSource(name, observer, partial(_read, question), _configured(question))
+    async with observer, UiServer(live, address, port, hosts=hosts) as server:
         yield server.url
+
+
+def _configured(question: ClusterQuestion) -> Config | None:
+    return question.config() if question.config_path is not None else None
 
 
 async def _until_ended(url: str) -> None:

@@ -102,14 +102,10 @@ class Reasons:
     def of(self, asked: _HasUid) -> list[NodeReason]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
         machine, view = self._machine, self._nodes.view
-        pod = machine.store.pods.get(PodUid(asked.uid))
-        runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
-        if pod is None or runner is None:
+        begun = self._begin(asked)
+        if begun is None or not begun[2].status.is_success:
             return []
-        cycle = Cycle(pod, self._answers.cluster.now_ms)
-        filtered = runner.pre_filter(cycle, view)
-        if not filtered.status.is_success:
-            return []
+        runner, cycle, filtered = begun
         plan = runner.plan(cycle, view, filtered)
         if isinstance(plan, Status):
             return []
@@ -132,19 +128,26 @@ class Reasons:
 
     def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
         """Of each request what the rules leave on the first `FUNNELS_MAX` nodes; none for a pod without claims."""
-        machine, view = self._machine, self._nodes.view
-        pod = machine.store.pods.get(PodUid(asked.uid))
-        runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
-        if pod is None or runner is None:
+        view = self._nodes.view
+        begun = self._begin(asked)
+        if begun is None:
             return ()
-        cycle = Cycle(pod, self._answers.cluster.now_ms)
-        filtered = runner.pre_filter(cycle, view)
+        runner, cycle, filtered = begun
         if filtered.status.is_success:
             runner.plan(cycle, view, filtered)
-        infos = list(machine.store.node_infos.values())[:FUNNELS_MAX]
+        infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
         explained = [_explained(cycle, one, view, self._budget_steps) for one in infos]
         found = [one.requests for one in explained if isinstance(one, Explanation)]
         return tuple([_sum(rows) for rows in zip(*found, strict=True)]) if found else ()
+
+    def _begin(self, asked: _HasUid) -> tuple[Runner, Cycle, PreFiltered] | None:
+        """Ask PreFilter about the pod; None where it is not there, or no scheduler answers for it."""
+        pod = self._machine.store.pods.get(PodUid(asked.uid))
+        runner = self._machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
+        if pod is None or runner is None:
+            return None
+        cycle = Cycle(pod, self._answers.cluster.now_ms)
+        return runner, cycle, runner.pre_filter(cycle, self._nodes.view)
 
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan

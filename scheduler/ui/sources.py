@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from allocator import Features
 from scheduler.config.settings import Config
@@ -48,6 +48,28 @@ class Objects(NamedTuple):
     unlisted: tuple[str, ...] = ()
 
 
+class _Shared(Generic[T]):
+    """A value that is made once for all who ask, and again for whoever asks for a newer version."""
+
+    def __init__(self) -> None:
+        self._made: tuple[int, T] | None = None
+        self._making: asyncio.Task[None] | None = None
+
+    async def of(self, version: int, make: Callable[[], Awaitable[T]]) -> T:
+        while (made := self._made) is None or made[0] < version:
+            if self._making is None:
+                self._making = asyncio.ensure_future(self._make(version, make))
+            # Whoever goes away must not end it for the others. One that was begun for an older version is made anew.
+            await asyncio.shield(self._making)
+        return made[1]
+
+    async def _make(self, version: int, make: Callable[[], Awaitable[T]]) -> None:
+        try:
+            self._made = version, await make()
+        finally:
+            self._making = None
+
+
 class Source(ABC):
     """What the page shows.
 
@@ -61,8 +83,7 @@ class Source(ABC):
 
     def __init__(self, config: Config | None) -> None:
         self._config = config
-        self._answers: Final[dict[Hashable, tuple[object, Document]]] = {}
-        self._making: Final[dict[Hashable, asyncio.Task[Document]]] = {}
+        self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
         self._list_of: tuple[int, DeviceList] | None = None
 
     @property
@@ -126,26 +147,18 @@ class Source(ABC):
         document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
         return document
 
-    async def _kept(self, key: Hashable, make: Callable[[], Any]) -> Document:
-        """The answer of this version, made once for all who ask for it (rule 1)."""
+    async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]]) -> Document:
+        """The answer of this version (rule 1)."""
+        shared = self._answers.get(key)
+        if shared is None:
+            if len(self._answers) >= _KEPT_MAX:
+                del self._answers[next(iter(self._answers))]
+            shared = self._answers[key] = _Shared()
         version = self.version
-        known = self._answers.get(key)
-        if known is not None and known[0] == version:
-            return known[1]
-        task = self._making.get(key)
-        if task is None:
-            task = self._making[key] = asyncio.ensure_future(self._make(key, version, make))
-            task.add_done_callback(lambda _: self._making.pop(key, None))
-        # Whoever goes away must not end the answer of the others.
-        return await asyncio.shield(task)
+        return await shared.of(version, partial(self._make, version, make))
 
-    async def _make(self, key: Hashable, version: int, make: Callable[[], Any]) -> Document:
-        document: Document = {**await make(), "version": version, "asOf": _now_ms()}
-        if len(self._answers) >= _KEPT_MAX:
-            del self._answers[next(iter(self._answers))]
-        self._answers.pop(key, None)
-        self._answers[key] = version, document
-        return document
+    async def _make(self, version: int, make: Callable[[], Awaitable[Document]]) -> Document:
+        return {**await make(), "version": version, "asOf": _now_ms()}
 
 
 class FileSource(Source):
@@ -198,8 +211,7 @@ class LiveSource(Source):
         self.name = name
         self._observer: Final = observer
         self._list: Final = read
-        self._listed_at: tuple[int, Objects] | None = None
-        self._listing: asyncio.Task[Objects] | None = None
+        self._all: Final[_Shared[Objects]] = _Shared()
         self._rest_until_s = 0.0
 
     @property
@@ -217,29 +229,16 @@ class LiveSource(Source):
     async def _look(self, read: Callable[[Machine], T]) -> T:
         return await self._observer.look(read)
 
-    async def _make(self, key: Hashable, version: int, make: Callable[[], Any]) -> Document:
+    async def _make(self, version: int, make: Callable[[], Awaitable[Document]]) -> Document:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            return await super()._make(key, version, make)
+            return await super()._make(version, make)
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
 
     async def _objects(self) -> Objects:
-        """Those of this version; one list for all who wait for it."""
-        if self._listed_at is not None and self._listed_at[0] == self.version:
-            return self._listed_at[1]
-        if self._listing is None:
-            self._listing = asyncio.ensure_future(self._read(self.version))
-        return await asyncio.shield(self._listing)
-
-    async def _read(self, version: int) -> Objects:
-        try:
-            found = await asyncio.to_thread(self._list)
-        finally:
-            self._listing = None
-        self._listed_at = version, found
-        return found
+        return await self._all.of(self.version, partial(asyncio.to_thread, self._list))
 
 
 def _now_ms() -> int:

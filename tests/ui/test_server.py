@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.inventory import Filter, devices_observed
 from scheduler.ui.server import UiServer, static_files
+from scheduler.ui.sources import _Shared
 from tests.ui.worlds import source
 
 
@@ -173,3 +174,24 @@ async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeyp
     monkeypatch.setattr(server._source, "_devices", lambda *args, **more: calls.append(1) or made(*args, **more))
     await asyncio.gather(*(get(server, "api/devices") for _ in range(8)))
     assert len(calls) == 1
+
+
+async def test_whoever_asks_for_a_newer_version_gets_no_older_answer_that_was_on_its_way() -> None:
+    shared, begun, may_end = _Shared[str](), asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        begun.set()
+        await may_end.wait()
+        return "old"
+
+    async def quick() -> str:
+        return "new"
+
+    first = asyncio.ensure_future(shared.of(1, slow))
+    await begun.wait()
+    second = asyncio.ensure_future(shared.of(2, quick))
+    third = asyncio.ensure_future(shared.of(1, quick))
+    await asyncio.sleep(0)
+    third.cancel()  # who goes away ends nothing
+    may_end.set()
+    assert await asyncio.gather(first, second) in (["old", "new"], ["new", "new"])

@@ -35,6 +35,12 @@ def hostile() -> list[Obj]:
     return [node("node-9"), slice_(labelled, where="node-9"), wants, pod(long, name="y" * 253)]
 
 
+def crowd(count: int) -> list[Obj]:
+    """So many more nodes with a device each."""
+    names = [f"more-{number}" for number in range(count)]
+    return [obj for name in names for obj in (node(name), slice_(gpu(), where=name))]
+
+
 def source(*more: Obj) -> FileSource:
     given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
     return FileSource("world.yaml", Objects(given, Features()), None)

@@ -2,9 +2,8 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { follow } from "./answers.js";
 import { Grid } from "./grid.js";
-import { Command, counted, go, html, link, Notes, place, quoted, STATES } from "./view.js";
+import { Command, counted, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
-const ROWS = 100;
 const SIZES = Object.freeze([4, 6, 9, 14, 22]);
 
 /** @param {() => string} question */
@@ -135,10 +134,8 @@ function colours() {
  * @param {{groups: import("./grid.js").Group[], text: (column: string, device: number) => string,
  *   isShown: (device: number) => boolean, by: string}} props */
 function Table({ groups, text, isShown, by }) {
-  const page = Math.max(0, Number(place.value.query.get("page")) || 0);
   const rows = groups.filter((group) => group.cells.some(isShown));
-  const last = Math.max(0, Math.ceil(rows.length / ROWS) - 1);
-  const seen = rows.slice(Math.min(page, last) * ROWS, (Math.min(page, last) + 1) * ROWS);
+  const { seen, links } = paged(rows);
   return html`<table>
       <caption>${counted(rows.length, "group")} of devices by ${by}</caption>
       <thead><tr><th scope="col">${by}</th>${Object.keys(STATES).map((name) => html`<th scope="col" key=${name}>${name}</th>`)}<th scope="col">devices</th></tr></thead>
@@ -150,10 +147,7 @@ function Table({ groups, text, isShown, by }) {
           <td>${group.cells.filter(isShown).map((device) => html`<a key=${device} class="chip"
             href=${link("devices", { device: [text("driver", device), text("pool", device), text("device", device)].join(" ") }, true)}>${text("device", device)}</a>`)}</td></tr>`;
       })}</tbody></table>
-    ${last > 0 && html`<nav class="pages" aria-label="Pages of the table">
-      ${page > 0 && html`<a href=${link("devices", { page: String(page - 1) }, true)}>before</a>`}
-      <span>page ${Math.min(page, last) + 1} of ${last + 1}</span>
-      ${page < last && html`<a href=${link("devices", { page: String(page + 1) }, true)}>next</a>`}</nav>`}`;
+    ${links}`;
 }
 
 /** One device: its state and why, who has it, its attributes.

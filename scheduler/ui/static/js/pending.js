@@ -1,8 +1,6 @@
 // The pods that wait: a row each, with its cause and what would help; kinds as tabs with their counts.
 import { useAnswer } from "./devices.js";
-import { Command, counted, go, html, link, Notes, place } from "./view.js";
-
-const ROWS = 100;
+import { Command, counted, go, html, link, Notes, paged, place } from "./view.js";
 
 export function Pending() {
   const { value, error, isBusy } = useAnswer(() => (place.value.view === "pending" ? "pending" : ""));
@@ -18,9 +16,7 @@ export function Pending() {
       (!namespace || pod.namespace === namespace) &&
       (!search || `${pod.namespace}/${pod.name} ${pod.cause} ${pod.change}`.toLowerCase().includes(search)),
   );
-  const page = Math.max(0, Number(query.get("page")) || 0);
-  const last = Math.max(0, Math.ceil(rows.length / ROWS) - 1);
-  const seen = rows.slice(Math.min(page, last) * ROWS, (Math.min(page, last) + 1) * ROWS);
+  const { seen, links } = paged(rows);
   return html`
     <p class="sentence">${value.waiting ? `${counted(value.waiting, "pod waits", "pods wait")}.` : "No pod waits."}
       ${value.notAsked > 0 && ` ${counted(value.notAsked, "pod was", "pods were")} not asked about.`}</p>
@@ -47,10 +43,7 @@ export function Pending() {
         <td><p>${pod.cause || (pod.node ? `It would fit on node ${pod.node}.` : "")}</p>${pod.change && html`<p class="change">${pod.change}</p>`}</td></tr>`)}
       </tbody>
     </table>
-    ${last > 0 && html`<nav class="pages" aria-label="Pages of the table">
-      ${page > 0 && html`<a href=${link("pending", { page: String(page - 1) }, true)}>before</a>`}
-      <span>page ${Math.min(page, last) + 1} of ${last + 1}</span>
-      ${page < last && html`<a href=${link("pending", { page: String(page + 1) }, true)}>next</a>`}</nav>`}
+    ${links}
     <${Notes} title="Left out" texts=${[...value.problems, ...value.unlisted]} />
     <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
   `;

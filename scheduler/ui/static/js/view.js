@@ -79,6 +79,26 @@ export function Notes({ texts, title }) {
   </details>`;
 }
 
+const ROWS = 100;
+
+/**
+ * The rows of the page that the address names, and the links to the others.
+ * @template T @param {T[]} rows
+ */
+export function paged(rows) {
+  const last = Math.max(0, Math.ceil(rows.length / ROWS) - 1);
+  const page = Math.min(last, Math.max(0, Number(place.value.query.get("page")) || 0));
+  const to = (/** @type {number} */ number) => link(place.value.view, { page: String(number) }, true);
+  const links =
+    last > 0 &&
+    html`<nav class="pages" aria-label="Pages of the table">
+      ${page > 0 && html`<a href=${to(page - 1)}>before</a>`}
+      <span>page ${page + 1} of ${last + 1}</span>
+      ${page < last && html`<a href=${to(page + 1)}>next</a>`}
+    </nav>`;
+  return { seen: rows.slice(page * ROWS, (page + 1) * ROWS), links };
+}
+
 /** A text for a shell, quoted where it needs to be.
  * @param {string} text */
 export function quoted(text) {
