@@ -2,7 +2,8 @@
 
 Rules of this module
   1. An answer is made once for everybody who looks, and again when what it was made of has changed.
-  2. Making answers takes at most a fifth of the time: after each the source rests four times as long as it took.
+  2. A page that follows events takes at most a fifth of the time: after an answer no change is told for four times as
+     long as it took. Whoever asks without waiting for one, as by loading the page anew, is answered at once.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
 
 Not here: reading files and listing a cluster (`scheduler.cli`), what answers look like (`pictures`).
