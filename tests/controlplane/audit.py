@@ -40,6 +40,7 @@ class Write:
         token: Id of the token it came with; "" without one.
         came_s, done_s: Unix time when the server received it, and when it answered.
         what: Resource and subresource, as "pods/binding".
+        revision: Of the object that the server answered with; 0 where the policy does not have answers written down.
     """
 
     token: str
@@ -50,6 +51,7 @@ class Write:
     namespace: str
     name: str
     code: int
+    revision: int = 0
 
     @property
     def is_accepted(self) -> bool:
@@ -88,6 +90,7 @@ def _write(event: dict[str, Any]) -> Write:
         namespace=of.get("namespace", ""),
         name=of.get("name", ""),
         code=(event.get("responseStatus") or {}).get("code", 0),
+        revision=int(((event.get("responseObject") or {}).get("metadata") or {}).get("resourceVersion") or 0),
     )
 
 

@@ -10,16 +10,18 @@ from typing import Any, Final
 
 import pytest
 
+from tests.controlplane.audit import Write
 from tests.controlplane.build import built_or_skip
 from tests.integration.api import Object
 from tests.integration.chaos.judging import Stock, could_run, free_devices, growing, quarters
-from tests.integration.chaos.ledger import Ledger
+from tests.integration.chaos.ledger import Ledger, Writes
 from tests.integration.chaos.run import Settings, run
 from tests.integration.chaos.schedule import ENDING, KINDS, REQUEST_FAULTS, TARGETS, draw
 from tests.integration.world import UNDER_TEST, gpu, node
 
 OURS: Final = "ours"
 DRIVER: Final = "gpu.example.com"
+NOBODY: Final = Writes([], {})
 
 
 @pytest.mark.controlplane
@@ -79,9 +81,44 @@ def test_a_device_that_two_of_our_claims_have_for_a_moment_is_found() -> None:
         ledger.observe_claim(seen, is_gone=False)
     ledger.observe_claim(claim("b", 5), is_gone=True)
 
-    assert ledger.problems() == [
-        "gpu.example.com/node-1/gpu-0 was given to ours/b at revision 4, which ours/a has had since 1"
+    assert ledger.problems(NOBODY) == [
+        "gpu.example.com/node-1/gpu-0 was given to ours/b at revision 4, which ours/a has had since 1; revision 1 was"
+        " written by nobody of ours; revision 4 was written by nobody of ours; no pods bound on it"
     ]
+
+
+def lease(who: str, at_s: float) -> Write:
+    return Write(who, at_s, at_s, "update", "leases", "kube-system", "dra-scheduler", 200)
+
+
+def allocates(who: str, at_s: float, revision: int) -> Write:
+    return Write(who, at_s, at_s, "patch", "resourceclaims/status", OURS, "", 200, revision)
+
+
+@pytest.mark.parametrize(
+    ("came_s", "bound_at", "is_wrong"),
+    [
+        pytest.param(5.0, (), True, id="who wrote it had the lease"),
+        pytest.param(7.0, (), False, id="it came when another had the lease"),
+        pytest.param(7.0, (5,), False, id="only the pod of the one is bound"),
+        pytest.param(7.0, (5, 6), True, id="it came late, and both pods are bound on it"),
+        pytest.param(7.0, (5, 9), False, id="it was given back before the second pod was bound"),
+    ],
+)
+def test_a_device_that_a_late_write_gave_is_judged_by_who_is_bound_on_it(
+    came_s: float, bound_at: tuple[int, ...], is_wrong: bool
+) -> None:
+    ledger = Ledger(OURS)
+    told = (claim("a", 3, "gpu-0", pod="first"), claim("b", 4, "gpu-0", pod="second"), claim("b", 8))
+    for one in told:
+        ledger.observe_claim(one, is_gone=False)
+    for name, at in zip(("first", "second"), bound_at, strict=False):
+        ledger.observe_pod(bound(name, at), is_gone=False)
+    log = [lease("old", 4.0), lease("new", 6.0), allocates("new", 6.5, 3), allocates("old", came_s, 4)]
+    writes = Writes(log, {"old": "instance 0", "new": "instance 1"})
+
+    assert bool(ledger.problems(writes)) == is_wrong
+    assert ledger.late(writes) == (came_s > 6)
 
 
 def test_a_device_that_is_given_on_after_it_was_given_back_is_nothing() -> None:
@@ -93,7 +130,7 @@ def test_a_device_that_is_given_on_after_it_was_given_back_is_nothing() -> None:
     ledger.observe_listed([claim("c", 6, "gpu-0")])
     ledger.observe_listed([claim("d", 8, "gpu-0")])
 
-    assert ledger.problems() == []
+    assert ledger.problems(NOBODY) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +154,7 @@ def test_what_another_scheduler_had_before_is_found_when_ours_is_bound_on_it(
     for one in sorted(told, key=lambda one: int(one["metadata"]["resourceVersion"])):
         ledger.observe_claim(one, is_gone=False)
 
-    assert bool(ledger.problems()) == is_wrong
+    assert bool(ledger.problems(NOBODY)) == is_wrong
     assert sum(ledger.counts.values()) == 1
 
 

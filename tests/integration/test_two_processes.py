@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.controlplane.fault_proxy import Fault, FaultProxy
 from tests.integration.api import Object
-from tests.integration.world import UNDER_TEST, World
+from tests.integration.world import UNDER_TEST, WRITES, World
 
 pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="this is about two processes of ours")
 
@@ -88,3 +89,34 @@ async def test_a_sleeper_that_wakes_up_takes_nothing_back(world: World) -> None:
     await world.add_pods(["last"], template="one-gpu")
     await world.wait_bound("last", seconds=120)
     assert await world.violations() == []
+
+
+async def test_an_allocation_that_lands_after_another_gave_the_device_is_given_back(world: World) -> None:
+    """The write of a process that was killed arrives late: no revision refuses it, for nobody has changed its claim."""
+    await world.add_nodes(1, devices=1)
+    await world.add_class()
+    await world.add_template()
+    await world.create("priorityclasses", {"metadata": {"name": f"{world.tag}-high"}, "value": 1000})
+    held = world.proxy.add(Fault("hold", *WRITES["claim status"]))
+    await world.start_scheduler("--leader-elect=false")
+    await world.add_pods(["late"], template="one-gpu")
+    await held.happened.wait()
+    await world.stop_scheduler(kill=True)
+    await world.add_pod("urgent", template="one-gpu", priorityClassName=f"{world.tag}-high")
+
+    first = world.proxy
+    async with (
+        FaultProxy(first.upstream, first.upstream_ssl, first.tls) as proxy,
+        second_process(replace(world, proxy=proxy)),
+    ):
+        await world.wait_bound("urgent")
+        assert await held.release() == 200
+
+        def only_one_has_it(claims: dict[str, Object]) -> bool:
+            return sum("allocation" in one.get("status", {}) for one in claims.values()) == 1
+
+        await world.wait_for("resourceclaims", only_one_has_it, what="the late allocation taken back")
+        assert await world.violations() == []
+        await world.api.delete("pods", "urgent", world.namespace)
+        await world.wait_bound("late")
+        assert await world.violations() == []

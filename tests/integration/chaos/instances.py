@@ -29,6 +29,7 @@ class Instance:
     """One process after the other.
 
     Attributes:
+        token: Id of the token of its processes.
         leads_since: When the process that runs began to lead (time.monotonic); None: its log does not say that it does.
         exits: How often processes ended, by exit code.
         samples: By process, (time.monotonic, resident bytes).
@@ -38,6 +39,7 @@ class Instance:
     proxy: FaultProxy
     arguments: tuple[str, ...]
     log: Path
+    token: str
     process: prepared.PreparedProcess | None = None
     leads_since: float | None = None
     exits: Counter[int] = field(default_factory=Counter)
