@@ -150,6 +150,10 @@ class ClusterObserver:
         """Wait until all that exists has been observed; raises what ended a watch."""
         await self._until(lambda: self.is_filled)
 
+    async def failed(self) -> None:
+        """Wait for what ends a watch, and raise it."""
+        await self._until(lambda: False)
+
     async def changed_since(self, version: int) -> int:
         """Wait until something is observed that was not at `version`; the version then."""
         await self._until(lambda: self.version != version)

@@ -5,10 +5,9 @@ Not here: playing them (`scheduler.offline.simulation`).
 
 from __future__ import annotations
 
-import copy
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,15 +15,13 @@ import click
 import orjson
 
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.manifests import Document, open_manifests, read_text
+from scheduler.cli.manifests import open_manifests, read_text
 from scheduler.lint.documents import ManifestError
-from scheduler.offline.cluster import Given, OfflineCluster, name_of
+from scheduler.offline.altered import COPIES_MAX, NoSuchObjectError, copies, without
+from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.simulation import Arrival
 
 _COPIES: Final = re.compile(r"(\d+)x(.+)")
-_COPIES_MAX: Final = 100_000
-_COPIED: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
-"""One for each copy; all else (templates, classes) is shared by them."""
 _SECONDS_MAX: Final = 10**9
 
 
@@ -91,107 +88,20 @@ def read_copies(written: Sequence[str]) -> list[Given]:
 def _copies(written: str) -> Iterator[Given]:
     counted = _COPIES.fullmatch(written)
     count, path = (int(counted[1]), counted[2]) if counted else (1, written)
-    if not 1 <= count <= _COPIES_MAX:
-        raise click.UsageError(f"--add {written}: the number of copies must be from 1 to {_COPIES_MAX}")
+    if not 1 <= count <= COPIES_MAX:
+        raise click.UsageError(f"--add {written}: the number of copies must be from 1 to {COPIES_MAX}")
     documents = open_manifests([path])
     cluster = OfflineCluster(0)
     for document in documents:
         if wrong := cluster.misshapen(document.obj):
             raise WrongInputError(f"--add {path}: {document.place()}: {wrong}")
-    if counted is None:
-        yield from (Given(str(document.place()), document.obj) for document in documents)
-        return
-    many: list[Document] = []
-    once: list[Document] = []
-    for one in documents:
-        is_copied = one.obj.get("kind") in _COPIED and cluster.is_well_shaped(one.obj)
-        (many if is_copied else once).append(one)
-    copied = {(one.obj.get("kind"), name_of(one.obj)) for one in many}
-    yield from (Given(str(document.place()), document.obj) for document in once)
-    for number in range(1, count + 1):
-        for document in many:
-            yield Given(str(document.place()), _numbered(document.obj, number, copied))
-
-
-def _numbered(obj: Mapping[str, Any], number: int, copied: set[tuple[Any, str]]) -> dict[str, Any]:
-    """A copy with `-NUMBER` after its name, and after the names of claims that are copied with it."""
-    new = copy.deepcopy(dict(obj))
-    if name_of(obj):  # the API server names those with generateName
-        new["metadata"] = {**new["metadata"], "name": f"{name_of(obj)}-{number}"}
-    spec = new.get("spec") if new.get("kind") == "Pod" else None
-    if isinstance(spec, dict):
-        for entry in spec.get("resourceClaims") or ():
-            if ("ResourceClaim", entry.get("resourceClaimName")) in copied:
-                entry["resourceClaimName"] += f"-{number}"
-        for volume in spec.get("volumes") or ():
-            source = volume.get("persistentVolumeClaim") or {}
-            if ("PersistentVolumeClaim", source.get("claimName")) in copied:
-                source["claimName"] += f"-{number}"
-    return new
+    given = [Given(str(document.place()), document.obj) for document in documents]
+    yield from given if counted is None else copies(given, count)
 
 
 def take_away(given: Sequence[Given], removed: Sequence[str]) -> list[Given]:
-    """The objects without those of `--remove`: `KIND/NAME` or `KIND/NAMESPACE/NAME`.
-
-    With a node go its slices and the pods on it; those that a controller would make again wait for another node. What
-    is no object of a kind that plays a role is left for loading, which says what is wrong with it.
-    """
-    cluster = OfflineCluster(0)
-    left = [one for one in given if cluster.is_well_shaped(one.obj)] if removed else []
-    known = {id(one) for one in left}
-    others = [one for one in given if id(one) not in known]
-    for one in removed:
-        kind, _, name = one.partition("/")
-        namespace, _, name = name.rpartition("/")
-        found = [item for item in left if _is_named(item.obj, kind, namespace, name)]
-        if not kind or not name or not found:
-            raise click.UsageError(f"--remove {one}: there is no such object; write node/NAME or pod/NAMESPACE/NAME")
-        gone = {id(item) for item in found}
-        left = [item for item in left if id(item) not in gone]
-        for item in found:
-            if item.obj["kind"] == "Node":
-                left = _without_node(left, name)
-    return [*left, *others]
-
-
-def _is_named(obj: Mapping[str, Any], kind: str, namespace: str, name: str) -> bool:
-    own = str((obj.get("metadata") or {}).get("namespace") or "default")
-    kinds = (str(obj.get("kind", "")).lower(), f"{obj.get('kind', '')}s".lower())
-    return kind.lower() in kinds and name_of(obj) == name and (not namespace or namespace == own)
-
-
-def _without_node(given: Sequence[Given], node: str) -> list[Given]:
-    gone = {
-        str((item.obj.get("metadata") or {}).get("uid"))
-        for item in given
-        if item.obj.get("kind") == "Pod" and (item.obj.get("spec") or {}).get("nodeName") == node
-    }
-    left = []
-    for item in given:
-        obj = item.obj
-        spec = obj.get("spec") or {}
-        match obj.get("kind"):
-            case "ResourceSlice" if spec.get("nodeName") == node:
-                continue
-            case "Pod" if spec.get("nodeName") == node:
-                if not any(one.get("controller") for one in (obj.get("metadata") or {}).get("ownerReferences") or ()):
-                    continue
-                spec = {key: value for key, value in spec.items() if key != "nodeName"}
-                statuses = (obj.get("status") or {}).get("resourceClaimStatuses")
-                status = {"phase": "Pending", **({"resourceClaimStatuses": statuses} if statuses else {})}
-                left.append(Given(item.place, {**obj, "spec": spec, "status": status}))
-            case "ResourceClaim":
-                left.append(Given(item.place, _released(obj, gone)))
-            case _:
-                left.append(item)
-    return left
-
-
-def _released(claim: Mapping[str, Any], gone: set[str]) -> Mapping[str, Any]:
-    """Without what only pods had that are gone."""
-    status = claim.get("status") or {}
-    consumers = status.get("reservedFor") or []
-    left = [one for one in consumers if one.get("uid") not in gone]
-    if len(left) == len(consumers):
-        return claim
-    return {**claim, "status": {**status, "reservedFor": left} if left else {}}
+    """The objects without those of `--remove`."""
+    try:
+        return without(given, removed)
+    except NoSuchObjectError as error:
+        raise click.UsageError(f"--remove {error}") from error

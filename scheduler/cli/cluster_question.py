@@ -141,8 +141,13 @@ class ClusterQuestion:
             return None
         return find_connection(self.kubeconfig, self.context, hint='or files with -f ("-" is standard input)')
 
-    def read(self, *, warns: bool = True) -> Asked:
-        """Read it; warnings are printed where wanted."""
+    def read(self, *, warns: bool = True, ends: bool = True) -> Asked:
+        """Read it.
+
+        Args:
+            warns: Print warnings.
+            ends: The command ends when it has answered, so nothing of this is looked at for garbage.
+        """
         from scheduler.garbage_collector import settle
         from scheduler.offline import Given
         from scheduler.validation.releases import version_in
@@ -154,7 +159,8 @@ class ClusterQuestion:
         gates: Mapping[str, bool] = {}
         listed: list[Given] = []
         unlisted: tuple[str, ...] = ()
-        gc.disable()  # all of it stays
+        if ends:
+            gc.disable()  # all of it stays
         try:
             with working("reading"):
                 if connection is not None:
@@ -172,7 +178,8 @@ class ClusterQuestion:
                         version = version or said
                 listed, written = _selected(listed, config), _selected(written, config)
         finally:
-            settle(collects=False)
+            if ends:
+                settle(collects=False)
         first = None if self.is_everywhere or (connection is None and self.namespace is None) else home
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
-from scheduler.cli.simulate import BUDGET_STEPS, simulate
+from scheduler.cli.simulate import simulate
 from scheduler.cli.terminal import caution
 from scheduler.validation.api_fields import NEWEST
 
@@ -59,6 +59,7 @@ def _allocate(*, jsonl: bool, **options: Any) -> None:
         simulate.callback(**options)
         return
     from scheduler.cli.allocator_cases import answer
+    from scheduler.offline.playing import BUDGET_STEPS
 
     budget_steps, kubernetes = options["budget_steps"] or BUDGET_STEPS, options["kubernetes"] or f"1.{NEWEST}"
     _answer_lines(

@@ -1,6 +1,6 @@
 """`dra-scheduler simulate`: which pods would run where, now or through time, from files or a cluster's objects.
 
-Not here: playing (`scheduler.offline.simulation`), what is changed beforehand (`arrivals`).
+Not here: playing (`scheduler.offline.playing`), what is changed beforehand (`arrivals`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -21,25 +21,17 @@ from scheduler.cli.known_names import complete_removed, names_of
 from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
 from scheduler.cli.plot import check_plot, plot
 from scheduler.cli.subjects import pod_named, pods_meant
-from scheduler.cli.tables import device_text, print_document, print_names, print_table
+from scheduler.cli.tables import print_document, print_names, print_table
 from scheduler.cli.terminal import caution, print_left_out, verdict, working
+from scheduler.model.device_text import device_text
 
 if TYPE_CHECKING:
-    from allocator import Features
-    from scheduler.config import Config
-    from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given, OfflineCluster
-    from scheduler.offline.simulation import Arrival, Played, Sample, Simulated
+    from scheduler.offline.simulation import Arrival, Played, Simulated
 
-_BEGIN_MS: Final = 1_800_000_000_000
-"""What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
-_OWN: Final = ("dra-scheduler", "default-scheduler")
 _BAR_MIN: Final = 100  # arrivals
 _NAMES_MAX: Final = 3
 """Nodes beside each refusal in a table; all are counted."""
-_REFUSALS_MAX: Final = 100
-"""Pods that are told node by node why they wait: of each reason the first, then others."""
-BUDGET_STEPS: Final = 200_000
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
@@ -144,6 +136,8 @@ def simulate(
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
+    from scheduler.offline.playing import BEGIN_MS, BUDGET_STEPS, find_refusals, play, profiles_with
+
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
     samples = check_plot(plot_file)
     if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
@@ -153,16 +147,16 @@ def simulate(
     asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
     given = _on_nodes(given, nodes)
-    features = asked.features
     arguments = {"placement": placement, "searchSteps": budget_steps}
-    profile = _profile(asked.config, asked.features, arguments, preempts=not wanted.is_asked)
-    play = partial(_play, arrivals=later, features=features, profile=profile, is_offered_once=once, samples=samples)
+    profile = profiles_with(asked.config, asked.features, arguments, preempts=not wanted.is_asked)
+    playing = partial(play, arrivals=later, features=asked.features, profile=profile)
+    playing = partial(playing, is_offered_once=once, samples=samples, progress=_progress)
     if wanted.is_asked:
-        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=_BEGIN_MS)
-        ctx.exit(answer_wanted(wanted, given, Question(play, named, profile, features, _BEGIN_MS), output))
+        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=BEGIN_MS)
+        ctx.exit(answer_wanted(wanted, given, Question(playing, named, profile, asked.features, BEGIN_MS), output))
     probes = _probes(asked, claims)
-    played = play([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
-    _find_refusals(played, budget_steps or BUDGET_STEPS)
+    played = playing([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
+    find_refusals(played, budget_steps or BUDGET_STEPS)
     plot(played.over_time, plot_file)
     if output in ("table", "wide"):
         print_left_out(played.problems)
@@ -239,78 +233,6 @@ def _only(asked: Asked, pods: Sequence[str], probes: Collection[Key], cluster: O
     return in_scope if asked.is_strict else None
 
 
-def _profile(
-    config: Config | None, features: Features, given: Mapping[str, Any], *, preempts: bool
-) -> Callable[[str], Profile]:
-    """The profile of a scheduler's name, as the configuration file with these arguments would give it."""
-    from scheduler.config import Config
-    from scheduler.config.profiles import ProfileConfig
-    from scheduler.offline.verdicts import profile_config
-
-    config = config or Config()
-
-    def of_name(name: str) -> Profile:
-        base = profile_config(config, name).model_dump(by_alias=True, exclude_unset=True)
-        entries = {entry["name"]: entry for entry in base.get("pluginConfig", ())}
-        args = (entries.get("DynamicResources") or {}).get("args") or {}
-        args |= {field: value for field, value in given.items() if value is not None}
-        entries["DynamicResources"] = {"name": "DynamicResources", "args": args}
-        profile = ProfileConfig.model_validate({**base, "pluginConfig": [*entries.values()]})
-        made = profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
-        plugins = tuple(one for one in made.plugins if preempts or one.name != "DefaultPreemption")
-        # Pods may name any scheduler, one whose name no configuration could have among them.
-        return replace(made, scheduler_name=name, plugins=plugins)
-
-    return of_name
-
-
-def _play(
-    given: Sequence[Given],
-    arrivals: Sequence[Arrival],
-    *,
-    features: Features,
-    profile: Callable[[str], Profile],
-    is_offered_once: bool,
-    samples: int,
-    only: Callable[[OfflineCluster], set[Key] | None] = lambda cluster: None,
-) -> Simulated:
-    from scheduler.offline.cluster import OfflineCluster
-    from scheduler.offline.simulation import Simulation
-    from scheduler.offline.verdicts import Answers, Run, new_machine, scheduler_name_of
-
-    cluster = OfflineCluster(_BEGIN_MS)
-    cluster.load(given)
-    chosen = only(cluster)
-    waiting = [
-        pod
-        for pod in cluster.stored_pods()
-        if not pod.obj["spec"].get("nodeName") and (chosen is None or (pod.namespace, pod.name) in chosen)
-    ]
-    names = {scheduler_name_of(pod.obj) for pod in waiting}
-    names |= {
-        scheduler_name_of(one.obj)
-        for arrival in arrivals
-        for one in arrival.objects
-        if one.obj.get("kind") == "Pod" and isinstance(one.obj.get("spec"), dict)
-    }
-    served = {*_OWN, *(scheduler_name_of(pod) for pod in cluster.pods() if pod["spec"].get("nodeName"))}
-    machine = new_machine(names, profile, features)
-    run = Run(cluster, Answers(machine, cluster, {pod.uid for pod in waiting}))
-    simulation = Simulation(cluster, run, only=chosen, is_offered_once=is_offered_once)
-    with _progress(len(arrivals)) as on_arrival:
-        played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
-    played.notes = [_unserved(name, served) for name in sorted(names - served)]
-    return played
-
-
-def _unserved(name: str, served: set[str]) -> str:
-    """Of pods whose scheduler has placed nobody."""
-    from scheduler.lint.nearest import nearest
-
-    hint = f"; {meant}" if (meant := nearest(name, served)) else ""
-    return f"no pod that has a node names the scheduler {name}: answered as if it ran, and were {_OWN[0]}{hint}"
-
-
 def _progress(length: int) -> AbstractContextManager[Callable[[], None]]:
     """Shown where a person waits for it; `simulate … > file` on a terminal shows it too."""
     return _Bar(length) if length >= _BAR_MIN and sys.stderr.isatty() else _working()
@@ -335,58 +257,6 @@ class _Bar:
 
 
 # -- the answer -----------------------------------------------------------------------------------
-
-
-def _find_refusals(played: Simulated, budget_steps: int) -> None:
-    """Why nodes refuse pods that wait, node by node."""
-    from scheduler.offline.reasons import Reasons
-
-    reasons = Reasons(played.answers, budget_steps=budget_steps)
-    waiting = [pod for pod in played.pods if not pod.has_place and pod.ended_s is None]
-    firsts = {pod.reason: pod for pod in reversed(waiting)}
-    for pod in sorted(waiting, key=lambda pod: firsts[pod.reason] is not pod)[:_REFUSALS_MAX]:
-        pod.refusals = reasons.of(pod)
-
-
-def document_of(played: Simulated) -> dict[str, Any]:
-    """The answer for programs."""
-    return {
-        "placed": played.placed,
-        "refused": played.refused,
-        "end": float(played.end_s),
-        "allocated": {
-            name: {"share": round(float(one.share), 6), "devices": one.devices, "used": round(float(one.used), 6)}
-            for name, one in played.allocated.items()
-        },
-        "pods": [_row(pod) for pod in played.pods],
-        **({"overTime": [_moment(one) for one in played.over_time]} if played.over_time else {}),
-    }
-
-
-def _moment(sample: Sample) -> dict[str, Any]:
-    return {
-        "at": float(sample.at_s),
-        "waiting": sample.waiting,
-        "allocated": {
-            name: {"share": round(float(one.share), 6), "fragmentation": round(float(one.fragmentation), 6)}
-            for name, one in sample.allocated.items()
-        },
-    }
-
-
-def _row(pod: Played) -> dict[str, Any]:
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "outcome": str(pod.outcome),
-        "at": float(pod.at_s),
-        "bound": None if pod.bound_s is None else float(pod.bound_s),
-        "ended": None if pod.ended_s is None else float(pod.ended_s),
-        "node": pod.node or None,
-        "devices": pod.devices,
-        **({"reason": pod.reason} if pod.reason else {}),
-        **({"refusals": [one.document() for one in pod.refusals]} if pod.refusals else {}),
-    }
 
 
 def _print_rows(played: Simulated, *, is_wide: bool) -> None:
@@ -426,19 +296,27 @@ def _used(played: Simulated) -> str:
 
 
 def _print_csv(played: Simulated) -> None:
+    from scheduler.offline.playing import row_of
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for pod in played.pods:
-        row = _row(pod)
+        row = row_of(pod)
         devices = " ".join(map(device_text, pod.devices))
         writer.writerow([{**row, "devices": devices, "reason": pod.reason}[name] for name in _COLUMNS])
+
+
+def _print_for_programs(played: Simulated, *, form: str) -> None:
+    from scheduler.offline.playing import document_of
+
+    print_document(document_of(played), form)
 
 
 _PRINT: Final[dict[str, Callable[[Simulated], None]]] = {
     "table": partial(_print_rows, is_wide=False),
     "wide": partial(_print_rows, is_wide=True),
     "name": lambda played: print_names("pod", ((pod.namespace, pod.name) for pod in played.pods if pod.has_place)),
-    "json": lambda played: print_document(document_of(played), "json"),
-    "yaml": lambda played: print_document(document_of(played), "yaml"),
+    "json": partial(_print_for_programs, form="json"),
+    "yaml": partial(_print_for_programs, form="yaml"),
     "csv": _print_csv,
 }

@@ -71,12 +71,3 @@ def print_names(kind: str, names: Iterable[tuple[str, str]]) -> None:
     """
     for parts in names:
         click.echo("/".join((kind, *filter(None, parts))))
-
-
-def device_text(result: Mapping[str, Any]) -> str:
-    """A device of an allocation in one cell: `driver/pool/device (memory=40Gi, admin access)`."""
-    parts = [f"{name}={amount}" for name, amount in result.get("consumedCapacity", {}).items()]
-    if result.get("adminAccess"):
-        parts.append("admin access")
-    more = f" ({', '.join(parts)})" if parts else ""
-    return f"{result['driver']}/{result['pool']}/{result['device']}{more}"

@@ -22,7 +22,8 @@ from scheduler.cli.terminal import caution
 if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
-    from scheduler.ui.sources import Objects
+    from scheduler.observer import ClusterObserver
+    from scheduler.ui.sources import LiveSource, Objects
 
 
 @click.command()
@@ -59,6 +60,8 @@ def ui(question: ClusterQuestion, *, address: str, port: int, hosts: tuple[str, 
         return
     except CredentialsError as error:
         raise WrongInputError(str(error)) from error
+    except ExceptionGroup as error:
+        raise click.ClickException(f"the cluster can no longer be observed: {error.exceptions[0]}") from error
     except OSError as error:
         raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
 
@@ -69,7 +72,7 @@ async def _serve(question: ClusterQuestion, address: str, port: int, hosts: tupl
 
     connection = question.connection()
     if connection is None:
-        read = await asyncio.to_thread(_read, question)
+        read = await asyncio.to_thread(_read, question, is_once=True)
         source = FileSource(", ".join(question.files), read, _configured(question))
         async with UiServer(source, address, port, hosts=hosts) as server:
             await _until_ended(server.url)
@@ -105,9 +108,23 @@ async def _live_page(
 
     settings = question.config()
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
-    live = LiveSource(name, observer, partial(_read, question), _configured(question))
-    async with observer, UiServer(live, address, port, hosts=hosts) as server:
-        yield server.url
+    live = LiveSource(name, observer, partial(_read, question, is_once=False), _configured(question))
+    async with observer, UiServer(live, address, port, hosts=hosts) as server, asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(_follow(live, observer))
+        try:
+            yield server.url
+        finally:
+            following.cancel()
+
+
+async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
+    """Have the first answer at hand when somebody comes; then wait for what ends it all."""
+    from scheduler.garbage_collector import settle
+
+    await live.filled()
+    await live.devices()
+    settle()
+    await observer.failed()
 
 
 def _configured(question: ClusterQuestion) -> Config | None:
@@ -122,8 +139,8 @@ async def _until_ended(url: str) -> None:
     await ended.wait()
 
 
-def _read(question: ClusterQuestion) -> Objects:
+def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
     from scheduler.ui.sources import Objects
 
-    asked = question.read(warns=False)
+    asked = question.read(warns=False, ends=is_once)
     return Objects(asked.given, asked.features, asked.unlisted)

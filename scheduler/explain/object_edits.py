@@ -19,9 +19,9 @@ from typing import Final
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import Edits, Obj
 from scheduler.framework.blame import admin_access_unlabelled
-from scheduler.lint.nearest import listed
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.selector_mistakes import near
+from scheduler.validation.nearest import listed
 
 
 @dataclass(frozen=True, slots=True)

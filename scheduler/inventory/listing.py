@@ -155,8 +155,8 @@ class _Listing:
         self._inventory = store.inventory
         self._in_use = machine.overlay.in_use
         self._features = store.features
-        names = sorted(wanted.nodes or store.node_infos)
-        self._infos: list[NodeInfo] = [info for name, info in store.node_infos.items() if name in set(names)]
+        names = {*wanted.nodes} or store.node_infos.keys()
+        self._infos: list[NodeInfo] = [info for name, info in store.node_infos.items() if name in names]
         self._infos.sort(key=lambda info: info.name)
         self._classes = sorted(wanted.classes or store.inventory.classes)
         self._seen: dict[DeviceId, _Seen] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from allocator import DeviceId
 from cel.quantity import Quantity
@@ -31,6 +32,7 @@ def users_by_device(machine: Machine) -> Mapping[DeviceId, tuple[User, ...]]:
     return {device: tuple(found) for device, found in users.items()}
 
 
+@lru_cache(maxsize=4096)  # devices are alike: of 40,000, all amounts took 1.9 of 3.8 s to write
 def amount_text(nano: int) -> str:
     """An amount in units of 10^-9 as Kubernetes writes quantities: `40Gi`, `3`, `500m`."""
     whole, rest = divmod(nano, _NANO)

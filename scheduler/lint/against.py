@@ -14,11 +14,11 @@ from typing import Any, Final
 from allocator import DecodeError, FaultKind, PoolId, ResourceSlice, decode_slice, pool_faults
 from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.pods import PodSpec
 from scheduler.lint.published import Published
 from scheduler.lint.taken import features_of
 from scheduler.lint.view import View, mapping, mappings, sequence, text
+from scheduler.validation.nearest import listed, nearest
 
 _FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
     "two-nodes": ("contradicting-slices", ("spec", "pool", "name")),

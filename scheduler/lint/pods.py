@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
-from scheduler.lint.nearest import nearest
 from scheduler.lint.shapes import shape_of
 from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
+from scheduler.validation.nearest import nearest
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")

@@ -20,9 +20,9 @@ from cel.program import check_expression, compile_selector
 from scheduler.lint.context import Context, expressions
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
-from scheduler.lint.nearest import listed, nearest
 from scheduler.lint.view import View, selector_holders, text
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
+from scheduler.validation.nearest import listed, nearest
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
 

@@ -32,9 +32,9 @@ from allocator.requests.capacity import CapacityError, consume
 from cel.quantity import Quantity
 from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.nearest import closest, listed, nearest
 from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
+from scheduler.validation.nearest import closest, listed, nearest
 from scheduler.validation.releases import release_of
 
 _ASKED_MAX: Final = 1_000_000

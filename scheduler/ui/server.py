@@ -59,6 +59,7 @@ _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
 }
 _GZIP_FROM: Final = 1_000
+_DIGITS_MAX: Final = 18
 _PATH: Final = "/api/"
 
 
@@ -107,12 +108,15 @@ class UiServer:
         self._listeners = 0
         self._answers: Final[Mapping[str, Callable[[web.BaseRequest], Awaitable[Document]]]] = {
             "about": self._about,
-            "devices": lambda request: source.devices(request.query.get("by", "")),
+            "devices": lambda request: source.devices(request.query.get("by", ""), _after(request)),
             "device": lambda request: source.device(
-                (request.query.get("driver", ""), request.query.get("pool", ""), request.query.get("name", ""))
+                (request.query.get("driver", ""), request.query.get("pool", ""), request.query.get("name", "")),
+                _after(request),
             ),
-            "pending": lambda _: source.pending(),
-            "pod": lambda request: source.pod((request.query.get("namespace", ""), request.query.get("name", ""))),
+            "pending": lambda request: source.pending(_after(request)),
+            "pod": lambda request: source.pod(
+                (request.query.get("namespace", ""), request.query.get("name", "")), _after(request)
+            ),
         }
 
     async def __aenter__(self) -> UiServer:
@@ -209,6 +213,12 @@ class UiServer:
                 return await self._source.changed_since(version)
         except TimeoutError:
             return None
+
+
+def _after(request: web.BaseRequest) -> int:
+    """The version of the answer that the page has; -1: none."""
+    said = request.query.get("after", "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < _DIGITS_MAX else -1
 
 
 def _policy(page: bytes) -> str:

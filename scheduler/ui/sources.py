@@ -1,9 +1,10 @@
 """Where the page's answers come from: a cluster that is observed, or objects that were read once.
 
 Rules of this module
-  1. An answer is made once for everybody who looks, and again when what it was made of has changed.
+  1. An answer is made once for everybody who looks. Whoever has none yet gets the last that was made, however old, and
+     asks for a newer one then: so a page shows something at once.
   2. A page that follows events takes at most a fifth of the time: after an answer no change is told for four times as
-     long as it took. Whoever asks without waiting for one, as by loading the page anew, is answered at once.
+     long as it took.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
 
 Not here: reading files and listing a cluster (`scheduler.cli`), what answers look like (`pictures`).
@@ -30,8 +31,8 @@ from scheduler.ui.pictures import Document, device_picture, devices_picture, pen
 
 _REST: Final = 4
 _PAUSE_S: Final = 1.0
-_KEPT_MAX: Final = 64
-"""Answers about single pods and groupings."""
+_KEPT_MAX: Final = 16
+"""Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
 T = TypeVar("T")
 
@@ -56,17 +57,24 @@ class _Shared(Generic[T]):
         self._made: tuple[int, T] | None = None
         self._making: asyncio.Task[None] | None = None
 
-    async def of(self, version: int, make: Callable[[], Awaitable[T]]) -> T:
-        while (made := self._made) is None or made[0] < version:
+    async def of(self, wanted: int, version: Callable[[], int], make: Callable[[int], Awaitable[T]]) -> T:
+        """The value of this version, or of a newer one.
+
+        Args:
+            wanted: No newer than what `version` says.
+            version: Of what it would be made of now.
+            make: Makes it for that version.
+        """
+        while (made := self._made) is None or made[0] < wanted:
             if self._making is None:
-                self._making = asyncio.ensure_future(self._make(version, make))
+                self._making = asyncio.ensure_future(self._make(version(), make))
             # Whoever goes away must not end it for the others. One that was begun for an older version is made anew.
             await asyncio.shield(self._making)
         return made[1]
 
-    async def _make(self, version: int, make: Callable[[], Awaitable[T]]) -> None:
+    async def _make(self, version: int, make: Callable[[int], Awaitable[T]]) -> None:
         try:
-            self._made = version, await make()
+            self._made = version, await make(version)
         finally:
             self._making = None
 
@@ -108,34 +116,44 @@ class Source(ABC):
     async def _objects(self) -> Objects:
         """All objects now."""
 
-    async def devices(self, by: str = "") -> Document:
-        """All devices, grouped by an attribute or by node."""
-        return await self._kept(("devices", by), partial(self._look, partial(self._devices, by=by)))
+    async def devices(self, by: str = "", after: int = -1) -> Document:
+        """All devices, grouped by an attribute or by node.
 
-    async def device(self, key: tuple[str, str, str]) -> Document:
+        Args:
+            after: The version of the answer that the asker has, here and below (rule 1).
+        """
+        return await self._kept(("devices", by), partial(self._look, partial(self._devices, by=by)), after)
+
+    async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
         """One device by driver, pool and name. Raises KeyError where there is none."""
-        found = await self._look(lambda machine: device_picture(machine, self._listed(machine), key))
+        wanted = min(after + 1, self.version)
+
+        def read(machine: Machine) -> Document | None:
+            version, listed = self._listed(machine, wanted)
+            found = device_picture(machine, listed, key)
+            return found and {**found, "version": version, "asOf": _now_ms()}
+
+        found = await self._look(read)
         if found is None:
             raise KeyError(key)
         return found
 
-    async def pending(self) -> Document:
+    async def pending(self, after: int = -1) -> Document:
         """The pods that wait."""
-        return await self._kept("pending", self._pending)
+        return await self._kept("pending", self._pending, after)
 
-    async def pod(self, key: Key) -> Document:
+    async def pod(self, key: Key, after: int = -1) -> Document:
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
-        return await self._kept(("pod", key), partial(self._pod, key))
+        return await self._kept(("pod", key), partial(self._pod, key), after)
 
-    def _listed(self, machine: Machine) -> DeviceList:
-        """All devices of this version; the machine does not change meanwhile, and one looks at a time."""
-        version, known = self.version, self._list_of
-        if known is None or known[0] != version:
-            known = self._list_of = version, devices_observed(machine, Filter(), notes=self.problems())
-        return known[1]
+    def _listed(self, machine: Machine, wanted: int) -> tuple[int, DeviceList]:
+        """All devices, of that version or newer. The machine does not change meanwhile, and one looks at a time."""
+        if self._list_of is None or self._list_of[0] < wanted:
+            self._list_of = self.version, devices_observed(machine, Filter(), notes=self.problems())
+        return self._list_of
 
     def _devices(self, machine: Machine, by: str) -> Document:
-        return devices_picture(machine, self._listed(machine), by)
+        return devices_picture(machine, self._listed(machine, self.version)[1], by)
 
     async def _pending(self) -> Document:
         read = await self._objects()
@@ -148,17 +166,15 @@ class Source(ABC):
         document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
         return document
 
-    async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]]) -> Document:
-        """The answer of this version (rule 1)."""
-        shared = self._answers.get(key)
-        if shared is None:
-            if len(self._answers) >= _KEPT_MAX:
-                del self._answers[next(iter(self._answers))]
-            shared = self._answers[key] = _Shared()
-        version = self.version
-        return await shared.of(version, partial(self._make, version, make))
+    async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
+        """An answer that is newer than `after`, if there is a newer version (rule 1)."""
+        shared = self._answers.pop(key, None) or _Shared()
+        self._answers[key] = shared  # whoever was asked for last stays longest
+        if len(self._answers) > _KEPT_MAX:
+            del self._answers[next(iter(self._answers))]
+        return await shared.of(min(after + 1, self.version), lambda: self.version, partial(self._make, make))
 
-    async def _make(self, version: int, make: Callable[[], Awaitable[Document]]) -> Document:
+    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
         return {**await make(), "version": version, "asOf": _now_ms()}
 
 
@@ -214,32 +230,41 @@ class LiveSource(Source):
         self._list: Final = read
         self._all: Final[_Shared[Objects]] = _Shared()
         self._rest_until_s = 0.0
+        self._has_filled = False
 
     @property
     def version(self) -> int:
-        return self._observer.version
+        return self._observer.version + self._has_filled
 
     async def changed_since(self, version: int) -> int:
-        """Not before the source has rested (rule 2)."""
+        """Not before the source has rested (rule 2), nor before all has been observed."""
         await asyncio.sleep(max(_PAUSE_S, self._rest_until_s - asyncio.get_running_loop().time()))
-        return await self._observer.changed_since(version)
+        await self.filled()
+        return 1 + await self._observer.changed_since(version - 1)
+
+    async def filled(self) -> None:
+        """Wait until all that exists has been observed."""
+        if not self._has_filled:
+            await self._observer.filled()
+            self._has_filled = True
 
     def problems(self) -> tuple[str, ...]:
-        return self._observer.problems()
+        begun = () if self._has_filled else ("the cluster is being read; what is shown is not yet all",)
+        return (*begun, *self._observer.problems())
 
     async def _look(self, read: Callable[[Machine], T]) -> T:
         return await self._observer.look(read)
 
-    async def _make(self, version: int, make: Callable[[], Awaitable[Document]]) -> Document:
+    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            return await super()._make(version, make)
+            return await super()._make(make, version)
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
 
     async def _objects(self) -> Objects:
-        return await self._all.of(self.version, partial(asyncio.to_thread, self._list))
+        return await self._all.of(self.version, lambda: self.version, lambda _: asyncio.to_thread(self._list))
 
 
 def _now_ms() -> int:

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from scheduler.app import SchedulerApp
-from scheduler.cli.make_room import commands
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
 from scheduler.offline.making_room import Room, RoomOutcome
 from scheduler.offline.moving import Move
+from scheduler.offline.room_plan import commands
 from tests.offline.causes import pod, template
 from tests.offline.test_making_room import NODES, Obj, big, count_of, fleet, plan, run, runs
 

@@ -68,7 +68,7 @@ def test_equal_input_gives_an_equal_picture(trace: list[str], tmp_path: Path, na
 def test_what_cannot_be_written_is_said_before_any_work(
     trace: list[str], tmp_path: Path, file: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.cli.simulate._play", lambda *_, **__: pytest.fail("it was played"))
+    monkeypatch.setattr("scheduler.offline.playing.play", lambda *_, **__: pytest.fail("it was played"))
     result = run(*trace, "--plot", str(tmp_path / file))
     assert result.exit_code == 2
     assert text in result.stderr

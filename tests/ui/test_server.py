@@ -10,10 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from allocator import Features
+from scheduler.core.machine import Machine
 from scheduler.inventory import Filter, devices_observed
+from scheduler.offline import Given
+from scheduler.ui.pictures import Document
 from scheduler.ui.server import UiServer, static_files
-from scheduler.ui.sources import _Shared
-from tests.ui.worlds import source
+from scheduler.ui.sources import FileSource, Objects, _Shared
+from tests.ui.worlds import objects, source
 
 
 @pytest.fixture
@@ -168,10 +172,28 @@ async def test_whoever_listens_gets_the_version_at_once_and_so_many_listen(serve
         assert (await get(server, "api/about"))[0] == 200
 
 
+class Changing(FileSource):
+    """A source whose version is what the test says."""
+
+    def __init__(self) -> None:
+        self.now = 1
+        given = [Given(f"object {number}", one) for number, one in enumerate(objects())]
+        super().__init__("world", Objects(given, Features()), None)
+
+    @property
+    def version(self) -> int:
+        return self.now
+
+
 async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
+    calls: list[str] = []
     made = server._source._devices
-    monkeypatch.setattr(server._source, "_devices", lambda *args, **more: calls.append(1) or made(*args, **more))
+
+    def counted(machine: Machine, by: str) -> Document:
+        calls.append(by)
+        return made(machine, by)
+
+    monkeypatch.setattr(server._source, "_devices", counted)
     await asyncio.gather(*(get(server, "api/devices") for _ in range(8)))
     assert len(calls) == 1
 
@@ -179,19 +201,43 @@ async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeyp
 async def test_whoever_asks_for_a_newer_version_gets_no_older_answer_that_was_on_its_way() -> None:
     shared, begun, may_end = _Shared[str](), asyncio.Event(), asyncio.Event()
 
-    async def slow() -> str:
+    async def slow(version: int) -> str:
         begun.set()
         await may_end.wait()
         return "old"
 
-    async def quick() -> str:
+    async def quick(version: int) -> str:
         return "new"
 
-    first = asyncio.ensure_future(shared.of(1, slow))
+    first = asyncio.ensure_future(shared.of(1, lambda: 1, slow))
     await begun.wait()
-    second = asyncio.ensure_future(shared.of(2, quick))
-    third = asyncio.ensure_future(shared.of(1, quick))
+    second = asyncio.ensure_future(shared.of(2, lambda: 2, quick))
+    third = asyncio.ensure_future(shared.of(1, lambda: 2, quick))
     await asyncio.sleep(0)
     third.cancel()  # who goes away ends nothing
     may_end.set()
     assert await asyncio.gather(first, second) in (["old", "new"], ["new", "new"])
+
+
+async def test_whoever_has_no_answer_yet_gets_the_last_one_at_once_and_a_newer_one_when_it_asks_for_it() -> None:
+    changing = Changing()
+    first = await changing.devices()
+    changing.now = 2
+
+    assert (first["version"], await changing.devices()) == (1, first)
+    assert (await changing.devices(after=1))["version"] == 2
+    assert (await changing.devices(after=7))["version"] == 2  # of a process that was there before this one
+    changing.now = 3
+    one = ("gpu.example.com", "node-1", "gpu-0")
+    assert (await changing.device(one))["version"] == 2
+    assert (await changing.device(one, after=2))["version"] == 3
+
+
+async def test_the_answers_that_were_asked_for_last_are_kept() -> None:
+    changing = Changing()
+    first = await changing.devices()
+    changing.now = 2
+    for number in range(100):
+        await changing.devices(f"attribute-{number}")
+        assert await changing.devices() == first
+    assert len(changing._answers) == 16

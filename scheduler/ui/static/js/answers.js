@@ -40,7 +40,8 @@ export function start() {
 }
 
 /**
- * An answer that follows a question and the version; the last one stays while a newer is asked for.
+ * An answer that follows a question and the version. The first may be an older one, that the server has at hand; the
+ * last one stays while a newer is asked for.
  * @param {() => string} question its path below /api/; empty: nothing is asked
  * @returns {{answer: import("@preact/signals").Signal<Answer>, end: () => void}}
  */
@@ -49,36 +50,29 @@ export function follow(question) {
   let asked = "";
   /** @type {AbortController | null} */
   let running = null;
-  let isAgain = false;
 
   async function ask(/** @type {string} */ path) {
     if (running) {
-      if (path === asked) {
-        isAgain = true; // one question at a time; then the newest version
-        return;
-      }
+      if (path === asked) return; // one question at a time; then the newest version
       running.abort();
     }
     const mine = (running = new AbortController());
-    const isOther = path !== asked;
+    const had = path === asked ? answer.peek().value : null;
     asked = path;
-    answer.value = { ...answer.peek(), value: isOther ? null : answer.peek().value, isBusy: true };
+    answer.value = { ...answer.peek(), value: had, isBusy: true };
     try {
-      const reply = await fetch(`/api/${path}`, { signal: mine.signal });
+      const after = had ? `${path.includes("?") ? "&" : "?"}after=${had.version}` : "";
+      const reply = await fetch(`/api/${path}${after}`, { signal: mine.signal });
       if (!reply.ok) throw new Error(await reply.text());
       const value = await reply.json();
       if (mine === running) answer.value = { value, error: "", isBusy: false };
     } catch (error) {
       if (mine === running) answer.value = { value: answer.peek().value, error: String(error), isBusy: false };
+      return;
     } finally {
-      if (mine === running) {
-        running = null;
-        if (isAgain) {
-          isAgain = false;
-          ask(asked);
-        }
-      }
+      if (mine === running) running = null;
     }
+    if (path === asked && answer.peek().value.version < version.peek()) ask(path);
   }
 
   const stop = effect(() => {
