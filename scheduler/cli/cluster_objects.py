@@ -96,6 +96,22 @@ def read_cluster(connection: Connection, *, is_whole: bool = False, warns: bool 
     return read
 
 
+def read_events(connection: Connection, namespace: str, pod: str) -> list[dict[str, Any]]:
+    """The events about a pod. Raises ClusterReadError."""
+
+    async def read() -> list[dict[str, Any]]:
+        try:
+            credentials = await connection.open()
+        except CredentialsError as error:
+            raise ClusterReadError(str(error)) from error
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+        about = quote(f"involvedObject.kind=Pod,involvedObject.name={pod}", safe="")
+        async with ApiClient(credentials) as client:
+            return await _list(client, "Event", path, f"&fieldSelector={about}")
+
+    return asyncio.run(read())
+
+
 async def _read(connection: Connection, *, is_whole: bool) -> ClusterObjects:
     try:
         credentials = await connection.open()
@@ -126,13 +142,13 @@ def _wanted(*, is_whole: bool) -> Mapping[str, str | ServedAs]:
     return {**_LINTED, **(_OTHERS if is_whole else {}), **optional}
 
 
-async def _list(client: ApiClient, kind: str, where: str | ServedAs) -> list[dict[str, Any]]:
+async def _list(client: ApiClient, kind: str, where: str | ServedAs, selected: str = "") -> list[dict[str, Any]]:
     path = where if isinstance(where, str) else await _served_path(client, kind, where)
     objects: list[dict[str, Any]] = []
     if path is None:
         return objects
     api_version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
-    query = f"?limit={_PAGE}"
+    query = f"?limit={_PAGE}{selected}"
     while True:
         outcome = await client.send("GET", path + query)
         if not isinstance(outcome, Accepted):
@@ -153,7 +169,7 @@ async def _list(client: ApiClient, kind: str, where: str | ServedAs) -> list[dic
             raise ClusterReadError(f"cannot list {kind} objects: the answer is no list: {error}") from error
         if not following:
             return objects
-        query = f"?limit={_PAGE}&continue={quote(following, safe='')}"
+        query = f"?limit={_PAGE}{selected}&continue={quote(following, safe='')}"
 
 
 async def _served_path(client: ApiClient, kind: str, served_as: ServedAs) -> str | None:

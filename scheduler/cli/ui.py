@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.observer import ClusterObserver
-    from scheduler.ui.sources import LiveSource, Objects
+    from scheduler.ui.sources import Events, LiveSource, Objects
 
 
 @click.command()
@@ -104,11 +104,12 @@ async def _live_page(
 ) -> AsyncIterator[str]:
     from scheduler.observer import ClusterObserver
     from scheduler.ui.server import UiServer
-    from scheduler.ui.sources import LiveSource
+    from scheduler.ui.sources import LiveSource, Reading
 
     settings = question.config()
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
-    live = LiveSource(name, observer, partial(_read, question, is_once=False), _configured(question))
+    reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
+    live = LiveSource(name, observer, reading, _configured(question))
     async with observer, UiServer(live, address, port, hosts=hosts) as server, asyncio.TaskGroup() as tasks:
         following = tasks.create_task(_follow(live, observer))
         try:
@@ -124,7 +125,9 @@ async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
     await live.filled()
     await live.devices()
     settle()
-    await observer.failed()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(live.remember())
+        tasks.create_task(observer.failed())
 
 
 def _configured(question: ClusterQuestion) -> Config | None:
@@ -144,3 +147,13 @@ def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
 
     asked = question.read(warns=False, ends=is_once)
     return Objects(asked.given, asked.features, asked.unlisted)
+
+
+def _events_of(connection: Connection, key: tuple[str, str]) -> Events:
+    from scheduler.cli.cluster_objects import ClusterReadError, read_events
+    from scheduler.ui.sources import Events
+
+    try:
+        return Events(read_events(connection, *key))
+    except ClusterReadError as error:
+        return Events((), (f"{error}; the pod's history has none",))

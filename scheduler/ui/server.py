@@ -1,9 +1,10 @@
 """The page over HTTP: its files, its answers as JSON, and an event when they are others.
 
 Rules of this module
-  1. Only GET and HEAD; nothing is written anywhere.
+  1. Nothing is written anywhere. GET and HEAD, and POST for a question that is too long for an address.
   2. A request is answered where its Host is an address that is served, so that no other site's name leads here (DNS
-     rebinding), and its Origin, where it has one, is this page.
+     rebinding), and its Origin, where it has one, is this page; POST needs one. What another site embeds of the answers
+     is refused, where the browser says that it is one.
   3. The page loads nothing from elsewhere and runs no inline script or style (Content-Security-Policy); its import map,
      which browsers take inline only, is allowed by its hash.
   4. A client that listens gets the newest version, never a queue of them; so many listen at once, and no more.
@@ -28,11 +29,13 @@ import msgspec
 from aiohttp import web
 
 from scheduler.explain import NotThereError
+from scheduler.explain.waiting import Key
 from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
 from scheduler.kube.health import listen
 from scheduler.kube.readers import Readers
 from scheduler.ui.pictures import Document
 from scheduler.ui.sources import Source
+from scheduler.ui.what_if import MANIFEST_MAX, BusyError, Question, WhatIf, WrongQuestionError
 
 LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, idle_s=3600.0)
 _LISTENERS_MAX: Final = 32
@@ -61,6 +64,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 _GZIP_FROM: Final = 1_000
 _DIGITS_MAX: Final = 18
 _PATH: Final = "/api/"
+_WHAT_IF: Final = "whatif"
 
 
 def static_files() -> Mapping[str, bytes]:
@@ -117,7 +121,10 @@ class UiServer:
             "pod": lambda request: source.pod(
                 (request.query.get("namespace", ""), request.query.get("name", "")), _after(request)
             ),
+            "past": lambda _: source.past(),
+            _WHAT_IF: self._if,
         }
+        self._what_if: Final = WhatIf(source.config)
 
     async def __aenter__(self) -> UiServer:
         listening = listen(self._address, self.port)
@@ -136,13 +143,16 @@ class UiServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self._server.note_head(request)
-        if request.method not in {"GET", "HEAD"}:
+        is_question = request.method == "POST" and request.path == f"{_PATH}{_WHAT_IF}"
+        if request.method not in {"GET", "HEAD"} and not is_question:
             return _said(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD", {"Allow": "GET, HEAD"})
         host = request.headers.get("Host", "")
         if self._name_in(host) not in self._hosts:
             return _said(HTTPStatus.MISDIRECTED_REQUEST, f"this page is not served as {host!a}; --host NAME allows it")
         origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        is_foreign = origin.partition("://")[2] != host if origin is not None else is_question
+        is_embedded = request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
+        if is_foreign or (is_embedded and request.path.startswith(_PATH)):
             return _said(HTTPStatus.FORBIDDEN, "other sites may not read this page")
         if not request.path.startswith(_PATH):
             return self._file(request)
@@ -161,6 +171,10 @@ class UiServer:
             document = await make(request)
         except (KeyError, NotThereError) as error:
             return _said(HTTPStatus.NOT_FOUND, str(error))
+        except WrongQuestionError as error:
+            return _said(HTTPStatus.BAD_REQUEST, str(error))
+        except BusyError as error:
+            return _said(HTTPStatus.TOO_MANY_REQUESTS, str(error))
         response = web.Response(
             body=msgspec.json.encode(document), content_type="application/json", headers=self._headers
         )
@@ -182,6 +196,25 @@ class UiServer:
 
     async def _about(self, _: web.BaseRequest) -> Document:
         return {"source": self._source.name, "live": self._source.is_live, "problems": list(self._source.problems())}
+
+    async def _if(self, request: web.BaseRequest) -> Document:
+        query = request.query
+        manifest = ""
+        if request.method == "POST":
+            raw = await request.content.read(MANIFEST_MAX + 1)
+            try:
+                manifest = raw.decode()
+            except UnicodeDecodeError as error:
+                raise WrongQuestionError(f"the manifest is not UTF-8 text (byte {error.start})") from error
+        question = Question(
+            manifest,
+            pod=_pod_in(query.get("pod", "")),
+            copies=_number(query.get("copies", "1")) or 0,
+            without=query.get("without", ""),
+            room=_pod_in(query.get("room", "")),
+        )
+        found = await self._what_if.answer(await self._source.objects(), question)
+        return {**found, "now": await self._source.given_out()}
 
     async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
         """The version now, and each newer one (rule 4)."""
@@ -217,8 +250,18 @@ class UiServer:
 
 def _after(request: web.BaseRequest) -> int:
     """The version of the answer that the page has; -1: none."""
-    said = request.query.get("after", "")
-    return int(said) if said.isascii() and said.isdigit() and len(said) < _DIGITS_MAX else -1
+    said = _number(request.query.get("after", ""))
+    return -1 if said is None else said
+
+
+def _number(said: str) -> int | None:
+    return int(said) if said.isascii() and said.isdigit() and len(said) < _DIGITS_MAX else None
+
+
+def _pod_in(said: str) -> Key | None:
+    """`NAMESPACE/NAME`."""
+    namespace, _, name = said.partition("/")
+    return (namespace, name) if said else None
 
 
 def _policy(page: bytes) -> str:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from allocator import Features
 from scheduler.config.settings import Config
@@ -27,6 +27,9 @@ from scheduler.explain.waiting import Key, ask_all
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import Given, OfflineCluster, observed_machine
+from scheduler.offline.utilization import utilization
+from scheduler.ui.history import events_in, history_of
+from scheduler.ui.past import EVERY_S, Past
 from scheduler.ui.pictures import Document, device_picture, devices_picture, pending_picture
 
 _REST: Final = 4
@@ -47,6 +50,13 @@ class Objects(NamedTuple):
 
     given: Sequence[Given]
     features: Features
+    unlisted: tuple[str, ...] = ()
+
+
+class Events(NamedTuple):
+    """Events, and why there are none."""
+
+    found: Sequence[Mapping[str, Any]]
     unlisted: tuple[str, ...] = ()
 
 
@@ -79,19 +89,27 @@ class _Shared(Generic[T]):
             self._making = None
 
 
+class Reading(NamedTuple):
+    """What is read of a cluster when somebody asks: all objects, and the events about a pod. Called in a thread."""
+
+    objects: Callable[[], Objects]
+    events_of: Callable[[Key], Events]
+
+
 class Source(ABC):
     """What the page shows.
 
     Attributes:
         name: Where it comes from, for people.
         is_live: Whether it can change.
+        config: The scheduler's configuration that answers follow; None: the default.
     """
 
     name: str
     is_live: bool
 
     def __init__(self, config: Config | None) -> None:
-        self._config = config
+        self.config: Final = config
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
         self._list_of: tuple[int, DeviceList] | None = None
 
@@ -113,8 +131,12 @@ class Source(ABC):
         """What `read` finds in the machine."""
 
     @abstractmethod
-    async def _objects(self) -> Objects:
+    async def objects(self) -> Objects:
         """All objects now."""
+
+    @abstractmethod
+    async def _events_of(self, key: Key) -> Events:
+        """What events say about a pod."""
 
     async def devices(self, by: str = "", after: int = -1) -> Document:
         """All devices, grouped by an attribute or by node.
@@ -146,6 +168,14 @@ class Source(ABC):
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
         return await self._kept(("pod", key), partial(self._pod, key), after)
 
+    async def past(self) -> Document:
+        """What was seen lately; a file has no past."""
+        return {**Past().document(), "version": self.version, "asOf": _now_ms()}
+
+    async def given_out(self) -> Document:
+        """The share of each class's devices that is given out now."""
+        return await self._look(lambda machine: {name: float(one.share) for name, one in utilization(machine).items()})
+
     def _listed(self, machine: Machine, wanted: int) -> tuple[int, DeviceList]:
         """All devices, of that version or newer. The machine does not change meanwhile, and one looks at a time."""
         if self._list_of is None or self._list_of[0] < wanted:
@@ -156,15 +186,17 @@ class Source(ABC):
         return devices_picture(machine, self._listed(machine, self.version)[1], by)
 
     async def _pending(self) -> Document:
-        read = await self._objects()
-        ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self._config)
+        read = await self.objects()
+        ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
         return {**pending_picture(await asyncio.to_thread(ask)), "unlisted": list(read.unlisted)}
 
     async def _pod(self, key: Key) -> Document:
-        read = await self._objects()
-        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self._config)
+        read = await self.objects()
+        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
-        return document
+        events = await self._events_of(key)
+        history = history_of(read.given, key, events.found)
+        return {**document, "history": history, "unlisted": [*read.unlisted, *events.unlisted]}
 
     async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
         """An answer that is newer than `after`, if there is a newer version (rule 1)."""
@@ -208,27 +240,29 @@ class FileSource(Source):
     async def _look(self, read: Callable[[Machine], T]) -> T:
         return await asyncio.to_thread(read, self._machine)
 
-    async def _objects(self) -> Objects:
+    async def objects(self) -> Objects:
         return self._read
+
+    async def _events_of(self, key: Key) -> Events:
+        return Events(events_in(self._read.given, key))
 
 
 class LiveSource(Source):
     """A cluster that is observed.
 
     Args:
-        read: Lists all of the cluster's objects; called in a thread.
+        reading: Lists objects, in a thread.
     """
 
     is_live = True
 
-    def __init__(
-        self, name: str, observer: ClusterObserver, read: Callable[[], Objects], config: Config | None
-    ) -> None:
+    def __init__(self, name: str, observer: ClusterObserver, reading: Reading, config: Config | None) -> None:
         super().__init__(config)
         self.name = name
         self._observer: Final = observer
-        self._list: Final = read
+        self._reading: Final = reading
         self._all: Final[_Shared[Objects]] = _Shared()
+        self._past: Final = Past()
         self._rest_until_s = 0.0
         self._has_filled = False
 
@@ -263,8 +297,22 @@ class LiveSource(Source):
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
 
-    async def _objects(self) -> Objects:
-        return await self._all.of(self.version, lambda: self.version, lambda _: asyncio.to_thread(self._list))
+    async def past(self) -> Document:
+        return {**self._past.document(), "version": self.version, "asOf": _now_ms()}
+
+    async def remember(self) -> None:
+        """Note what is seen now and then, without end."""
+        while True:
+            await self._look(lambda machine: self._past.observe(machine, _now_ms()))
+            await asyncio.sleep(EVERY_S)
+
+    async def objects(self) -> Objects:
+        return await self._all.of(
+            self.version, lambda: self.version, lambda _: asyncio.to_thread(self._reading.objects)
+        )
+
+    async def _events_of(self, key: Key) -> Events:
+        return await asyncio.to_thread(self._reading.events_of, key)
 
 
 def _now_ms() -> int:

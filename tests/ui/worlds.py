@@ -21,8 +21,12 @@ def objects() -> list[Obj]:
         if where == "node-2":
             devices[2]["taints"] = [taint]
         made += [node(where), slice_(*devices, where=where)]
-    runs = {**pod("held", name="runs", nodeName="node-1"), "status": {"phase": "Running"}}
-    runs["metadata"] |= {"uid": "uid-runs", "resourceVersion": "1"}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:07Z"}
+    runs = {
+        **pod("held", name="runs", nodeName="node-1"),
+        "status": {"phase": "Running", "conditions": [scheduled]},
+    }
+    runs["metadata"] |= {"uid": "uid-runs", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:05Z"}
     waits = pod("three", name="waits")
     return [*made, allocated(claim(name="held"), "gpu-0"), runs, claim(request(count=3), name="three"), waits]
 

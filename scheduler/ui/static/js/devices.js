@@ -178,6 +178,7 @@ function Device({ name }) {
     <h3>Capacity and attributes</h3>
     <dl>${Object.entries(value.capacity).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${/** @type {any} */ (one).left} of ${/** @type {any} */ (one).total} left</dd>`)}
       ${Object.entries(value.attributes).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${String(Object.values(/** @type {any} */ (one))[0])}</dd>`)}</dl>
+    ${value.node && html`<p class="links"><a href=${link("whatif", { without: value.node })}>What if node ${value.node} were not there?</a></p>`}
     ${value.node && html`<${Command} text=${`dra-scheduler devices --node ${quoted(value.node)} -o wide`} />`}
   </aside>`;
 }

@@ -35,9 +35,30 @@ export function PodPage() {
       <thead><tr><th scope="col">Node</th><th scope="col">Score</th><th scope="col">By plugin</th></tr></thead>
       <tbody>${value.scores.map((/** @type {any} */ one) => html`<tr key=${one.node}><td>${one.node}</td><td>${one.total}</td>
         <td>${Object.entries(one.plugins).map(([plugin, score]) => `${plugin} ${score}`).join(", ")}</td></tr>`)}</tbody></table>`}
-    <${Notes} title="Notes" texts=${value.notes} />
+    ${plugins(value).length > 0 && html`<details><summary>The same by plugin</summary><table><caption>Nodes that each plugin refuses</caption>
+      <thead><tr><th scope="col">Plugin</th><th scope="col">Nodes</th><th scope="col">Reasons</th></tr></thead>
+      <tbody>${plugins(value).map(([plugin, one]) => html`<tr key=${plugin}><th scope="row">${plugin}</th><td>${one.count}</td><td>${one.reasons.map((text) => html`<p key=${text}>${text}</p>`)}</td></tr>`)}</tbody></table></details>`}
+    ${value.history.length > 0 && html`<table class="history"><caption>Since its creation</caption>
+      <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">About</th></tr></thead>
+      <tbody>${value.history.map((/** @type {any} */ one, /** @type {number} */ number) => html`<tr key=${number}>
+        <td><time datetime=${one.at}>${new Date(one.at).toLocaleString("en-GB")}</time></td><td>${one.what}</td><td>${one.text}</td></tr>`)}</tbody></table>`}
+    <p class="links"><a href=${link("whatif", { pod, copies: "1" })}>What if there were one more of it?</a>
+      ${!value.fits && html`${" "}<a href=${link("whatif", { room: pod })}>What would have to move for it?</a>`}</p>
+    <${Notes} title="Notes" texts=${[...value.notes, ...value.left_out, ...value.unlisted]} />
     <${Command} text=${`dra-scheduler explain ${quoted(name)} -n ${quoted(namespace)} -o wide`} />
   `;
+}
+
+/** How many nodes each plugin refuses, and its reasons.
+ * @param {any} value @returns {[string, {count: number, reasons: string[]}][]} */
+function plugins(value) {
+  /** @type {Map<string, {count: number, reasons: string[]}>} */
+  const found = new Map();
+  for (const group of value.nodes) {
+    const one = found.get(group.plugin) ?? { count: 0, reasons: [] };
+    found.set(group.plugin, { count: one.count + group.count, reasons: [...new Set([...one.reasons, group.reason])] });
+  }
+  return [...found];
 }
 
 /** How many devices each step leaves of what is published, on all nodes that were asked.

@@ -109,3 +109,8 @@ export function quoted(text) {
 export function counted(count, one, many) {
   return count === 1 ? `1 ${one}` : `${count.toLocaleString("en")} ${many ?? `${one}s`}`;
 }
+
+/** @param {number} share from 0 to 1 */
+export function percent(share) {
+  return `${(100 * share).toFixed(1)} %`;
+}

@@ -1,0 +1,225 @@
+"""What if: the cluster's objects altered and played beside what is. Nothing is written.
+
+One question at a time is played; so many wait for it, and whoever comes beyond them is told.
+
+Numbers are those of `simulate` (`scheduler.offline.playing`, `making_room`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from scheduler.config.settings import Config
+from scheduler.explain.waiting import Key
+from scheduler.lint.documents import ManifestError, parse_documents
+from scheduler.offline import Given, OfflineCluster, name_of
+from scheduler.offline.altered import NoSuchObjectError, copies, without
+from scheduler.offline.making_room import NoSuchPodError, make_room
+from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
+from scheduler.offline.room_plan import document_of as room_document
+from scheduler.offline.simulation import Simulated
+from scheduler.ui.pictures import Document
+from scheduler.ui.sources import Objects
+
+MANIFEST_MAX: Final = 256 * 1024
+COPIES_MAX: Final = 500
+_PODS_MAX: Final = 500
+_ROWS_MAX: Final = 200
+_QUESTIONS_MAX: Final = 2_000
+_WAITING_MAX: Final = 4
+_KINDS: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
+
+
+class WrongQuestionError(ValueError):
+    """It asks for nothing, for what is not there, or for too much."""
+
+
+class BusyError(Exception):
+    """Others are being answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of: objects more, copies of a pod that is there, a node less, room for a pod that waits."""
+
+    manifest: str = ""
+    pod: Key | None = None
+    copies: int = 1
+    without: str = ""
+    room: Key | None = None
+
+
+class WhatIf:
+    """Answers questions, one after the other."""
+
+    def __init__(self, config: Config | None) -> None:
+        self._config: Final = config
+        self._turn: Final = asyncio.Lock()
+        self._waiting = 0
+
+    async def answer(self, objects: Objects, question: Question) -> Document:
+        """Raises WrongQuestionError, and BusyError where too many wait."""
+        if self._waiting >= _WAITING_MAX:
+            raise BusyError(f"{_WAITING_MAX} questions wait already; ask again in a moment")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(answer, objects, question, self._config)
+        finally:
+            self._waiting -= 1
+
+
+def answer(objects: Objects, question: Question, config: Config | None = None) -> Document:
+    """What would become of the pods that the question is about.
+
+    Raises:
+        WrongQuestionError: It names what is not there, is too large, or cannot be read.
+    """
+    try:
+        if question.room is not None:
+            return _room(objects, question.room, config)
+        given, asked = _altered(objects.given, question)
+    except (ManifestError, NoSuchObjectError, NoSuchPodError) as error:
+        raise WrongQuestionError(str(error)) from error
+    profile = profiles_with(config, objects.features, {}, preempts=True)
+    played = play(given, (), features=objects.features, profile=profile, only=partial(_asked, asked))
+    find_refusals(played)
+    found: Document = document_of(played)
+    return {
+        "text": _text(played, question),
+        "allocated": found["allocated"],
+        "pods": found["pods"][:_ROWS_MAX],
+        "more": max(0, len(found["pods"]) - _ROWS_MAX),
+        "evicted": [*_evicted(given, played)],
+        "notes": played.notes,
+        "problems": [*objects.unlisted, *played.problems],
+    }
+
+
+def _altered(given: Sequence[Given], question: Question) -> tuple[Sequence[Given], Collection[Key]]:
+    """The objects, and namespace and name of the pods that are not asked about, or are asked about alone."""
+    there = {_key(one.obj) for one in given if one.obj.get("kind") == "Pod"}
+    if question.without:
+        moved = {_key(one.obj) for one in given if _node_of(one.obj) == question.without}
+        left = without(given, [f"node/{question.without}"])
+        gone = there - {_key(one.obj) for one in left if one.obj.get("kind") == "Pod"}
+        return left, there - moved | gone
+    if question.pod is not None:
+        if not 1 <= question.copies <= COPIES_MAX:
+            raise WrongQuestionError(f"the number of copies must be from 1 to {COPIES_MAX}")
+        return [*given, *copies([*_with_claims(given, question.pod)], question.copies)], there
+    if not question.manifest.strip():
+        raise WrongQuestionError("there is nothing in the manifest")
+    if len(question.manifest.encode()) > MANIFEST_MAX:
+        raise WrongQuestionError(f"the manifest is larger than {MANIFEST_MAX // 1024} KiB: use dra-scheduler simulate")
+    written = [Given(str(one.place()), one.obj) for one in parse_documents(question.manifest, "manifest")]
+    cluster = OfflineCluster(0)
+    for one in written:
+        if wrong := cluster.misshapen(one.obj):
+            raise WrongQuestionError(f"{one.place}: {wrong}")
+    replaced = {(one.obj.get("kind"), _key(one.obj)) for one in written}
+    kept = [one for one in given if (one.obj.get("kind"), _key(one.obj)) not in replaced]
+    return [*kept, *written], {_key(one.obj) for one in kept if one.obj.get("kind") == "Pod"}
+
+
+def _asked(others: Collection[Key], cluster: OfflineCluster) -> set[Key]:
+    pods = [(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])) for pod in cluster.pods()]
+    refused = [problem.pod for problem in cluster.loaded.problems if problem.pod is not None]
+    asked = {key for key in (*pods, *refused) if key not in others}
+    if len(asked) > _PODS_MAX:
+        raise WrongQuestionError(f"{len(asked)} pods are asked about, and the page plays {_PODS_MAX} at most")
+    return asked
+
+
+def _with_claims(given: Sequence[Given], key: Key) -> Iterator[Given]:
+    """A pod as somebody would have written it, under a name that is not taken, and the claims that it names."""
+    found = next((one for one in given if one.obj.get("kind") == "Pod" and _key(one.obj) == key), None)
+    if found is None:
+        raise WrongQuestionError(f"no pod is named {'/'.join(key)}")
+    pod = _as_written(found.obj)
+    spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
+    named = {str(one.get("resourceClaimName")) for one in spec.get("resourceClaims") or ()}
+    named |= {str((one.get("persistentVolumeClaim") or {}).get("claimName")) for one in spec.get("volumes") or ()}
+    renamed = dict[tuple[str, str], str]()
+    for one in given:
+        if one.obj.get("kind") in _KINDS[1:] and _key(one.obj) in {(key[0], name) for name in named}:
+            written = _as_written(one.obj)
+            renamed[str(one.obj["kind"]), name_of(one.obj)] = written["metadata"]["name"]
+            yield Given(one.place, written)
+    spec["resourceClaims"] = [
+        {**one, "resourceClaimName": renamed[found_as]}
+        if (found_as := ("ResourceClaim", str(one.get("resourceClaimName")))) in renamed
+        else one
+        for one in spec.get("resourceClaims") or ()
+    ]
+    spec["volumes"] = [
+        {**one, "persistentVolumeClaim": {"claimName": renamed[found_as]}}
+        if (found_as := ("PersistentVolumeClaim", str((one.get("persistentVolumeClaim") or {}).get("claimName"))))
+        in renamed
+        else one
+        for one in spec.get("volumes") or ()
+    ]
+    yield Given(found.place, {**pod, "spec": spec})
+
+
+def _as_written(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what servers and controllers have set, and with a name of its own."""
+    metadata = obj["metadata"]
+    kept = {field: metadata[field] for field in ("namespace", "labels", "annotations") if metadata.get(field)}
+    name = f"what-if-{metadata['name']}"[:240].rstrip("-.")
+    spec = {field: value for field, value in obj["spec"].items() if field != "volumeName"}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {**kept, "name": name}, "spec": spec}
+
+
+def _room(objects: Objects, key: Key, config: Config | None) -> Document:
+    waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and _key(one.obj) == key]
+    if not waits or _node_of(waits[0].obj):
+        raise WrongQuestionError(f"no pod that waits is named {'/'.join(key)}")
+    room = make_room(
+        objects.given,
+        waits,
+        profile=profiles_with(config, objects.features, {}, preempts=False),
+        features=objects.features,
+        now_ms=BEGIN_MS,
+        questions_max=_QUESTIONS_MAX,
+    )
+    return {**room_document(room, None), "notes": [], "problems": [*objects.unlisted, *room.problems]}
+
+
+def _text(played: Simulated, question: Question) -> str:
+    if question.without:
+        if not played.pods:
+            return f"No pod would need another node without {question.without}."
+        return f"Without {question.without}, {played.placed} of its {len(played.pods)} pods would run elsewhere."
+    if not played.pods:
+        return "There is no pod in it that waits for a scheduler."
+    return f"{played.placed} of {len(played.pods)} would run, {played.refused} would wait."
+
+
+def _evicted(given: Sequence[Given], played: Simulated) -> Iterator[str]:
+    """Pods that run now and would have to go for others."""
+    left = {
+        (pod.namespace, pod.name)
+        for pod in played.answers.cluster.stored_pods()
+        if not pod.obj["metadata"].get("deletionTimestamp")
+    }
+    for one in given:
+        is_running = _node_of(one.obj) and (one.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        if is_running and not one.obj["metadata"].get("deletionTimestamp") and _key(one.obj) not in left:
+            yield "/".join(_key(one.obj))
+
+
+def _key(obj: Mapping[str, Any]) -> Key:
+    metadata = obj.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+
+
+def _node_of(obj: Mapping[str, Any]) -> str:
+    """Where a pod runs; "" for what is no pod."""
+    spec = obj.get("spec")
+    return str(spec.get("nodeName") or "") if obj.get("kind") == "Pod" and isinstance(spec, Mapping) else ""

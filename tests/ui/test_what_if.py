@@ -1,0 +1,178 @@
+"""What if: objects altered and played, as `simulate` does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from allocator import Features
+from scheduler.offline import Given
+from scheduler.ui import what_if
+from scheduler.ui.server import UiServer
+from scheduler.ui.sources import Objects
+from scheduler.ui.what_if import BusyError, Question, WhatIf, WrongQuestionError, answer
+from tests.offline.causes import Obj, claim, pod, request
+from tests.ui.worlds import objects, source
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: mine}
+spec:
+  containers: [{name: main, image: none}]
+  resourceClaims: [{name: gpu, resourceClaimName: mine}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: mine}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
+"""
+
+
+def world(*more: Obj) -> Objects:
+    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
+    return Objects(given, Features())
+
+
+def places(found: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["node"] or one["outcome"] for one in found["pods"]}
+
+
+def test_objects_more_are_played_on_what_is_there() -> None:
+    found = answer(world(), Question(manifest=POD))
+
+    assert found["text"] == "1 of 1 would run, 0 would wait."
+    assert places(found) == {"mine": "node-2"}
+    assert [one["device"] for one in found["pods"][0]["devices"]] == ["gpu-0"]
+    assert found["evicted"] == []
+
+
+def test_copies_of_a_pod_have_copies_of_its_claims() -> None:
+    two = claim(request(count=2), name="two")
+    found = answer(world(two, pod("two", name="wants")), Question(pod=("default", "wants"), copies=3))
+
+    assert sorted(places(found).values()) == ["node-1", "node-2", "unschedulable"]
+    assert found["text"] == "2 of 3 would run, 1 would wait."
+    assert all(one["name"].startswith("what-if-wants-") for one in found["pods"])
+    assert found["pods"][2]["refusals"]
+
+
+def test_without_a_node_only_its_pods_are_asked_about_that_somebody_makes_again() -> None:
+    owned = {**pod("held", name="owned", nodeName="node-1"), "status": {"phase": "Running"}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "set", "controller": True}
+    owned["metadata"] |= {"uid": "uid-owned", "resourceVersion": "2", "ownerReferences": [owner]}
+    found = answer(world(owned), Question(without="node-1"))
+
+    assert places(found) == {"owned": "node-2"}
+    assert found["text"] == "Without node-1, 1 of its 1 pods would run elsewhere."
+    assert "No pod would need another node" in answer(world(), Question(without="node-2"))["text"]
+
+
+def test_room_is_looked_for() -> None:
+    found = answer(world(), Question(room=("default", "waits")))
+
+    assert found["outcome"] == "none"
+    assert found["text"].startswith("no plan: default/waits does not fit after up to 3 moves")
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        pytest.param(Question(), "there is nothing in the manifest", id="nothing"),
+        pytest.param(Question(manifest="a: ["), "manifest", id="no YAML"),
+        pytest.param(Question(manifest="kind: Pod\napiVersion: v1\nmetadata: 7\n"), "metadata", id="no object"),
+        pytest.param(Question(manifest="#" * 300_000), "larger than 256 KiB", id="too large"),
+        pytest.param(Question(pod=("default", "nobody")), "no pod is named default/nobody", id="no such pod"),
+        pytest.param(Question(pod=("default", "waits"), copies=501), "from 1 to 500", id="too many copies"),
+        pytest.param(Question(without="node-7"), "there is no such object", id="no such node"),
+        pytest.param(Question(without="node-7/x"), "there is no such object", id="no name"),
+        pytest.param(Question(room=("default", "runs")), "no pod that waits is named default/runs", id="it runs"),
+    ],
+)
+def test_a_wrong_question_is_refused_with_what_is_wrong(question: Question, text: str) -> None:
+    with pytest.raises(WrongQuestionError, match=text):
+        answer(world(), question)
+
+
+def test_a_workload_that_makes_many_pods_is_refused() -> None:
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: big}\nspec:\n  parallelism: 600\n  completions: 600\n"
+    job += "  template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}\n"
+    with pytest.raises(WrongQuestionError, match="600 pods are asked about, and the page plays 500 at most"):
+        answer(world(), Question(manifest=job))
+
+
+async def test_one_question_is_played_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    playing = 0
+
+    def slow(*_: object) -> dict[str, Any]:
+        nonlocal playing
+        playing += 1
+        assert playing == 1
+        playing -= 1
+        return {}
+
+    monkeypatch.setattr(what_if, "answer", slow)
+    asked = WhatIf(None)
+    waiting = [asyncio.ensure_future(asked.answer(world(), Question())) for _ in range(6)]
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(one) for one in outcomes] == [dict] * 4 + [BusyError] * 2
+    assert await asked.answer(world(), Question()) == {}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[UiServer]:
+    async with UiServer(source()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"Origin": "{page}"}, 200, id="the page"),
+        pytest.param({}, 403, id="nobody says who asks"),
+        pytest.param({"Origin": "http://elsewhere.example"}, 403, id="another site"),
+        pytest.param({"Origin": "null"}, 403, id="a sandboxed one"),
+        pytest.param({"Origin": "{page}", "Host": "elsewhere.example"}, 421, id="another name"),
+    ],
+)
+async def test_only_the_page_asks(server: UiServer, headers: dict[str, str], status: int) -> None:
+    told = {name: value.format(page=server.url.rstrip("/")) for name, value in headers.items()}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{server.url}api/whatif", data=POD, headers=told) as reply,
+    ):
+        assert reply.status == status
+        if status == 200:
+            found = json.loads(await reply.text())
+            assert (found["now"], places(found)) == ({"gpu.example.com": 1 / 6}, {"mine": "node-2"})
+
+
+@pytest.mark.parametrize("path", ["api/devices", "api/whatif?without=node-1"])
+async def test_what_another_site_embeds_is_refused(server: UiServer, path: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+            async with session.get(f"{server.url}{path}", headers={"Sec-Fetch-Site": site}) as reply:
+                assert reply.status == status
+        async with session.get(server.url, headers={"Sec-Fetch-Site": "cross-site"}) as reply:
+            assert reply.status == 200  # a link in a chat leads to the page
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        ("pod=default/nobody", 400, "no pod is named default/nobody"),
+        ("pod=default/waits&copies=x", 400, "the number of copies must be from 1 to 500"),
+        ("room=waits", 400, "no pod that waits is named waits/"),
+        ("", 400, "there is nothing in the manifest"),
+    ],
+)
+async def test_a_wrong_question_in_an_address(server: UiServer, query: str, status: int, text: str) -> None:
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}api/whatif?{query}") as reply:
+        assert reply.status == status
+        assert text in await reply.text()
