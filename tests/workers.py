@@ -31,6 +31,7 @@ _REAL: Final = (
                 "rbac.py",
                 "readers.py",
             ),
+            *("page.py::test_behind_reviews", "page.py::test_with_rights"),
             *("compare.py::test_a_small_", "hostile_cluster.py::test_a_small_run_", "chaos.py::test_every_fault_once"),
             *(
                 "differential.py::test_equal_where",

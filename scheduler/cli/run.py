@@ -84,6 +84,16 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     help="Configuration file; options given here win over it.",
 )
 @serving_options
+@click.option(
+    "--ui",
+    "ui_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=10261,
+    metavar="[PORT]",
+    help="Serve the page too (`dra-scheduler ui`), by a process of its own with a lower priority. Without a number: "
+    "10261.",
+)
 @click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is for programs."
@@ -120,6 +130,7 @@ def run(
     nodes: str | None,
     slices: str | None,
     config_path: Path | None,
+    ui_port: int | None,
     no_health: bool,
     log_format: str,
     log_level: str,
@@ -159,10 +170,32 @@ def run(
         connection = Connection.find(kubeconfig or config.client_connection.kubeconfig or None, context)
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
+    page = _page_arguments(ui_port, config, kubeconfig, context, config_path) if ui_port is not None else None
     with _calls_profiled(calls_path), _recorded(record_path) as recorder:
-        failure = _run(connection, config, recorder)
+        failure = _run(connection, config, recorder, page)
     if failure is not None:
         raise click.ClickException(failure)
+
+
+def _page_arguments(
+    port: int, config: Config, kubeconfig: str | None, context: str | None, config_path: Path | None
+) -> list[str]:
+    """Of `ui`, so that it shows this cluster to those who may read this scheduler's metrics."""
+    from scheduler.kube.serving import address_of
+
+    serving = config.serving
+    given = {
+        "--kubeconfig": kubeconfig or config.client_connection.kubeconfig,
+        "--context": context,
+        "--config": str(config_path) if config_path is not None else None,
+        "--serving": serving.security,
+        "--tls-cert-file": serving.tls_cert_file,
+        "--tls-private-key-file": serving.tls_private_key_file,
+    }
+    return [
+        *(f"--address={address_of(config)}", f"--port={port}"),
+        *(f"{option}={value}" for option, value in given.items() if value),
+    ]
 
 
 @contextmanager
@@ -256,7 +289,9 @@ def _written(profile: ProfileConfig) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in profile.model_fields_set}
 
 
-def _run(connection: Connection, config: Config, recorder: Recorder | None = None) -> str | None:
+def _run(
+    connection: Connection, config: Config, recorder: Recorder | None = None, page: Sequence[str] | None = None
+) -> str | None:
     """Run until stopped; what went wrong, if something did."""
     import uvloop
 
@@ -266,7 +301,7 @@ def _run(connection: Connection, config: Config, recorder: Recorder | None = Non
     from scheduler.kube.serving import ServingError
 
     try:
-        if uvloop.run(_serve(connection, config, recorder)) == signal.SIGINT:
+        if uvloop.run(_serve(connection, config, recorder, page)) == signal.SIGINT:
             raise KeyboardInterrupt
     except (CredentialsError, PreflightError, ServingError) as error:
         return str(error)
@@ -283,9 +318,12 @@ def _run(connection: Connection, config: Config, recorder: Recorder | None = Non
     return None
 
 
-async def _serve(connection: Connection, config: Config, recorder: Recorder | None) -> int | None:
+async def _serve(
+    connection: Connection, config: Config, recorder: Recorder | None, page: Sequence[str] | None
+) -> int | None:
     """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
+    from scheduler.cli.ui import page_beside
 
     stopped = asyncio.Event()
     came: list[int] = []
@@ -313,7 +351,13 @@ async def _serve(connection: Connection, config: Config, recorder: Recorder | No
                 if text
             )
             log.info("scheduling pods of %s%s", ", ".join(config.scheduler_names), only)
-            await app.run_until(stopped)
+            showing = asyncio.create_task(page_beside(page)) if page is not None else None
+            try:
+                await app.run_until(stopped)
+            finally:
+                if showing is not None:
+                    showing.cancel()
+                    await asyncio.gather(showing, return_exceptions=True)
             log.info("stopping")
     except asyncio.CancelledError:
         if has_begun or not came:

@@ -6,24 +6,35 @@ Not here: the page (`scheduler.ui`), reading files and clusters (`cluster_questi
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.terminal import caution
 
 if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.observer import ClusterObserver
     from scheduler.ui.sources import Events, LiveSource, Objects
+
+
+log = logging.getLogger(__name__)
+
+PORT: Final = 10261
+"""Of `run --ui`: beside those of kube-scheduler and the controller manager."""
+_FILE: Final = click.Path(exists=True, dir_okay=False)
+_RESTART_S: Final = 10.0
+_NICE: Final = 10
 
 
 @click.command()
@@ -36,7 +47,19 @@ if TYPE_CHECKING:
     multiple=True,
     help="Another name under which browsers may reach the page (repeatable); requests that name none are refused.",
 )
-def ui(question: ClusterQuestion, *, address: str, port: int, hosts: tuple[str, ...]) -> None:
+@click.option(
+    "--serving",
+    "security",
+    type=click.Choice(["secure", "plain"]),
+    help="secure: TLS, and answers for those only who may read /metrics: the page asks for a token. plain: HTTP for "
+    "all of this machine. Default: plain on a loopback address, else secure.",
+)
+@click.option(
+    "--tls-cert-file", type=click.Path(exists=True, dir_okay=False), help="Certificate, PEM. Default: one is made."
+)
+@click.option("--tls-private-key-file", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
+@click.option("--ends-with-stdin", is_flag=True, hidden=True)
+def ui(question: ClusterQuestion, *, ends_with_stdin: bool, **where: Any) -> None:
     """Show the devices, who has them, and who waits and why, in a browser.
 
     The page is served on this machine until Ctrl-C; its address is printed. Of a cluster it is kept up to date, and it
@@ -47,39 +70,61 @@ def ui(question: ClusterQuestion, *, address: str, port: int, hosts: tuple[str, 
     dra-scheduler ui --context prod
     dra-scheduler ui -f dump.yaml
 
-    Exit codes: 0 ended, 2 wrong use or input.
+    Exit codes: 0 ended, 1 the cluster can no longer be observed, 2 wrong use or input.
     """
     from scheduler.kube.credentials import CredentialsError
-    from scheduler.kube.serving import is_loopback
+    from scheduler.kube.serving import ServingError
 
-    if not is_loopback(address):
-        click.echo(caution(f"note: whoever can connect to {address} may read what you may read"), err=True)
     try:
-        asyncio.run(_serve(question, address, port, hosts))
+        asyncio.run(_serve(question, _Where(**where), ends_with_stdin=ends_with_stdin))
     except KeyboardInterrupt:
         return
-    except CredentialsError as error:
+    except (CredentialsError, ServingError) as error:
         raise WrongInputError(str(error)) from error
     except ExceptionGroup as error:
         raise click.ClickException(f"the cluster can no longer be observed: {error.exceptions[0]}") from error
     except OSError as error:
-        raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
+        place = f"{where['address']} port {where['port']}"
+        raise WrongInputError(f"cannot listen on {place}: {error.strerror or error}") from error
 
 
-async def _serve(question: ClusterQuestion, address: str, port: int, hosts: tuple[str, ...]) -> None:
+class _Where(NamedTuple):
+    """Where and how to listen."""
+
+    address: str = "127.0.0.1"
+    port: int = 0
+    hosts: tuple[str, ...] = ()
+    security: Literal["secure", "plain"] | None = None
+    tls_cert_file: str | None = None
+    tls_private_key_file: str | None = None
+
+    def config(self, config: Config) -> Config:
+        """The configuration's own words about serving, and these over them."""
+        from scheduler.config import Serving
+
+        written = {name: getattr(config.serving, name) for name in config.serving.model_fields_set}
+        given = {name: getattr(self, name) for name in ("security", "tls_cert_file", "tls_private_key_file")}
+        serving = Serving(**(written | {name: value for name, value in given.items() if value is not None}))
+        return config.model_copy(update={"health_address": self.address, "serving": serving})
+
+
+async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
+    from scheduler.kube.serving import ServingError, is_loopback
     from scheduler.ui.server import UiServer
     from scheduler.ui.sources import FileSource
 
     connection = question.connection()
     if connection is None:
+        if not is_loopback(where.address) or where.security == "secure":
+            raise ServingError("files are shown on a loopback address only: there is no cluster to ask who may read")
         read = await asyncio.to_thread(_read, question, is_once=True)
         source = FileSource(", ".join(question.files), read, _configured(question))
-        async with UiServer(source, address, port, hosts=hosts) as server:
-            await _until_ended(server.url)
+        async with UiServer(source, where.address, where.port, hosts=where.hosts) as server:
+            await _until_ended(server.url, ends_with_stdin=ends_with_stdin)
         return
     name = f"context {question.context}" if question.context else "the cluster of the current context"
-    async with _live_page(question, connection, name, address=address, port=port, hosts=hosts) as url:
-        await _until_ended(url)
+    async with _live_page(question, connection, name, where) as url:
+        await _until_ended(url, ends_with_stdin=ends_with_stdin)
 
 
 @asynccontextmanager
@@ -88,29 +133,27 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     from scheduler.kube.credentials import Connection
 
     question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    async with _live_page(question, Connection.from_kubeconfig(kubeconfig), name) as url:
+    async with _live_page(question, Connection.from_kubeconfig(kubeconfig), name, _Where()) as url:
         yield url
 
 
 @asynccontextmanager
-async def _live_page(
-    question: ClusterQuestion,
-    connection: Connection,
-    name: str,
-    *,
-    address: str = "127.0.0.1",
-    port: int = 0,
-    hosts: tuple[str, ...] = (),
-) -> AsyncIterator[str]:
+async def _live_page(question: ClusterQuestion, connection: Connection, name: str, where: _Where) -> AsyncIterator[str]:
+    from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
     from scheduler.ui.server import UiServer
     from scheduler.ui.sources import LiveSource, Reading
 
-    settings = question.config()
+    settings = where.config(question.config())
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
     live = LiveSource(name, observer, reading, _configured(question))
-    async with observer, UiServer(live, address, port, hosts=hosts) as server, asyncio.TaskGroup() as tasks:
+    async with (
+        observer,
+        guarded(settings, await connection.open()) as guard,
+        UiServer(live, where.address, where.port, hosts=where.hosts, guard=guard) as server,
+        asyncio.TaskGroup() as tasks,
+    ):
         following = tasks.create_task(_follow(live, observer))
         try:
             yield server.url
@@ -134,18 +177,53 @@ def _configured(question: ClusterQuestion) -> Config | None:
     return question.config() if question.config_path is not None else None
 
 
-async def _until_ended(url: str) -> None:
+async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
     click.echo(f"the page is at {url}", err=True)
-    ended = asyncio.Event()
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, ended.set)
+    if ends_with_stdin:  # it ends with whoever began this
+        loop.add_reader(sys.stdin.fileno(), _end_with_stdin, ended)
     await ended.wait()
 
 
-def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
-    from scheduler.ui.sources import Objects
+def _end_with_stdin(ended: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        ended.set()
 
-    asked = question.read(warns=False, ends=is_once)
+
+def _step_back() -> None:
+    os.nice(_NICE)
+
+
+async def page_beside(arguments: Sequence[str]) -> None:
+    """Keep a process with the page, which the scheduler goes before; it ends when this task is cancelled.
+
+    Args:
+        arguments: Of `ui`.
+    """
+    command = (sys.executable, "-m", "scheduler", "ui", "--ends-with-stdin", *arguments)
+    while True:
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, preexec_fn=_step_back)
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        log.warning("the page's process ended with exit code %s; it is started again in %g s", code, _RESTART_S)
+        await asyncio.sleep(_RESTART_S)
+
+
+def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
+    from scheduler.ui.sources import Objects, UnreadableError
+
+    try:
+        asked = question.read(warns=False, ends=is_once)
+    except WrongInputError as error:
+        if is_once:
+            raise
+        raise UnreadableError(error.message) from error
     return Objects(asked.given, asked.features, asked.unlisted)
 
 

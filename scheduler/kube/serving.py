@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, TypedDict
+from ssl import SSLContext
+from typing import Final, NamedTuple, TypedDict
 
 from scheduler.config.settings import Config
 from scheduler.kube.certificates import CertificateError, ServerCertificate
@@ -70,10 +71,37 @@ async def serve(config: Config, credentials: Credentials, answers: Answers) -> A
         OSError: The port is taken.
     """
     assert config.health_port is not None
-    address, serving = address_of(config), config.serving
-    if not is_secure(config):
-        async with HealthServer(address, config.health_port, **answers) as server:
+    async with guarded(config, credentials) as guard:
+        server = HealthServer(
+            address_of(config),
+            config.health_port,
+            **answers,
+            tls=guard.tls,
+            readers=guard.readers,
+            always_allowed=config.serving.authorization_always_allow_paths,
+        )
+        async with server:
             yield server
+
+
+class Guard(NamedTuple):
+    """What to serve a new connection with, and who may read; None: without TLS, everybody."""
+
+    tls: Callable[[], SSLContext] | None = None
+    readers: Readers | None = None
+
+
+@asynccontextmanager
+async def guarded(config: Config, credentials: Credentials) -> AsyncIterator[Guard]:
+    """Certificate and reviews as the configuration says, while it is open.
+
+    Raises:
+        ServingError: A certificate cannot be used, or serving plainly is not for this address.
+        CredentialsError: A kubeconfig for reviews cannot be used.
+    """
+    serving = config.serving
+    if not is_secure(config):
+        yield Guard()
         return
     paths = [Path(text) if text else None for text in (serving.tls_cert_file, serving.tls_private_key_file)]
     try:
@@ -91,16 +119,7 @@ async def serve(config: Config, credentials: Credentials, answers: Answers) -> A
         ]
         looking = asyncio.create_task(certificate.keep_current(), name="certificate")
         stack.push_async_callback(_end, looking)
-        yield await stack.enter_async_context(
-            HealthServer(
-                address,
-                config.health_port,
-                **answers,
-                tls=certificate.context,
-                readers=Readers(*asked),
-                always_allowed=serving.authorization_always_allow_paths,
-            )
-        )
+        yield Guard(certificate.context, Readers(*asked))
 
 
 async def _end(task: asyncio.Task[None]) -> None:

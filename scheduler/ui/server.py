@@ -8,7 +8,8 @@ Rules of this module
   3. The page loads nothing from elsewhere and runs no inline script or style (Content-Security-Policy); its import map,
      which browsers take inline only, is allowed by its hash.
   4. A client that listens gets the newest version, never a queue of them; so many listen at once, and no more.
-  5. Where `readers` are given, answers and events are for those whom they let.
+  5. Where `guard` has readers, answers and events are for those whom they let; who listens is asked about again now and
+     then. The files are for everybody: there is nothing of the cluster in them.
 
 Not here: what answers say (`pictures`), how they are made (`sources`).
 """
@@ -32,13 +33,15 @@ from scheduler.explain import NotThereError
 from scheduler.explain.waiting import Key
 from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
 from scheduler.kube.health import listen
-from scheduler.kube.readers import Readers
+from scheduler.kube.serving import Guard
 from scheduler.ui.pictures import Document
-from scheduler.ui.sources import Source
+from scheduler.ui.sources import Source, UnreadableError
 from scheduler.ui.what_if import MANIFEST_MAX, BusyError, Question, WhatIf, WrongQuestionError
 
 LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, idle_s=3600.0)
 _LISTENERS_MAX: Final = 32
+_LISTENING_S: Final = 600.0
+"""Then a page listens anew, with its token."""
 _BEAT_S: Final = 15.0
 """A line so often, that shows both ends that the other is there."""
 _TYPES: Final = {
@@ -90,7 +93,7 @@ class UiServer:
     Args:
         address: Where to listen, and the host that a request names, beside `hosts`.
         hosts: Other names by which this page is reached (an ingress, a service).
-        readers: Who may read the answers; None: everybody who can connect.
+        guard: What to serve with, and who may read the answers; by default without TLS, everybody who can connect.
     """
 
     def __init__(
@@ -100,13 +103,13 @@ class UiServer:
         port: int = 0,
         *,
         hosts: Collection[str] = (),
-        readers: Readers | None = None,
+        guard: Guard = Guard(),  # noqa: B008 - immutable
     ) -> None:
         self.port = port
         self._source: Final = source
         self._address: Final = address
         self._hosts: Final = frozenset({"localhost", "127.0.0.1", "[::1]", address, *hosts})
-        self._readers: Final = readers
+        self._guard: Final = guard
         self._files: Final = static_files()
         self._headers: Final = {**_HEADERS, "Content-Security-Policy": _policy(self._files["/"])}
         self._listeners = 0
@@ -129,7 +132,7 @@ class UiServer:
     async def __aenter__(self) -> UiServer:
         listening = listen(self._address, self.port)
         self.port = listening[0].getsockname()[1]
-        self._server = LimitedServer(self._answer, LIMITS)
+        self._server = LimitedServer(self._answer, LIMITS, tls=self._guard.tls)
         self._server.serve(listening)
         return self
 
@@ -139,7 +142,7 @@ class UiServer:
     @property
     def url(self) -> str:
         host = f"[{self._address}]" if ":" in self._address else self._address
-        return f"http://{host}:{self.port}/"
+        return f"http{'s' if self._guard.tls is not None else ''}://{host}:{self.port}/"
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self._server.note_head(request)
@@ -156,9 +159,9 @@ class UiServer:
             return _said(HTTPStatus.FORBIDDEN, "other sites may not read this page")
         if not request.path.startswith(_PATH):
             return self._file(request)
-        if self._readers is not None:
+        if self._guard.readers is not None:
             token = request.headers.get("Authorization")
-            refusal = await self._readers.refusal(token, "get", "/metrics", request.remote or "")
+            refusal = await self._guard.readers.refusal(token, "get", "/metrics", request.remote or "")
             if refusal is not None:
                 return web.Response(status=refusal.code, body=refusal.body, headers=_HEADERS)
         name = request.path.removeprefix(_PATH)
@@ -173,6 +176,8 @@ class UiServer:
             return _said(HTTPStatus.NOT_FOUND, str(error))
         except WrongQuestionError as error:
             return _said(HTTPStatus.BAD_REQUEST, str(error))
+        except UnreadableError as error:
+            return _said(HTTPStatus.BAD_GATEWAY, str(error))
         except BusyError as error:
             return _said(HTTPStatus.TOO_MANY_REQUESTS, str(error))
         response = web.Response(
@@ -225,8 +230,8 @@ class UiServer:
         self._listeners += 1
         try:
             await response.prepare(request)
-            version = -1
-            while True:
+            version, end_s = -1, asyncio.get_running_loop().time() + _LISTENING_S
+            while self._guard.readers is None or asyncio.get_running_loop().time() < end_s:
                 newer = self._source.version if version < 0 else await self._newer(version)
                 if newer is None:
                     await response.write(b": still here\n\n")
@@ -234,6 +239,7 @@ class UiServer:
                 version = newer
                 said = json.dumps({"version": version, "problems": list(self._source.problems())})
                 await response.write(f"event: version\ndata: {said}\n\n".encode())
+            return response
         except (ConnectionError, asyncio.CancelledError):
             return response
         finally:

@@ -53,6 +53,10 @@ class Objects(NamedTuple):
     unlisted: tuple[str, ...] = ()
 
 
+class UnreadableError(Exception):
+    """The cluster cannot be read now; the text says why."""
+
+
 class Events(NamedTuple):
     """Events, and why there are none."""
 
@@ -90,7 +94,10 @@ class _Shared(Generic[T]):
 
 
 class Reading(NamedTuple):
-    """What is read of a cluster when somebody asks: all objects, and the events about a pod. Called in a thread."""
+    """What is read of a cluster when somebody asks: all objects, and the events about a pod. Called in a thread.
+
+    Raises UnreadableError.
+    """
 
     objects: Callable[[], Objects]
     events_of: Callable[[Key], Events]

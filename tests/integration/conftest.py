@@ -26,6 +26,10 @@ from tests.controlplane.fault_proxy import FaultProxy
 from tests.integration.api import connected
 from tests.integration.prepared import PreparedClaimProcess
 from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World
+from tests.manifests.rendering import MANIFESTS as SHIPPED
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_READERS = "readers"
 
 MANIFESTS = ROOT / "manifests" / "base"
 
@@ -138,6 +142,24 @@ def _service_account() -> tuple[str, str]:
     rendered = subprocess.run(["kubectl", "kustomize", str(MANIFESTS)], capture_output=True, text=True, check=True)
     (account,) = [item["metadata"] for item in yaml.safe_load_all(rendered.stdout) if item["kind"] == "ServiceAccount"]
     return account["namespace"], account["name"]
+
+
+@pytest.fixture(scope="package")
+def tokens(control_plane: RealCluster) -> dict[str, str]:
+    """Of two ServiceAccounts, of which one has the shipped role for readers."""
+    plane = control_plane.control_plane
+    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": _READERS}})
+    for name in ("reader", "nobody"):
+        plane.request("POST", f"/api/v1/namespaces/{_READERS}/serviceaccounts", {"metadata": {"name": name}})
+    role = yaml.safe_load((SHIPPED / "components" / "metrics" / "reader.yaml").read_text())
+    plane.request("POST", f"{_RBAC}/clusterroles", role)
+    body = {
+        "metadata": {"name": "dra-scheduler-test-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": _READERS}],
+    }
+    plane.request("POST", f"{_RBAC}/clusterrolebindings", body)
+    return {name: plane.service_account_token(_READERS, name) for name in ("reader", "nobody")}
 
 
 OpenWorld = Callable[[], AbstractAsyncContextManager[World]]

@@ -24,7 +24,6 @@ from scheduler.recorder import Recorder
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.conftest import RealCluster
 from tests.integration.world import UNDER_TEST
-from tests.manifests.rendering import MANIFESTS
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -34,25 +33,6 @@ pytestmark = [
 TLS = ssl.create_default_context()
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-NAMESPACE = "readers"
-
-
-@pytest.fixture(scope="module")
-def tokens(control_plane: RealCluster) -> dict[str, str]:
-    """Of two ServiceAccounts, of which one has the shipped role for readers."""
-    plane = control_plane.control_plane
-    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    for name in ("reader", "nobody"):
-        plane.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": name}})
-    role = yaml.safe_load((MANIFESTS / "components" / "metrics" / "reader.yaml").read_text())
-    plane.request("POST", f"{RBAC}/clusterroles", role)
-    body = {
-        "metadata": {"name": "dra-scheduler-test-reader"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": NAMESPACE}],
-    }
-    plane.request("POST", f"{RBAC}/clusterrolebindings", body)
-    return {name: plane.service_account_token(NAMESPACE, name) for name in ("reader", "nobody")}
 
 
 @asynccontextmanager

@@ -5,37 +5,23 @@ Where there is no chromium these tests are left out, and say so; `tests/setup` i
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from scheduler.ui.server import UiServer
+from tests.ui.chromium import needs_chromium, opened_browser
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import HOSTILE, crowd, hostile, source
 
-CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS: Final = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="LEFT OUT, the page in a browser: there is no chromium"),
-    pytest.mark.timeout(120),
-]
+pytestmark = [needs_chromium, pytest.mark.timeout(120)]
 
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Any]:
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        try:
-            yield started
-        finally:
-            await started.close()
+    async with opened_browser() as started:
+        yield started
 
 
 @pytest.fixture

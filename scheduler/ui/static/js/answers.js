@@ -1,6 +1,8 @@
 // The server's answers, kept up to date: an event says that there is a newer version, and what is shown is asked anew.
 import { effect, signal } from "@preact/signals";
 
+const AGAIN_MS = 3000;
+
 /** @typedef {{value: any, error: string, isBusy: boolean}} Answer */
 
 /** The newest version that the server has told of; 0 before the first. */
@@ -10,30 +12,82 @@ export const link = signal("");
 /** What the server cannot see, and why. */
 export const problems = signal(/** @type {string[]} */ ([]));
 
-/** @type {EventSource | null} */
-let events = null;
+/** What is sent with each request where the server asks who somebody is; kept until the tab is closed. */
+export const token = signal(globalThis.sessionStorage.getItem("token") ?? "");
+/** Whether the server wants a token, or another one. */
+export const isAsked = signal("");
 
-function listen() {
-  events = new EventSource("/api/events");
-  events.addEventListener("version", (event) => {
-    const said = JSON.parse(event.data);
-    link.value = "live";
-    version.value = said.version;
-    problems.value = said.problems;
-  });
-  events.addEventListener("error", () => {
-    link.value = "lost";
-    if (events?.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
-  });
+/** @param {string} said */
+export function enter(said) {
+  globalThis.sessionStorage.setItem("token", said);
+  token.value = said;
+  isAsked.value = "";
+  if (!listening) listen();
+}
+
+/** An answer of the server, or the error that it says.
+ * @param {string} path below /api/ @param {RequestInit} [how] @returns {Promise<Response>} */
+export async function ask(path, how = {}) {
+  const headers = { ...how.headers, ...(token.peek() ? { Authorization: `Bearer ${token.peek()}` } : {}) };
+  const reply = await fetch(`/api/${path}`, { ...how, headers });
+  if (reply.ok) return reply;
+  const text = said(await reply.text());
+  if (reply.status === 401 || reply.status === 403) isAsked.value = token.peek() ? text : "Who are you?";
+  throw new Error(text);
+}
+
+/** The words of an answer that the API server worded.
+ * @param {string} text */
+function said(text) {
+  try {
+    return String(JSON.parse(text).message ?? text);
+  } catch {
+    return text;
+  }
+}
+
+/** @type {AbortController | null} */
+let listening = null;
+
+async function listen() {
+  const mine = (listening = new AbortController());
+  try {
+    const reply = await ask("events", { signal: mine.signal });
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (reply.body).pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) if (line.startsWith("data: ")) hear(JSON.parse(line.slice(6)));
+    }
+  } catch {
+    // whatever ended it: it is tried again
+  }
+  if (mine !== listening) return;
+  listening = null;
+  if (isAsked.peek()) return;
+  link.value = "lost";
+  setTimeout(() => {
+    if (!listening && !globalThis.document.hidden) listen();
+  }, AGAIN_MS);
+}
+
+/** @param {{version: number, problems: string[]}} said */
+function hear(said) {
+  link.value = "live";
+  version.value = said.version;
+  problems.value = said.problems;
 }
 
 /** Listen while the page is seen: a hidden tab rests, and has all anew when it is seen again. */
 export function start() {
   const turn = () => {
     if (globalThis.document.hidden) {
-      events?.close();
-      events = null;
-    } else if (!events) listen();
+      listening?.abort();
+      listening = null;
+    } else if (!listening) listen();
   };
   globalThis.document.addEventListener("visibilitychange", turn);
   turn();
@@ -51,7 +105,7 @@ export function follow(question) {
   /** @type {AbortController | null} */
   let running = null;
 
-  async function ask(/** @type {string} */ path) {
+  async function follows(/** @type {string} */ path) {
     if (running) {
       if (path === asked) return; // one question at a time; then the newest version
       running.abort();
@@ -62,9 +116,7 @@ export function follow(question) {
     answer.value = { ...answer.peek(), value: had, isBusy: true };
     try {
       const after = had ? `${path.includes("?") ? "&" : "?"}after=${had.version}` : "";
-      const reply = await fetch(`/api/${path}${after}`, { signal: mine.signal });
-      if (!reply.ok) throw new Error(await reply.text());
-      const value = await reply.json();
+      const value = await (await ask(`${path}${after}`, { signal: mine.signal })).json();
       if (mine === running) answer.value = { value, error: "", isBusy: false };
     } catch (error) {
       if (mine === running) answer.value = { value: answer.peek().value, error: String(error), isBusy: false };
@@ -72,12 +124,12 @@ export function follow(question) {
     } finally {
       if (mine === running) running = null;
     }
-    if (path === asked && answer.peek().value.version < version.peek()) ask(path);
+    if (path === asked && answer.peek().value.version < version.peek()) follows(path);
   }
 
   const stop = effect(() => {
     const path = question();
-    if (path && version.value >= 0) ask(path);
+    if (path && version.value >= 0 && token.value !== null) follows(path);
   });
   return {
     answer,

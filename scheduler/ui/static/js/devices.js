@@ -18,7 +18,7 @@ export function Devices() {
     const { view, query } = place.value;
     return view === "devices" ? `devices?by=${encodeURIComponent(query.get("by") ?? "")}` : "";
   });
-  if (!value) return html`<p class="wait" role="status">${error || "Asking which devices there are…"}</p>`;
+  if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
   return html`<${Shown} found=${value} error=${error} isBusy=${isBusy} />`;
 }
 

@@ -1,7 +1,7 @@
 // The page's frame: which view is shown, where it comes from, how old it is, light or dark.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { link as connection, problems, start } from "./answers.js";
+import { ask, enter, isAsked, link as connection, problems, start, token } from "./answers.js";
 import { Devices } from "./devices.js";
 import { PastView } from "./past.js";
 import { Pending } from "./pending.js";
@@ -16,10 +16,10 @@ function Frame() {
   const { view, query } = place.value;
   const [about, setAbout] = useState({ source: "", live: false, problems: /** @type {string[]} */ ([]) });
   useEffect(() => {
-    fetch("/api/about")
+    ask("about")
       .then((reply) => reply.json())
       .then(setAbout, () => {});
-  }, []);
+  }, [token.value]);
   const theme = query.get("theme") ?? "";
   useEffect(() => {
     globalThis.document.documentElement.dataset.theme = theme;
@@ -52,9 +52,24 @@ function Frame() {
     </header>
     <main id="main" tabindex="-1">
       <${Notes} title="Not seen, or not as it is" texts=${[...new Set([...about.problems, ...problems.value])]} />
+      ${isAsked.value && html`<${Who} />`}
       <${View} key=${view} />
     </main>
   `;
+}
+
+/** The server shows the cluster to those only whom the API server lets read /metrics. */
+function Who() {
+  const submit = (/** @type {any} */ event) => {
+    event.preventDefault();
+    enter(String(new FormData(event.target).get("token")).trim());
+  };
+  return html`<form class="who" onSubmit=${submit}>
+    <p>This page is for those who may read the scheduler's metrics. Give a token, for instance of
+      ${" "}<code>kubectl create token NAME</code>. It is kept until this tab is closed.</p>
+    <label>Token <input name="token" type="password" autocomplete="off" required /></label> <button>Show me</button>
+    <p role="alert">${isAsked.value}</p>
+  </form>`;
 }
 
 /** @param {boolean} isLive */

@@ -7,7 +7,7 @@ const HEIGHT = 90;
 
 export function PastView() {
   const { value, error } = useAnswer(() => (place.value.view === "past" ? "past" : ""));
-  if (!value) return html`<p class="wait" role="status">${error || "Asking what was seen…"}</p>`;
+  if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking what was seen…"}</p>`;
   if (!value.at.length) return html`<h2>Last hour</h2><p>Nothing was seen yet. A file has no past; of a cluster the page notes a moment every ${value.everySeconds} seconds.</p>`;
   const { seen, links } = paged(value.changes);
   const since = new Date(value.at[0]).toLocaleTimeString("en-GB");

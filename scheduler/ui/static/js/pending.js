@@ -4,7 +4,7 @@ import { Command, counted, go, html, link, Notes, paged, place } from "./view.js
 
 export function Pending() {
   const { value, error, isBusy } = useAnswer(() => (place.value.view === "pending" ? "pending" : ""));
-  if (!value) return html`<p class="wait" role="status">${error || "Asking the scheduler about the pods that wait…"}</p>`;
+  if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking the scheduler about the pods that wait…"}</p>`;
   const { query } = place.value;
   const kind = query.get("kind") ?? "";
   const search = (query.get("q") ?? "").toLowerCase();

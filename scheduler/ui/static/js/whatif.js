@@ -1,5 +1,6 @@
 // What if: one question about the cluster altered, played by the scheduler; nothing is written.
 import { useEffect, useState } from "preact/hooks";
+import { ask } from "./answers.js";
 import { useAnswer } from "./devices.js";
 import { Command, counted, go, html, link, Notes, percent, place, quoted } from "./view.js";
 
@@ -17,19 +18,17 @@ export function WhatIf() {
   const { query } = place.value;
   const inAddress = ["pod", "copies", "without", "room"].map((name) => [name, query.get(name) ?? ""]).filter(([, said]) => said);
   const question = new URLSearchParams(inAddress).toString();
-  async function ask(/** @type {string} */ path, /** @type {RequestInit} */ how = {}) {
+  async function play(/** @type {string} */ path, /** @type {RequestInit} */ how = {}) {
     setAsked((before) => ({ ...before, error: "", isBusy: true }));
     try {
-      const reply = await fetch(`/api/whatif${path}`, how);
-      if (!reply.ok) throw new Error(await reply.text());
-      const value = await reply.json();
+      const value = await (await ask(`whatif${path}`, how)).json();
       setAsked({ value, error: "", isBusy: false });
     } catch (error) {
       setAsked({ value: null, error: error instanceof Error ? error.message : String(error), isBusy: false });
     }
   }
   useEffect(() => {
-    if (question) ask(`?${question}`);
+    if (question) play(`?${question}`);
   }, [question]);
   const drop = async (/** @type {DragEvent} */ event) => {
     event.preventDefault();
@@ -42,7 +41,7 @@ export function WhatIf() {
   };
   const to = (/** @type {Record<string, string>} */ changes) => {
     const next = { ...NOTHING, ...changes };
-    if (new URLSearchParams(Object.entries(next).filter(([, said]) => said)).toString() === question) ask(`?${question}`);
+    if (new URLSearchParams(Object.entries(next).filter(([, said]) => said)).toString() === question) play(`?${question}`);
     else go("whatif", next);
   };
   return html`
@@ -68,7 +67,7 @@ export function WhatIf() {
       <form onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${drop}
         onSubmit=${submit(() => {
           go("whatif", NOTHING); // the address has no room for a manifest
-          ask("", { method: "POST", body: manifest, headers: { "Content-Type": "application/yaml" } });
+          play("", { method: "POST", body: manifest, headers: { "Content-Type": "application/yaml" } });
         })}>
         <h3>These objects more</h3>
         <label>Manifest (write it, or drop files here)

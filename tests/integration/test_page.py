@@ -1,0 +1,211 @@
+"""`dra-scheduler ui` beside a cluster that changes, seen in a real browser; and who may see what.
+
+Not here: each view by itself (`tests/ui`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+
+from tests.integration.api import Object
+from tests.integration.conftest import RealCluster
+from tests.integration.prepared import start_scheduler
+from tests.integration.test_readers import RBAC, TLS
+from tests.integration.world import UNDER_TEST, World, devices_of
+from tests.ui.chromium import needs_chromium, opened_browser
+
+pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="this is about our page")
+
+_URL: Final = re.compile(r"the page is at (\S+)")
+
+
+@asynccontextmanager
+async def page_process(folder: Path, *arguments: str) -> AsyncIterator[str]:
+    """`ui` with these arguments; its address."""
+    log = folder / "page.log"
+    with log.open("wb") as output:
+        process = await start_scheduler(("ui", *arguments), output.fileno())
+    try:
+        async with asyncio.timeout(60):
+            while not (found := _URL.search(log.read_text())):
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.05)
+        yield found[1]
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0, log.read_text()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def used(claims: dict[str, Object]) -> set[tuple[str, str]]:
+    return {
+        device for one in claims.values() if (one.get("status") or {}).get("allocation") for device in devices_of(one)
+    }
+
+
+async def shown(page: Any) -> dict[str, int]:
+    """The counts of the states, as the page has them."""
+    words = (await page.inner_text(".legend")).replace("=", "").split()
+    return {name: int(count) for name, count in zip(words[::2], words[1::2], strict=False) if count.isdigit()}
+
+
+@needs_chromium
+@pytest.mark.timeout(300)
+async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: World, tmp_path: Path) -> None:
+    """Pods come and go; then the page has what the API server has. One that waits is explained, with its events."""
+    await world.add_nodes(4, devices=4)
+    await world.add_class()
+    await world.add_template()
+    await world.add_template("five", world.request(count=5))
+    await world.start_scheduler()
+    kubeconfig = world.cluster.scheduler_kubeconfig(world.proxy.upstream)
+    if isinstance(world.cluster, RealCluster):  # the scheduler has no right to read events, nor what only lint wants
+        kubeconfig = world.cluster.control_plane.kubeconfig("admin")
+    async with page_process(tmp_path, f"--kubeconfig={kubeconfig}") as url, opened_browser() as browser:
+        page = await browser.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        await page.goto(url)
+        await page.wait_for_selector(".legend")
+        for round_ in range(3):
+            names = [f"pod-{round_}-{number}" for number in range(8)]
+            await world.add_pods(names, template="one-gpu")
+            await world.wait_bound(*names)
+            for name in names[: 6 if round_ < 2 else 3]:
+                await world.api.delete("pods", name, world.namespace)
+        count = 2 + 2 + 5
+        claims = await world.wait_for("resourceclaims", lambda left: len(left) == count, what="claims of others gone")
+        assert len(used(claims)) == count
+        await page.wait_for_selector(f".legend >> text=used {count}", timeout=60_000)
+        counts = await shown(page)
+        assert counts["used"] == count
+        assert counts["free"] == 16 - count
+        found = await (await browser.new_page()).request.get(f"{url}api/devices")
+        document = await found.json()
+        texts, columns = document["texts"], document["columns"]
+        drawn = {
+            (texts[pool], texts[device])
+            for pool, device, state in zip(columns["pool"], columns["device"], columns["state"], strict=True)
+            if texts[state] == "used"
+        }
+        assert drawn == used(claims)
+
+        await world.add_pod("greedy", template="five")
+        await world.wait_decided("greedy")
+        await page.goto(f"{url}#/pending")
+        await page.click(f"text={world.namespace}/greedy", timeout=60_000)
+        await page.wait_for_selector("table.history >> text=event FailedScheduling", timeout=60_000)
+        assert "asks for 5" in await page.inner_text(".verdict")
+        await page.goto(f"{url}#/past")
+        await page.wait_for_selector("figure >> text=Pods that waited")
+        assert wrong == []
+
+
+@needs_chromium
+@pytest.mark.controlplane
+async def test_behind_reviews_the_page_asks_for_a_token(
+    control_plane: RealCluster,
+    tokens: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    kubeconfig = control_plane.control_plane.service_account_kubeconfig(*control_plane.service_account)
+    arguments = (f"--kubeconfig={kubeconfig}", "--serving=secure")
+    async with page_process(tmp_path, *arguments) as url, aiohttp.ClientSession() as session:
+        assert url.startswith("https://")
+        for path, token, code in (
+            *(("", "", 200), ("js/main.js", "", 200), ("api/devices", "", 401), ("api/events", "", 401)),
+            *(("api/devices", tokens["nobody"], 403), ("api/devices", tokens["reader"], 200)),
+        ):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(url + path, ssl=TLS, headers=headers) as reply:
+                assert (path, reply.status) == (path, code)
+        async with opened_browser() as browser:
+            page = await (await browser.new_context(ignore_https_errors=True)).new_page()
+            await page.goto(url)
+            await page.fill("input[name=token]", tokens["nobody"])
+            await page.click("text=Show me")
+            await page.wait_for_selector(".who [role=alert] >> text=forbidden")
+            await page.fill("input[name=token]", tokens["reader"])
+            await page.click("text=Show me")
+            await page.wait_for_selector(".sentence")
+            await page.wait_for_selector(".link.live")
+            assert await page.locator(".who").count() == 0
+            assert tokens["reader"] not in page.url
+    assert tokens["reader"] not in (tmp_path / "page.log").read_text()
+
+
+@needs_chromium
+@pytest.mark.controlplane
+async def test_with_rights_in_one_namespace_what_is_not_seen_is_said(
+    control_plane: RealCluster, tmp_path: Path
+) -> None:
+    """Who may read devices, and pods and claims of one namespace: no device counts as free, no other pod has a name."""
+    plane = control_plane.control_plane
+    await asyncio.to_thread(_two_teams, plane.request)
+    kubeconfig = plane.service_account_kubeconfig("team-a", "member")
+    async with page_process(tmp_path, f"--kubeconfig={kubeconfig}") as url, opened_browser() as browser:
+        page = await browser.new_page()
+        await page.goto(url)
+        await page.wait_for_selector("text=Not seen, or not as it is")
+        await page.click("text=Not seen, or not as it is")
+        said = await page.inner_text("main")
+        assert "resourceclaims" in said.lower()
+        assert "forbidden" in said.lower()
+        for view in ("devices", "pending", "whatif", "past"):
+            await page.goto(f"{url}#/{view}")
+            await page.wait_for_selector("main :is(.sentence, .error, table, .questions, h2)")
+            assert "secret-project" not in await page.inner_text("main")
+        async with aiohttp.ClientSession() as session:
+            for path in ("api/devices", "api/pending", "api/past", "api/pod?namespace=team-b&name=secret-project"):
+                async with session.get(url + path) as reply:
+                    if "name=" not in path:
+                        assert "secret-project" not in await reply.text()
+                    assert reply.status in (200, 404, 502)
+
+
+def _two_teams(request: Any) -> None:
+    for name in ("team-a", "team-b"):
+        request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    request("POST", "/api/v1/namespaces/team-a/serviceaccounts", {"metadata": {"name": "member"}})
+    wide = [
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceslices", "deviceclasses"],
+            "verbs": ["list", "watch"],
+        },
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+    ]
+    narrow = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list", "watch"]},
+    ]
+    subjects = [{"kind": "ServiceAccount", "name": "member", "namespace": "team-a"}]
+    group = "rbac.authorization.k8s.io"
+    request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "page-member"}, "rules": wide})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "page-member"}
+    request(
+        "POST",
+        f"{RBAC}/clusterrolebindings",
+        {"metadata": {"name": "page-member"}, "roleRef": role, "subjects": subjects},
+    )
+    request("POST", f"{RBAC}/namespaces/team-a/roles", {"metadata": {"name": "member"}, "rules": narrow})
+    role = {"apiGroup": group, "kind": "Role", "name": "member"}
+    body = {"metadata": {"name": "member"}, "roleRef": role, "subjects": subjects}
+    request("POST", f"{RBAC}/namespaces/team-a/rolebindings", body)
+    pod = {
+        "metadata": {"name": "secret-project", "namespace": "team-b"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none"}]},
+    }
+    request("POST", "/api/v1/namespaces/team-b/pods", pod)
