@@ -53,12 +53,13 @@ async function listen() {
   const mine = (listening = new AbortController());
   try {
     const reply = await ask("events", { signal: mine.signal });
-    const reader = /** @type {ReadableStream<Uint8Array>} */ (reply.body).pipeThrough(new TextDecoderStream()).getReader();
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (reply.body).getReader();
+    const decoder = new TextDecoder();
     let rest = "";
     for (;;) {
       const { value, done } = await reader.read();
       if (done) break;
-      const lines = (rest + value).split("\n");
+      const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) if (line.startsWith("data: ")) hear(JSON.parse(line.slice(6)));
     }

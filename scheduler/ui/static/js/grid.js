@@ -58,6 +58,7 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
   const scrolled = useRef(/** @type {HTMLDivElement | null} */ (null));
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const drawn = useRef(/** @type {Layout | null} */ (null));
+  const colour = (/** @type {string} */ name) => colours[name] ?? "";
   const order = groups.flatMap((group) => group.cells);
 
   useEffect(() => {
@@ -94,7 +95,7 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
       pen.font = "11px system-ui, sans-serif";
       for (const block of all.blocks.slice(first, last)) {
         if (isLabelled) {
-          pen.fillStyle = colours.text;
+          pen.fillStyle = colour("text");
           pen.fillText(block.group.name || "no value", block.x, block.y + 11, all.width - GAP);
         }
         block.group.cells.forEach((device, index) => {
@@ -102,10 +103,10 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
           const y = block.y + Math.floor(index / inRow) * cell + (isLabelled ? LABEL : 0);
           const name = state(device);
           pen.globalAlpha = isShown(device) ? 1 : 0.12;
-          pen.fillStyle = colours[name];
+          pen.fillStyle = colour(name);
           pen.fillRect(x, y, edge, edge);
           // States differ in form, too, not in colour alone.
-          pen.fillStyle = colours.ground;
+          pen.fillStyle = colour("ground");
           if (name === "shared" && cell > 5) pen.fillRect(x + 1, y + 1, edge - 2, edge / 2 - 1);
           if ((name === "tainted" || name === "unusable") && cell > 5) {
             pen.fillRect(x + edge / 2 - 1, y, 2, edge);
@@ -114,12 +115,12 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
           if (name === "free" && cell > 7) pen.fillRect(x + 2, y + 2, edge - 4, edge - 4);
           if (name === "blocked" && cell > 7) pen.fillRect(x + 1, y + edge - 4, edge - 2, 2);
           if (within(device) && cell > 5 && within(device) === within(block.group.cells[index + 1] ?? -1)) {
-            pen.fillStyle = colours.text;
+            pen.fillStyle = colour("text");
             pen.fillRect(x + edge, y + edge / 2 - 1, cell - edge, 2); // partitions of one device hang together
           }
           pen.globalAlpha = 1;
           if (device === selected) {
-            pen.strokeStyle = colours.text;
+            pen.strokeStyle = colour("text");
             pen.lineWidth = 2;
             pen.strokeRect(x - 1, y - 1, edge + 2, edge + 2);
           }

@@ -1,0 +1,49 @@
+"""Each view has no violation that axe-core finds, in both themes and on a telephone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from scheduler.ui.server import UiServer
+from tests.ui.chromium import needs_chromium, opened_browser
+from tests.ui.worlds import hostile, source
+
+AXE: Final = Path(__file__).parent / "tools/node_modules/axe-core/axe.min.js"
+pytestmark = [
+    needs_chromium,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(not AXE.exists(), reason="LEFT OUT, accessibility: axe-core is not there (tests/setup, npm)"),
+]
+VIEWS: Final = (
+    ("devices?device=gpu.example.com+node-1+gpu-0", "aside h2"),
+    ("devices?by=gpu.example.com/model&state=used", ".legend"),
+    ("pending", "table.pending"),
+    ("pod?pod=default/waits", ".funnel"),
+    ("pod?pod=default/runs", ".history"),
+    ("whatif?without=node-1", "[aria-label=Answer]"),
+    ("whatif?room=default/waits", "[aria-label=Answer]"),
+    ("past", "h2"),
+)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+async def test_no_view_has_a_violation(theme: str, width: int) -> None:
+    wrong: dict[str, list[str]] = {}
+    async with UiServer(source(*hostile())) as server, opened_browser() as browser:
+        # The page's own policy lets in no script but its own.
+        context = await browser.new_context(bypass_csp=True, viewport={"width": width, "height": 800})
+        for view, there in VIEWS:
+            page = await context.new_page()
+            await page.goto(f"{server.url}#/{view}{'&' if '?' in view else '?'}theme={theme}")
+            await page.wait_for_selector(there)
+            await page.add_script_tag(path=str(AXE))
+            found: Any = await page.evaluate("globalThis.axe.run()")
+            told = [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+            if told:
+                wrong[view] = told
+            assert len(found["passes"]) > 10
+            await page.close()
+    assert wrong == {}
