@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from allocator.values.features import Features
 from allocator.values.model import DeviceCapacity, RequestPolicy, ValidRange
 from cel.quantity import Quantity
 
@@ -47,7 +48,7 @@ NOTHING: Final = Consumption((), ())
 
 
 def consume(
-    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], *, has_137_semantics: bool
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], features: Features
 ) -> Consumption | None:
     """What a request consumes of a device that nobody shares yet.
 
@@ -64,17 +65,17 @@ def consume(
         return None
     amounts = []
     for name in sorted(capacity):
-        amount = _amount(requests.get(name), capacity[name], name, has_137_semantics)
+        amount = _amount(requests.get(name), capacity[name], name, features)
         amounts.append((name, amount))
     nanos = tuple((name, amount.nano, capacity[name].value.nano) for name, amount in amounts)
     if any(nano > value for _, nano, value in nanos):
         return None
-    if any(_violates(amount, capacity[name].policy, has_137_semantics) for name, amount in amounts):
+    if any(_violates(amount, capacity[name].policy, features) for name, amount in amounts):
         return None
     return Consumption(tuple(amounts), nanos)
 
 
-def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, has_137_semantics: bool) -> Quantity:
+def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, features: Features) -> Quantity:
     policy = capacity.policy
     if requested is None:
         amount = policy.default if policy is not None and policy.default is not None else capacity.value
@@ -82,22 +83,22 @@ def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, has
         amount = requested
     elif policy.valid_range is not None and policy.valid_range.min is not None:
         try:
-            amount = _round_up_to_range(requested, policy.valid_range.min, policy.valid_range, has_137_semantics)
+            amount = _round_up_to_range(requested, policy.valid_range.min, policy.valid_range, features)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from None
     else:
         amount = next((value for value in policy.valid_values if requested <= value), requested)
-    if has_137_semantics and amount.nano < 0:
+    if features.has_137_semantics and amount.nano < 0:
         raise CapacityError(f'capacity "{name}": capacity value is negative')
     return amount
 
 
-def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, has_137_semantics: bool) -> Quantity:
+def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, features: Features) -> Quantity:
     if requested < minimum:
         return minimum
     if valid.step is None:
         return requested
-    if has_137_semantics and _is_milli(valid):
+    if features.counts_fractions and _is_milli(valid):
         step, base = valid.step.nano // _NANO_PER_MILLI, minimum.nano // _NANO_PER_MILLI
         milli, rest = divmod(requested.nano, _NANO_PER_MILLI)
         if rest or milli > _INT64_MAX:
@@ -111,15 +112,15 @@ def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange
             return Quantity.from_int(rounded // 1000, valid.step.format)
         return Quantity(rounded, -3, False, valid.step.format)
     # Integer arithmetic: everything is rounded up to whole units first, so 500m counts as 1.
-    if has_137_semantics and requested.nano > _INT64_MAX * 10**9:
+    if features.has_137_semantics and requested.nano > _INT64_MAX * 10**9:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
     step, base, wanted = _units(valid.step), _units(minimum), _units(requested)
     if step <= 0:
         return requested
     rounded = base + -(-(wanted - base) // step) * step
-    if has_137_semantics and rounded > _INT64_MAX:
+    if features.has_137_semantics and rounded > _INT64_MAX:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes MaxInt64")
-    return Quantity.from_int(rounded, valid.step.format if has_137_semantics else "BinarySI")
+    return Quantity.from_int(rounded, valid.step.format if features.has_137_semantics else "BinarySI")
 
 
 def _is_milli(valid: ValidRange) -> bool:
@@ -134,7 +135,7 @@ def _is_milli(valid: ValidRange) -> bool:
     )
 
 
-def _violates(amount: Quantity, policy: RequestPolicy | None, has_137_semantics: bool) -> bool:
+def _violates(amount: Quantity, policy: RequestPolicy | None, features: Features) -> bool:
     if policy is None or (policy.default is not None and amount == policy.default):
         return False
     valid = policy.valid_range
@@ -145,7 +146,7 @@ def _violates(amount: Quantity, policy: RequestPolicy | None, has_137_semantics:
     if valid.step is None:
         return False
     minimum = valid.min or Quantity.from_int(0)
-    if has_137_semantics and _is_milli(valid):
+    if features.counts_fractions and _is_milli(valid):
         return amount.nano % _NANO_PER_MILLI != 0 or (amount.nano - minimum.nano) % valid.step.nano != 0
     step = _units(valid.step)
     return step <= 0 or (_units(amount) - _units(minimum)) % step != 0

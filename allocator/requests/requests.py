@@ -99,7 +99,7 @@ class Slot:
         known = self._consumption.get(id(capacity))
         if known is not None and known[0] is capacity:
             return known[1]
-        found = consume(self.capacity, capacity, has_137_semantics=self.features.has_137_semantics)
+        found = consume(self.capacity, capacity, self.features)
         if len(self._consumption) >= _CONSUMPTION_MAX:
             self._consumption.clear()
         self._consumption[id(capacity)] = capacity, found

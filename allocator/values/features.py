@@ -23,7 +23,8 @@ class Features:
     their gates are alpha: without the gates no object has their fields; with `compatibility_groups` off, slices that
     name groups are left out, as by 1.37. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed:
     counter slices follow node selection, All mode checks only static capacity, shares without capacity count as
-    sharing, fractional capacity ranges, and configuration entries that cover all requests.
+    sharing, and configuration entries that cover all requests. `fractional_capacity_range` means nothing to 1.36; in
+    1.37 its gate is on only where the components' --min-compatibility-version is 1.37, which is 1.36 by default.
     """
 
     admin_access: bool = True
@@ -33,6 +34,7 @@ class Features:
     device_binding_and_status: bool = True
     consumable_capacity: bool = True
     list_type_attributes: bool = False
+    fractional_capacity_range: bool = False
     compatibility_groups: bool = True
     extended_resource: bool = True
     node_allocatable_resources: bool = True
@@ -54,6 +56,11 @@ class Features:
     @property
     def has_137_semantics(self) -> bool:
         return self.kubernetes != "1.36"
+
+    @property
+    def counts_fractions(self) -> bool:
+        """Whether amounts of shared capacity are rounded to steps of a thousandth; else to whole units."""
+        return self.fractional_capacity_range and self.has_137_semantics
 
     @property
     def is_stable_variant(self) -> bool:

@@ -119,6 +119,7 @@ async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: b
             raise ServingError("files are shown on a loopback address only: there is no cluster to ask who may read")
         read = await asyncio.to_thread(_read, question, is_once=True)
         source = FileSource(", ".join(question.files), read, _configured(question))
+        await source.devices()  # at hand when somebody comes
         async with UiServer(source, where.address, where.port, hosts=where.hosts) as server:
             await _until_ended(server.url, ends_with_stdin=ends_with_stdin)
         return

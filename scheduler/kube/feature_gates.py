@@ -41,6 +41,7 @@ _FEATURE_BY_GATE: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "device_binding_and_status",
     "DRAResourceClaimDeviceStatus": "device_binding_and_status",
 }
+_FRACTIONS: Final = "DRAFractionalCapacityRange"
 # Of a DeviceResult: its attribute, the API's name, the gate.
 _GATED_FIELDS: Final = (
     ("admin_access", "adminAccess", "DRAAdminAccess"),
@@ -72,9 +73,13 @@ def dropped_by(gates: Mapping[str, bool]) -> tuple[str, ...]:
 
 
 def features_left(features: Features, gates: Mapping[str, bool]) -> Features:
-    """The allocator's features without those whose allocations the server would not store as they are."""
+    """The allocator's features without those whose allocations the server would not store as they are.
+
+    How shares are rounded is what the server says, if it does: it depends on a version that only its operator knows.
+    """
     off: dict[str, Any] = {field: False for gate, field in _FEATURE_BY_GATE.items() if gates.get(gate) is False}
-    return replace(features, **off)
+    said = {"fractional_capacity_range": gates[_FRACTIONS]} if _FRACTIONS in gates else {}
+    return replace(features, **off, **said)
 
 
 def dropped_fields(written: Allocation, stored: Allocation | None) -> tuple[str, ...]:

@@ -182,9 +182,6 @@ def _capacity(name: str, amount: Any, devices: Sequence[Device], features: Featu
 
 def _serves(device: Device, name: str, wanted: Quantity, features: Features) -> bool:
     try:
-        return (
-            consume({name: wanted}, {name: device.capacity[name]}, has_137_semantics=features.has_137_semantics)
-            is not None
-        )
+        return consume({name: wanted}, {name: device.capacity[name]}, features) is not None
     except CapacityError:
         return False

@@ -68,6 +68,7 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "device_binding_and_status",
     "DRAConsumableCapacity": "consumable_capacity",
     "DRAListTypeAttributes": "list_type_attributes",
+    "DRAFractionalCapacityRange": "fractional_capacity_range",
     "DRAExtendedResource": "extended_resource",
     "DRANodeAllocatableResources": "node_allocatable_resources",
     "DRAOptionalNodeOperations": "optional_node_operations",

@@ -43,6 +43,7 @@ _FLAGS = {
     "DeviceBindingAndStatus": "device_binding_and_status",
     "ConsumableCapacity": "consumable_capacity",
     "ListTypeAttributes": "list_type_attributes",
+    "FractionalCapacityRange": "fractional_capacity_range",
     "CompatibilityGroups": "compatibility_groups",
     "OptionalNodeOperations": "optional_node_operations",
     "DerivedAttributes": "derived_attributes",

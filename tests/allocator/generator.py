@@ -129,6 +129,7 @@ class Generator:
         self._p["groups"] = rnd.choice((0.0, 0.3, 0.6, 0.9)) if own else 0.0
         self._p["operations"] = rnd.choice((0.0, 0.0, 0.3, 0.7)) if own else 0.0
         self._p["derived"] = rnd.choice((0.0, 0.0, 0.0, 0.5, 0.8)) if own else 0.0
+        self._p["fractions"] = rnd.choice((0.0, 1.0)) if own else 0.0
         self._p["constraints"] = max(self._p["constraints"], self._p["derived"])
         self._p["incomplete"] *= 0.06
         self._p["foreign"] *= 0.5
@@ -146,6 +147,7 @@ class Generator:
         own = {"CompatibilityGroups": True} if self._p["groups"] else {}
         own |= {"OptionalNodeOperations": True} if self._p["operations"] else {}
         own |= {"DerivedAttributes": rnd.random() < 0.97} if self._p["derived"] else {}
+        own |= {"FractionalCapacityRange": True} if self._p["fractions"] else {}
         if rnd.random() < 0.75:
             return own
         names = ("AdminAccess", "DeviceTaints", "PartitionableDevices", "PrioritizedList", "ConsumableCapacity")

@@ -116,14 +116,17 @@ def test_11_the_default_is_recognised_by_its_value() -> None:
     assert reply["allocations"][0]["devices"]["results"][0]["consumedCapacity"] == {"memory": "1Gi"}
 
 
-@pytest.mark.parametrize(("kubernetes", "consumed"), [("1.36", "1"), ("1.37", "500m")])
-def test_12_fractions_are_rounded_up_to_integers_before_1_37(kubernetes: str, consumed: str) -> None:
+@pytest.mark.parametrize(
+    ("features", "consumed"),
+    [
+        (Features(kubernetes="1.36", fractional_capacity_range=True), "1"),
+        (Features(kubernetes="1.37"), "1"),
+        (Features(kubernetes="1.37", fractional_capacity_range=True), "500m"),
+    ],
+)
+def test_12_fractions_are_rounded_up_to_integers_but_where_1_37s_gate_is_on(features: Features, consumed: str) -> None:
     policy = {"default": "500m", "validRange": {"min": "250m", "step": "250m"}}
-    reply = answer(
-        [pool(shared_device("a", "8", policy))],
-        [claim(request(memory="300m"))],
-        features=Features(kubernetes=kubernetes),
-    )
+    reply = answer([pool(shared_device("a", "8", policy))], [claim(request(memory="300m"))], features=features)
 
     assert reply["allocations"][0]["devices"]["results"][0]["consumedCapacity"] == {"memory": consumed}
 

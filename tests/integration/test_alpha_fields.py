@@ -1,7 +1,9 @@
 """Fields of devices and claims that are alpha in Kubernetes 1.37, on a real API server with their gates on and off.
 
-Compatibility groups (KEP-5963), derived attributes (KEP-6080), optional node operations (KEP-5945). An API server whose
-gate is off drops the field; a scheduler then decides as if it had never been written.
+Compatibility groups (KEP-5963), derived attributes (KEP-6080), optional node operations (KEP-5945), attributes with
+lists (KEP-5491), options of bind mounts. And a gate that is beta, and on by default only for who sets
+--min-compatibility-version=1.37: shares in steps that are no whole numbers (KEP-5075). An API server whose gate is off
+drops the field; a scheduler then decides as if it had never been written.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from tests.integration.conftest import RealCluster, embedded_world, real_world, 
 from tests.integration.world import UNDER_TEST, World, devices_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
-GATES = ("DRADeviceCompatibilityGroups", "DRADerivedAttributes", "DRAOptionalNodeOperations")
+GATES = (
+    *("DRADeviceCompatibilityGroups", "DRADerivedAttributes", "DRAOptionalNodeOperations"),
+    *("VolumeBindMountOptions", "DRAConsumableCapacity", "DRAFractionalCapacityRange"),
+)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["on", "off"])
@@ -232,3 +237,95 @@ async def test_drivers_that_need_not_be_called_are_for_nodes_that_know_it(
     assert result["skipNodeOperations"] == ["*"]
     message = (await world.wait_unschedulable(waiting))["message"]
     assert "cannot allocate all claims" in message
+
+
+LINKS = {"gpu-a": ["x"], "gpu-b": ["y", "z"], "gpu-c": ["x", "z"]}
+
+
+def linked() -> list[Object]:
+    return [{"name": name, "attributes": {"links": {"strings": values}}} for name, values in LINKS.items()]
+
+
+async def test_a_server_without_the_gate_takes_no_attribute_with_a_list(
+    world: World, plane: tuple[RealCluster, bool]
+) -> None:
+    (node,) = await world.add_nodes(1)
+    with pytest.raises(ApiError, match=r"attributes\[links\].*must specify one of"):
+        await world.publish(node, linked())
+
+
+async def test_an_attribute_with_a_list_matches_by_each_of_its_values(tmp_path: Path) -> None:
+    """A constraint wants one value that all devices have. Ours has the gate off by default, whatever the server has."""
+    built_or_skip("controlplane-1.37")
+    gates = {"DRAListTypeAttributes": True}
+    with ControlPlane(minor="1.37", feature_gates=gates) as running:
+        cluster = with_manifests(running) if UNDER_TEST == "ours" else RealCluster(running, ("", ""))
+        async with real_world(cluster, tmp_path) as world:
+            await world.add_namespace()
+            await world.add_class()
+            configuration = world.configuration()
+            configuration.write_text(f"{configuration.read_text()}featureGates: {json.dumps(gates)}\n")
+            await world.start_scheduler(f"--config={configuration}")
+            try:
+                await _lists_are_matched(world)
+            finally:
+                await world.stop_scheduler(kill=True)
+
+
+async def _lists_are_matched(world: World) -> None:
+    (node,) = await world.add_nodes(1)
+    await world.publish(node, linked())
+    selectors = [{"cel": {"expression": f"device.attributes['{world.driver}'].links.includes('z')"}}]
+    constraints = [{"matchAttribute": f"{world.driver}/links"}]
+    await world.add_template("pair", world.request(count=2, selectors=selectors), constraints=constraints)
+    await world.add_template("apart", world.request(count=3), constraints=constraints)
+
+    await world.add_pod("apart", template="apart")
+    assert "cannot allocate all claims" in (await world.wait_unschedulable("apart"))["message"]
+    await world.add_pod("pair", template="pair")
+    await world.wait_bound("pair")
+    assert devices_of(await world.claim_of("pair")) == [(node, "gpu-b"), (node, "gpu-c")]
+
+
+async def test_a_pod_with_options_of_a_bind_mount_runs_where_the_kubelet_knows_them(
+    world: World, plane: tuple[RealCluster, bool]
+) -> None:
+    other, knowing = await world.add_nodes(2)
+    declared = {"status": {"declaredFeatures": ["VolumeBindMountOptions"]}}
+    await world.api.merge_patch("nodes", knowing, declared, sub="status")
+    await world.cordon(knowing)
+    mount = {"name": "data", "mountPath": "/data", "bindMountOptions": ["noexec"]}
+    container = {"name": "main", "image": "registry.example.com/work:1", "volumeMounts": [mount]}
+    await world.add_pod("mounts", containers=[container], volumes=[{"name": "data", "emptyDir": {}}])
+
+    if not plane[1]:
+        await world.wait_bound("mounts")
+        assert (await world.api.get("pods", "mounts", world.namespace))["spec"]["nodeName"] == other
+        return
+    message = (await world.wait_unschedulable("mounts"))["message"]
+    assert "1 node(s) didn't match Pod's required features" in message
+    await world.cordon(knowing, unschedulable=False)
+    await world.wait_bound("mounts")
+    assert (await world.api.get("pods", "mounts", world.namespace))["spec"]["nodeName"] == knowing
+
+
+async def test_a_share_is_rounded_up_to_a_step_that_is_no_whole_number(
+    world: World, plane: tuple[RealCluster, bool]
+) -> None:
+    """Ours has the gate from the server. Without the gates the device is one that is given whole."""
+    (node,) = await world.add_nodes(1)
+    policy = {"default": "1", "validRange": {"min": "500m", "max": "2", "step": "250m"}}
+    capacity = {"cores": {"value": "2", "requestPolicy": policy}}
+    await world.publish(node, [{"name": "gpu", "allowMultipleAllocations": True, "capacity": capacity}])
+    await world.add_template("share", world.request(capacity={"requests": {"cores": "600m"}}))
+    await world.add_template("rest", world.request(capacity={"requests": {"cores": "500m"}}))
+
+    for name, template in (("first", "share"), ("second", "share"), ("third", "rest")):
+        await world.add_pod(name, template=template)
+        if name == "second" and not plane[1]:
+            assert "cannot allocate all claims" in (await world.wait_unschedulable(name))["message"]
+            return
+        await world.wait_bound(name)
+    for name, consumed in (("first", "750m"), ("second", "750m"), ("third", "500m")):
+        (result,) = (await world.claim_of(name))["status"]["allocation"]["devices"]["results"]
+        assert result.get("consumedCapacity") == {"cores": consumed}

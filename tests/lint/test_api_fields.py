@@ -134,7 +134,8 @@ def stages_in(minor: int) -> dict[str, str]:
     text = (folder / "pkg/features/kube_features.go").read_text(encoding="utf-8")
     found = {}
     for name, specs in re.findall(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t\{Version.*\n)+)", text, re.MULTILINE):
-        *_, (is_on, stage) = re.findall(r"Default: (\w+), PreRelease: \S*?(\w+)[,}]", specs)
+        # A line that has more to say holds where the operator has set another compatibility version.
+        *_, (is_on, stage) = re.findall(r"Default: (\w+), PreRelease: \S*?(\w+)(?:, LockToDefault: \w+)?}", specs)
         stages = {"Alpha": "A", "Beta": "B" if is_on == "true" else "B-", "GA": "GA"}
         found[name] = stages.get(stage, stage)
     return found

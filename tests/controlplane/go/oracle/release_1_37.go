@@ -28,10 +28,9 @@ func ownFeatures(features *structured.Features) map[string]*bool {
 	}
 }
 
-// setOwnDefaults sets those of them whose gate is on by default.
-func setOwnDefaults(features *structured.Features) {
-	features.FractionalCapacityRange = true
-}
+// setOwnDefaults sets those of them whose gate is on by default: none. DRAFractionalCapacityRange is where the minimum
+// compatibility version is 1.37, and by default it is 1.36.
+func setOwnDefaults(_ *structured.Features) {}
 
 // derivedOptions are those for compiling an expression of derivedAttributes.
 func derivedOptions(envType *environment.Type) (dracel.Options, error) {
