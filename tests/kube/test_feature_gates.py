@@ -58,3 +58,13 @@ def test_only_features_whose_allocations_would_not_be_stored_are_left_out() -> N
 )
 def test_what_an_accepted_write_has_lost_is_named(stored: DeviceResult, lost: tuple[str, ...]) -> None:
     assert dropped_fields(Allocation((PLAIN, FULL)), Allocation((PLAIN, stored))) == lost
+
+
+@pytest.mark.parametrize("configured", [True, False])
+@pytest.mark.parametrize("said", [None, True, False])
+def test_how_shares_are_rounded_is_what_the_server_says(configured: bool, said: bool | None) -> None:
+    gates = {} if said is None else {"DRAFractionalCapacityRange": said}
+    left = features_left(Features(fractional_capacity_range=configured), gates)
+
+    assert left.counts_fractions == (configured if said is None else said)
+    assert not features_left(Features(kubernetes="1.36"), gates).counts_fractions
