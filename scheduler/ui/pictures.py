@@ -9,14 +9,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from allocator import Device, DeviceId
+from allocator import Device, DeviceId, Features, Taint, prevent_allocation
 from allocator.values.pool_attribute import lookup_attribute
+from cel.quantity import Quantity
 from scheduler.core.machine import Machine
 from scheduler.explain.waiting import AllWaiting, Waiting
 from scheduler.inventory import DeviceList
+from scheduler.inventory.answer import DeviceSummary
+from scheduler.inventory.blockers import taint_text
+from scheduler.model.api_rules import FIELD_BY_GATE
 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
+_TAINTS_MAX: Final = 20
+_NOMINATED_MAX: Final = 100
 _RARE: Final = 10
 """An attribute is rare that at most one device in so many has."""
 _COLUMNS: Final = ("device", "pool", "driver", "node", "state", "group", "within")
@@ -51,7 +57,9 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
         "count": len(found.devices),
         "by": by,
         "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
-        "odd": [*_unreserved(machine), *_rare(names, len(found.devices))],
+        "odd": [*_unreserved(machine), *_untolerated(machine), *_rare(names, len(found.devices)), *_gates_off(machine)],
+        "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
+        "nominated": dict(_nominated(machine)),
         "nodes": len(machine.store.node_infos),
         "texts": [*texts],
         "columns": columns,
@@ -75,6 +83,48 @@ def _unreserved(machine: Machine) -> Iterator[Document]:
             yield {"kind": "unreserved", "text": f"claim {name} has devices and is reserved for nobody"}
 
 
+def _untolerated(machine: Machine) -> Iterator[Document]:
+    """Taints that keep all claims there are off their devices."""
+    devices: Counter[Taint] = Counter(taint for one in _published(machine).values() for taint in one.taints)
+    known = {
+        alternative.tolerations
+        for claim in machine.store.claims.values()
+        if claim.spec is not None
+        for request in claim.spec.requests
+        for alternative in request.alternatives
+    }
+    for taint, count in sorted(devices.items(), key=lambda one: (-one[1], taint_text(one[0])))[:_TAINTS_MAX]:
+        if all(prevent_allocation((taint,), tolerations) for tolerations in ((), *known)):
+            text = f"{count} devices have the taint {taint_text(taint)}, which no claim tolerates"
+            yield {"kind": "untolerated-taint", "text": text}
+
+
+def _gates_off(machine: Machine) -> Iterator[Document]:
+    """Features that are on by default, and here off."""
+    features, usual = machine.store.features, Features()
+    for gate, field in sorted(FIELD_BY_GATE.items()):
+        if getattr(usual, field) and not getattr(features, field):
+            yield {"kind": "gate-off", "text": f"the feature gate {gate} is off: fields that need it have no effect"}
+
+
+def _share(one: DeviceSummary) -> int:
+    """How much of a device is consumed, in percent, of the capacity of which most is; 0 where nobody shares it."""
+    if not any(user.consumed for user in one.users):
+        return 0
+    amounts = ((Quantity.parse(each.left), Quantity.parse(each.total)) for each in one.capacity.values())
+    return max((100 - 100 * left.nano // total.nano for left, total in amounts if total.nano > 0), default=0)
+
+
+def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
+    """The nodes that pods wait for, by what preemption has decided, and these pods."""
+    found: dict[str, list[str]] = {}
+    for pod in machine.store.pods.values():
+        if pod.status.nominated_node_name and pod.node_name is None and not pod.is_terminal:
+            found.setdefault(pod.status.nominated_node_name, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    for node, pods in sorted(found.items())[:_NOMINATED_MAX]:
+        yield node, sorted(pods)[:_NOMINATED_MAX]
+
+
 def _rare(names: Mapping[str, int], devices: int) -> Iterator[Document]:
     for name, count in sorted(names.items()):
         if count * _RARE <= devices:
@@ -96,6 +146,7 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
     document: Document = summary.model_dump(mode="json")
     document["attributes"] = {name: {one.kind: one.value} for name, one in sorted(attributes.items())}
     document["since"] = min(filter(None, since), default=None)
+    document["nominated"] = dict(_nominated(machine)).get(summary.node or "", [])
     return document
 
 

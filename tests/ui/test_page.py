@@ -162,6 +162,34 @@ async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any
     await page.wait_for_selector("aside h2 >> text=gpu-9")
 
 
+async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiServer) -> None:
+    """From the address to a pod's page, a plan and a device, without a pointer."""
+    await page.goto(f"{server.url}#/devices")
+    await page.wait_for_selector(".legend")
+    await _tab_to(page, "Pending")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("table.pending")
+    await _tab_to(page, "default/waits")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector(".funnel")
+    await _tab_to(page, "What would have to move for it?")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("[aria-label=Answer] >> text=no plan")
+    await page.keyboard.press("Home")
+    await page.reload()
+    await _tab_to(page, "Skip to the content")
+    await page.keyboard.press("Enter")
+    assert await page.evaluate("document.activeElement.id") == "main"
+
+
+async def _tab_to(page: Any, text: str) -> None:
+    for _ in range(80):
+        await page.keyboard.press("Tab")
+        if (await page.evaluate("document.activeElement.innerText ?? ''")).strip() == text:
+            return
+    raise AssertionError(f"{text} cannot be reached by Tab")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, theme: str, width: int) -> None:
@@ -173,6 +201,30 @@ async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, 
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
         ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "light")
+
+
+_INK = """(() => { const canvas = document.querySelector("canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, 24).data;
+  let brightest = 0;
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) brightest = Math.max(brightest, data[at]);
+  return brightest; })()"""
+
+
+@pytest.mark.parametrize("way", ["the system", "the page"])
+async def test_the_picture_is_drawn_anew_in_another_theme(page: Any, server: UiServer, way: str) -> None:
+    """The labels are dark on light, and light on dark."""
+    await page.emulate_media(color_scheme="light")
+    await page.goto(server.url)
+    await page.wait_for_selector(".grid canvas")
+    frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    await page.evaluate(frame)
+    assert await page.evaluate(_INK) < 200
+    if way == "the system":
+        await page.emulate_media(color_scheme="dark")
+    else:
+        await page.select_option("header select", "dark")
+    await page.evaluate(frame)
+    assert await page.evaluate(_INK) > 200
 
 
 async def test_what_users_write_is_shown_and_never_run(page: Any, server: UiServer) -> None:

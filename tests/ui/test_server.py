@@ -17,7 +17,8 @@ from scheduler.offline import Given
 from scheduler.ui.pictures import Document
 from scheduler.ui.server import UiServer, static_files
 from scheduler.ui.sources import FileSource, Objects, _Shared
-from tests.ui.worlds import objects, source
+from tests.offline.causes import claim, request
+from tests.ui.worlds import many_claims, objects, shared, source
 
 
 @pytest.fixture
@@ -241,3 +242,41 @@ async def test_the_answers_that_were_asked_for_last_are_kept() -> None:
         await changing.devices(f"attribute-{number}")
         assert await changing.devices() == first
     assert len(changing._answers) == 16
+
+
+async def test_shares_room_that_is_made_and_what_is_odd() -> None:
+    async with UiServer(source(*shared())) as server:
+        _, found, _ = await get(server, "api/devices")
+        index = next(number for number in range(found["count"]) if device(found, number)["device"] == "gpu-7")
+        _, one, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-s&name=gpu-7")
+
+    assert device(found, index)["state"] == "shared"
+    assert found["shares"] == [[index, 25]]
+    assert found["nominated"] == {"node-s": ["default/important"]}
+    assert one["nominated"] == ["default/important"]
+    texts = [each["text"] for each in found["odd"]]
+    assert "claim default/quarter has devices and is reserved for nobody" in texts
+    assert "1 devices have the taint example.com/hot:NoSchedule, which no claim tolerates" in texts
+
+
+async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_odd() -> None:
+    tolerant = claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}]), name="tolerant")
+    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), tolerant])]
+    on = await FileSource("world", Objects(given, Features()), None).devices()
+    off = await FileSource("world", Objects(given, Features(consumable_capacity=False)), None).devices()
+
+    assert {one["kind"] for one in on["odd"]} == set()
+    assert [one["text"] for one in off["odd"]] == [
+        "the feature gate DRAConsumableCapacity is off: fields that need it have no effect"
+    ]
+
+
+async def test_a_pod_with_ten_thousand_claims_is_one_row() -> None:
+    async with UiServer(source(*many_claims(10_000))) as server, asyncio.timeout(60):
+        status, found, _ = await get(server, "api/pending")
+        assert status == 200
+        assert len(found["pods"]) == 2
+        assert max(len(json.dumps(one)) for one in found["pods"]) < 3_000
+        status, found, _ = await get(server, "api/pod?namespace=default&name=greedy")
+        assert status == 200
+        assert len(json.dumps(found)) < 100_000

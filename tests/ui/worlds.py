@@ -39,6 +39,30 @@ def hostile() -> list[Obj]:
     return [node("node-9"), slice_(labelled, where="node-9"), wants, pod(long, name="y" * 253)]
 
 
+def shared() -> list[Obj]:
+    """A node with a device of which a claim has a quarter; room is being made there for a pod."""
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi"}}
+    capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
+    one = gpu("gpu-7", allowMultipleAllocations=True, capacity=capacity)
+    quarter = claim(name="quarter")
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-s", "device": "gpu-7"}
+    result |= {"shareID": "8d6a2f3e-0000-4000-8000-000000000001", "consumedCapacity": {"memory": "2Gi"}}
+    quarter["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": []}
+    important = {**pod("three", name="important"), "status": {"phase": "Pending", "nominatedNodeName": "node-s"}}
+    important["metadata"] |= {"uid": "uid-important", "resourceVersion": "1"}
+    return [node("node-s"), slice_(one, where="node-s"), quarter, important]
+
+
+def many_claims(count: int) -> list[Obj]:
+    """A pod that names so many claims, none of them there."""
+    names = [f"claim-{number}" for number in range(count)]
+    entries = [{"name": name, "resourceClaimName": name} for name in names]
+    greedy = pod("three", name="greedy")
+    greedy["spec"]["resourceClaims"] = entries
+    greedy["metadata"] |= {"uid": "uid-greedy", "resourceVersion": "1"}
+    return [greedy]
+
+
 def crowd(count: int) -> list[Obj]:
     """So many more nodes with a device each."""
     names = [f"more-{number}" for number in range(count)]

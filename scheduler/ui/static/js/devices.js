@@ -34,6 +34,7 @@ function Shown({ found, error, isBusy }) {
     (!wanted || text("state", device) === wanted) &&
     (!search ||
       ["device", "pool", "node", "driver"].some((column) => text(column, device).toLowerCase().includes(search)));
+  const shares = useMemo(() => new Map(found.shares), [found]);
   const key = (/** @type {number} */ device) => [text("driver", device), text("pool", device), text("device", device)];
   const chosen = query.get("device") ?? "";
   const selected = useMemo(() => {
@@ -60,14 +61,18 @@ function Shown({ found, error, isBusy }) {
     <${Legend} found=${found} wanted=${wanted} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <div class="beside">
-      <${Grid} groups=${groups} cell=${size} colours=${colours()} selected=${selected} isShown=${isShown}
+      <${Grid} groups=${groups} cell=${size} selected=${selected} isShown=${isShown}
         state=${(/** @type {number} */ device) => text("state", device)}
         within=${(/** @type {number} */ device) => (text("within", device) ? columns.within[device] + 1 : 0)}
+        share=${(/** @type {number} */ device) => (shares.get(device) ?? 50) / 100}
+        mark=${(/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : "")}
         select=${(/** @type {number} */ device) => go("devices", { device: key(device).join(" ") })}
         label=${`${counted(found.count, "device")} by ${by}; arrow keys choose one, the table below has all of them`} />
       ${chosen && html`<${Device} name=${chosen} />`}
     </div>
-    <${Table} groups=${groups} text=${text} isShown=${isShown} by=${by} />
+    ${Object.entries(found.nominated).length > 0 && html`<p>Room is being made on ${Object.entries(found.nominated).map(([node, pods]) => html`<span key=${node}><a class="chip"
+      href=${link("devices", { q: node })}>${node}</a> for ${/** @type {string[]} */ (pods).map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</span>`)}</p>`}
+    <${Table} groups=${groups} text=${text} isShown=${isShown} by=${by} shares=${shares} />
     <${Notes} title="Notes" texts=${found.notes} />
     <${Command} text="dra-scheduler devices -o wide" />
   `;
@@ -124,16 +129,10 @@ function grouped(found) {
     .sort((one, other) => natural.compare(one.name, other.name));
 }
 
-/** @returns {Record<string, string>} the colours of the theme that is on */
-function colours() {
-  const style = globalThis.getComputedStyle(globalThis.document.documentElement);
-  return Object.fromEntries(["text", "ground", ...Object.keys(STATES)].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-}
-
 /** The groups as a table, which the picture is beside; a page of them at a time.
  * @param {{groups: import("./grid.js").Group[], text: (column: string, device: number) => string,
- *   isShown: (device: number) => boolean, by: string}} props */
-function Table({ groups, text, isShown, by }) {
+ *   isShown: (device: number) => boolean, by: string, shares: Map<number, number>}} props */
+function Table({ groups, text, isShown, by, shares }) {
   const rows = groups.filter((group) => group.cells.some(isShown));
   const { seen, links } = paged(rows);
   return html`<table>
@@ -145,7 +144,7 @@ function Table({ groups, text, isShown, by }) {
         return html`<tr key=${group.name}><th scope="row">${group.name || "no value"}</th>
           ${Object.keys(STATES).map((name) => html`<td key=${name}>${counts.get(name) ?? ""}</td>`)}
           <td>${group.cells.filter(isShown).map((device) => html`<a key=${device} class="chip"
-            href=${link("devices", { device: [text("driver", device), text("pool", device), text("device", device)].join(" ") }, true)}>${text("device", device)}</a>`)}</td></tr>`;
+            href=${link("devices", { device: [text("driver", device), text("pool", device), text("device", device)].join(" ") }, true)}>${text("device", device)}</a>${shares.has(device) && html`<span class="chip">${shares.get(device)} %</span>`}`)}</td></tr>`;
       })}</tbody></table>
     ${links}`;
 }
@@ -174,6 +173,7 @@ function Device({ name }) {
       ${user.pods.map((/** @type {string} */ pod) => html` <a key=${pod} href=${link("pod", { pod })}>pod ${pod}</a>`)}
       ${Object.entries(user.consumed).map(([what, amount]) => ` ${what}: ${amount}`)}</li>`)}</ul>`}
     ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((/** @type {any} */ one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
+    ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((/** @type {string} */ pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
     ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul>`}
     <h3>Capacity and attributes</h3>
     <dl>${Object.entries(value.capacity).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${/** @type {any} */ (one).left} of ${/** @type {any} */ (one).total} left</dd>`)}

@@ -50,21 +50,24 @@ export function deviceAt(all, cell, x, y) {
 }
 
 /**
- * @param {{groups: Group[], cell: number, colours: Record<string, string>, state: (device: number) => string,
- *   isShown: (device: number) => boolean, within: (device: number) => number, selected: number,
+ * @param {{groups: Group[], cell: number, state: (device: number) => string,
+ *   isShown: (device: number) => boolean, within: (device: number) => number, share: (device: number) => number, mark: (group: string) => string, selected: number,
  *   select: (device: number) => void, label: string}} props
  */
-export function Grid({ groups, cell, colours, state, isShown, within, selected, select, label }) {
+export function Grid({ groups, cell, state, isShown, within, share, mark, selected, select, label }) {
   const scrolled = useRef(/** @type {HTMLDivElement | null} */ (null));
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const drawn = useRef(/** @type {Layout | null} */ (null));
-  const colour = (/** @type {string} */ name) => colours[name] ?? "";
   const order = groups.flatMap((group) => group.cells);
 
   useEffect(() => {
     const box = /** @type {HTMLDivElement} */ (scrolled.current);
     const picture = /** @type {HTMLCanvasElement} */ (canvas.current);
     let waiting = 0;
+    const style = globalThis.getComputedStyle(globalThis.document.documentElement);
+    const dark = globalThis.matchMedia("(prefers-color-scheme: dark)");
+    /** In the theme that is on now. @param {string} name */
+    const colour = (name) => style.getPropertyValue(`--${name}`);
     const draw = () => {
       waiting = 0;
       const scale = globalThis.devicePixelRatio || 1;
@@ -96,7 +99,7 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
       for (const block of all.blocks.slice(first, last)) {
         if (isLabelled) {
           pen.fillStyle = colour("text");
-          pen.fillText(block.group.name || "no value", block.x, block.y + 11, all.width - GAP);
+          pen.fillText(`${mark(block.group.name)}${block.group.name || "no value"}`, block.x, block.y + 11, all.width - GAP);
         }
         block.group.cells.forEach((device, index) => {
           const x = block.x + (index % inRow) * cell;
@@ -107,7 +110,7 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
           pen.fillRect(x, y, edge, edge);
           // States differ in form, too, not in colour alone.
           pen.fillStyle = colour("ground");
-          if (name === "shared" && cell > 5) pen.fillRect(x + 1, y + 1, edge - 2, edge / 2 - 1);
+          if (name === "shared" && cell > 5) pen.fillRect(x + 1, y + 1, edge - 2, (1 - share(device)) * (edge - 2));
           if ((name === "tainted" || name === "unusable") && cell > 5) {
             pen.fillRect(x + edge / 2 - 1, y, 2, edge);
             if (name === "unusable") pen.fillRect(x, y + edge / 2 - 1, edge, 2);
@@ -133,10 +136,12 @@ export function Grid({ groups, cell, colours, state, isShown, within, selected, 
     const size = new ResizeObserver(later);
     size.observe(box);
     box.addEventListener("scroll", later, { passive: true });
+    dark.addEventListener("change", later);
     later();
     return () => {
       size.disconnect();
       box.removeEventListener("scroll", later);
+      dark.removeEventListener("change", later);
       if (waiting) globalThis.cancelAnimationFrame(waiting);
     };
   });
