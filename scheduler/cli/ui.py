@@ -58,7 +58,7 @@ _NICE: Final = 10
     "--tls-cert-file", type=click.Path(exists=True, dir_okay=False), help="Certificate, PEM. Default: one is made."
 )
 @click.option("--tls-private-key-file", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
-@click.option("--ends-with-stdin", is_flag=True, hidden=True)
+@click.option("--ends-with-stdin", is_flag=True, hidden=True, help="End when standard input does: with the scheduler.")
 def ui(question: ClusterQuestion, *, ends_with_stdin: bool, **where: Any) -> None:
     """Show the devices, who has them, and who waits and why, in a browser.
 

@@ -77,9 +77,10 @@ def features_left(features: Features, gates: Mapping[str, bool]) -> Features:
 
     How shares are rounded is what the server says, if it does: it depends on a version that only its operator knows.
     """
-    off: dict[str, Any] = {field: False for gate, field in _FEATURE_BY_GATE.items() if gates.get(gate) is False}
-    said = {"fractional_capacity_range": gates[_FRACTIONS]} if _FRACTIONS in gates else {}
-    return replace(features, **off, **said)
+    said: dict[str, Any] = {field: False for gate, field in _FEATURE_BY_GATE.items() if gates.get(gate) is False}
+    if _FRACTIONS in gates:
+        said["fractional_capacity_range"] = gates[_FRACTIONS]
+    return replace(features, **said)
 
 
 def dropped_fields(written: Allocation, stored: Allocation | None) -> tuple[str, ...]:

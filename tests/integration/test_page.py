@@ -113,6 +113,28 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         assert wrong == []
 
 
+@pytest.mark.parametrize("kill", [False, True], ids=["ends in order", "killed"])
+async def test_run_has_the_page_too_and_it_ends_with_the_scheduler(world: World, kill: bool) -> None:
+    await world.add_nodes(1)
+    await world.start_scheduler("--ui=0")
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+            await asyncio.sleep(0.05)
+        assert '"live":true' in await _about(session, found[1])
+        await world.stop_scheduler(kill=kill)
+        while await _about(session, found[1]):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def _about(session: aiohttp.ClientSession, url: str) -> str:
+    """What the page says of itself; "" when it is not there."""
+    try:
+        async with session.get(f"{url}api/about") as reply:
+            return await reply.text()
+    except aiohttp.ClientError:
+        return ""
+
+
 @needs_chromium
 @pytest.mark.controlplane
 async def test_behind_reviews_the_page_asks_for_a_token(
