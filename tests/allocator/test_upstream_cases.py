@@ -2,7 +2,7 @@
 
 The names are those of `structured/internal/allocatortesting/allocator_testing.go`; what is asked is our own
 reading of each, in our own words. `want` is what `picked` gives: `request=device` in order, or a part of the
-error, or "none". docs/allocator-upstream-tests.md is the table.
+error, or "none". upstream-tests.md is the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/allocator-upstream-tests.md names tests that exist, and every upstream case has one."""
+"""upstream-tests.md names tests that exist, and every upstream case has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.allocator import (
     test_upstream_device_features,
 )
 
-TABLE = Path(__file__).parents[2] / "docs" / "allocator-upstream-tests.md"
+TABLE = Path(__file__).parent / "upstream-tests.md"
 MODULES: dict[str, ModuleType] = {
     "cases": test_upstream_cases,
     "features": test_upstream_device_features,

@@ -1,4 +1,4 @@
-"""docs/explain.md shows what the commands print.
+"""docs/explain.md and README.md show what the commands print.
 
 Written by hand but for its blocks; to print them anew: `python -m tests.explain.test_docs`.
 """
@@ -17,7 +17,8 @@ from scheduler.cli.main import cli
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TEXT: Final = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
-BLOCKS: Final = re.findall(r"```console\n\$ dra-scheduler (.+?)\n(.*?)```", TEXT, re.DOTALL)
+BLOCK: Final = r"```console\n\$ dra-scheduler (.+?)\n(.*?)```"
+BLOCKS: Final = re.findall(BLOCK, TEXT, re.DOTALL)
 
 
 def without_ages(text: str) -> str:
@@ -30,6 +31,15 @@ def test_commands_print_what_is_shown(command: str, shown: str, monkeypatch: pyt
     monkeypatch.chdir(ROOT)
     printed = CliRunner().invoke(cli, shlex.split(command))
     assert without_ages((printed.stdout + printed.stderr).rstrip()) == without_ages(shown.rstrip())
+
+
+def test_the_readme_shows_how_an_answer_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ((command, shown),) = re.findall(BLOCK, (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    printed = CliRunner().invoke(cli, shlex.split(command))
+    beginning, more = shown.rsplit("…\n", 1)
+    assert not more
+    assert printed.stdout.startswith(beginning)
 
 
 def test_there_are_as_many_as_it_says() -> None:

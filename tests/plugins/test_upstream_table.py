@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "dynamic-resources-upstream-tests.md"
+TABLE = Path(__file__).parent / "upstream-tests.md"
 FILES = {
     "filter": "tests/plugins/test_dynamic_resources_filter.py",
     "binding": "tests/plugins/test_dynamic_resources_binding.py",
