@@ -15,7 +15,7 @@ _HEAD = """# Commands
 
 Generated from the commands' own help: `python -m tests.commands_page > docs/commands.md`.
 
-They ask the cluster that kubectl would ask, or with `-f` files ([how](guide.md#which-cluster-a-command-asks)). Each is
+They ask the cluster that kubectl would ask, or with `-f` files ([how](offline.md)). Each is
 also `kubectl dra …` where the package's `kubectl-dra` is on the `PATH`. Exit codes: 0 done, 1 it failed, 2 wrong use,
 130 interrupted (Ctrl-C).
 """

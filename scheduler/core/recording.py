@@ -20,7 +20,7 @@ JSON array is a tuple; a list, which only drivers' configuration has, is {"$": "
 Not here: the file, its first line and the settings (`scheduler.recorder`), the output of `replay`
 (`scheduler.cli.replay`).
 
-Cost of an entry: measured in docs/guide.md.
+Cost of an entry: measured in docs/recordings.md.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Rules of this module
 
 Not here: the answer itself (`every_node`), lines (`cli.old_names`).
 
-Source: none upstream. The form is that of the recorded cases of tests/plugins, docs/guide.md describes it.
+Source: none upstream. The form is that of the recorded cases of tests/plugins, docs/offline.md describes it.
 """
 
 from __future__ import annotations

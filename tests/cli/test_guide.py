@@ -1,4 +1,4 @@
-"""The user's guide and the manifests show configurations that the scheduler reads."""
+"""The docs and the manifests show configurations that the scheduler reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scheduler.config.file import load_config
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_guides_configuration_is_valid(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+def test_the_shown_configuration_is_valid(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```yaml\n(apiVersion: dra-scheduler/.*?)```", text, re.DOTALL)
     path = tmp_path / "config.yaml"
     path.write_text(shown)

@@ -16,7 +16,7 @@ from scheduler.kube.metrics import OBSERVED, OBSERVED_DISTRIBUTIONS, Metrics, Ob
 from tests.core.plugins import Slots
 from tests.core.rig import Rig
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,8 @@ def test_claims_made_for_extended_resources_are_counted_by_their_outcome(minor: 
     ]
 
 
-def rows_of_the_guide() -> list[str]:
-    _, _, section = GUIDE.read_text(encoding="utf-8").partition("\n### Metrics\n")
-    return re.findall(r"^\| `.*\|$", section.partition("\n## ")[0], re.MULTILINE)
+def rows_of_the_page() -> list[str]:
+    return re.findall(r"^\| `.*\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def served(text: str) -> set[str]:
@@ -55,7 +54,7 @@ def served(text: str) -> set[str]:
 
 
 def declared() -> list[str]:
-    """The guide's rows as they should be, sorted by name."""
+    """The page's rows as they should be, sorted by name."""
     found: list[tuple[str, str, Sequence[str], str]] = [
         (metric.name, metric.kind, metric.labels, metric.text) for metric in (*OBSERVED, *OBSERVED_DISTRIBUTIONS)
     ]
@@ -68,7 +67,7 @@ def declared() -> list[str]:
 
 
 def test_the_guide_lists_every_metric_with_kind_labels_and_meaning():
-    assert rows_of_the_guide() == declared()
+    assert rows_of_the_page() == declared()
 
 
 UPSTREAM_BUCKETS = {  # pkg/scheduler/metrics/metrics.go v1.36.3: first bound, factor, number
