@@ -57,6 +57,8 @@ class DefaultPreemptionArgs(PluginArgs):
     """Upstream's, and `preemptPodsOfOtherSchedulers`.
 
     Attributes:
+        min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many candidates are found, in percent of the
+            nodes and in number, before the best of them is taken.
         preempt_pods_of_other_schedulers: Whether pods that another scheduler placed may be victims.
     """
 

@@ -21,6 +21,8 @@ class LeaderElection(Section):
     """Who of several processes schedules; see `kube.lease`. Upstream's fields and defaults, but for the names.
 
     Attributes:
+        leader_elect: Hold a Lease while scheduling.
+        resource_lock: "leases"; there is nothing else any more.
         lease_duration: How long others wait after the last renewal that they saw.
         renew_deadline: How long after its last renewal the holder goes on.
         retry_period: Between two attempts to take or renew it.
@@ -60,7 +62,12 @@ class LeaderElection(Section):
 
 
 class ClientConnection(Section):
-    """How to reach the API server. Only `kubeconfig` means something here, where no option names another."""
+    """How to reach the API server.
+
+    Attributes:
+        kubeconfig: File to connect with, where no option names another.
+        accept_content_types, content_type, qps, burst: Of kube-scheduler; it has no effect here.
+    """
 
     kubeconfig: str = ""
     accept_content_types: str = ""

@@ -48,11 +48,11 @@ class Config(Section):
     Attributes:
         profiles: The scheduler names we answer to, each with its plugins.
         percentage_of_nodes_to_score: When to stop looking for nodes that fit, in percent of all; 0 or None: as soon as
-            `CoreSettings.feasible_nodes_enough` are known.
+            100 are known.
         leader_election: Which process of this scheduler name may write.
         client_connection: Where no option says how to connect.
         parallelism, enable_profiling, enable_contention_profiling, delay_cache_until_active, extenders: Of
-            kube-scheduler; they have no effect here (`words`).
+            kube-scheduler; it has no effect here, and the start says so.
         nodes: Label selector of the nodes this scheduler may use, None for all.
         slices: Selector, by `driver` and `pool`, of the ResourceSlices it may allocate from, None for all.
         health_port: Port of /livez, /readyz and /metrics; 0 takes a free one, None serves nothing.
@@ -66,9 +66,14 @@ class Config(Section):
             cut for silence.
         not_alive_after: /livez fails when the API server has not been heard of at all for so long; None: never.
         events_per_second, events_burst: What is beyond is delayed, then dropped.
+        pod_initial_backoff_seconds: How long a pod waits after its first failed attempt; doubled with each.
+        pod_max_backoff_seconds: The longest wait between two attempts.
+        pod_max_in_unschedulable_pods_duration: After so long a pod is tried again though nothing has changed.
         report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
         kubernetes: Whose verdicts to match where releases differ; None: those of the API server's release.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
+        is_paranoid: Compare every remembered verdict with a fresh one; slow.
+        checks_invariants: Check the whole state after each input; very slow, for tests.
         tune_gc: Adapt the process's garbage collector to a large cache; for processes that are ours alone.
         preflight: Check server version, API and permissions at the start.
     """
