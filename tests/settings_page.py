@@ -19,7 +19,8 @@ from scheduler.config.settings import Config
 
 _HEAD = """# Settings
 
-Generated from the classes that read them: `python -m tests.settings_page > docs/settings.md`. How a file looks: [configuration](configuration.md).
+Generated from the classes that read them: `python -m tests.settings_page > docs/settings.md`. How a file looks:
+[configuration](configuration.md).
 """
 _TABLES: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("DraSchedulerConfiguration", Config),
