@@ -259,7 +259,7 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--kubernetes",
             type=click.Choice(["1.36", "1.37"]),
-            help="Whose verdicts to give where releases differ. Default: what --config says, or the cluster's.",
+            help="Kubernetes release to follow where releases differ. Default: that of --config, or the cluster's.",
         ),
         size_option,
     )

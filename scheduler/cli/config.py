@@ -27,7 +27,7 @@ def config() -> None:
 @config.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
 def check(files: tuple[Path, ...]) -> None:
-    """Say what is wrong with FILE, and what in it has no effect.
+    """Check FILE: what is wrong with it, and what in it has no effect.
 
     FILE holds a KubeSchedulerConfiguration (older versions are brought to v1), a DraSchedulerConfiguration, or both,
     separated by ---. Exits with 1 when `run` would refuse one.

@@ -56,7 +56,7 @@ def devices(
     watch: bool,
     output: str,
 ) -> None:
-    """Say which devices are free, the largest request that still fits, and who uses what.
+    """List which devices are free, the largest request that still fits, and who uses what.
 
     The first lines say of each device class how many of its devices are free, and how many of them one request could
     get: on one node, and with one value of each attribute that says what is near (NUMA node, PCIe root, NVLink). The

@@ -31,7 +31,7 @@ _NAMED_MAX: Final = 3
 @output_option("table", "wide", "json", "yaml")
 @click.pass_context
 def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQuestion, output: str) -> None:
-    """Say why a pod or claim does not fit, and the smallest change that would make it fit.
+    """Explain why a pod or claim does not fit, and find the smallest change that makes it fit.
 
     The first line is the verdict and its cause, the second what to do. Each change was tried: it is made to a copy of
     the objects, and the scheduler itself is asked again. Nothing is written anywhere.

@@ -23,11 +23,11 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
     "explain": (
         "scheduler.cli.explain:explain",
-        "Say why a pod or claim does not fit, and the smallest change that would make it fit.",
+        "Explain why a pod or claim does not fit, and find the smallest change that makes it fit.",
     ),
     "devices": (
         "scheduler.cli.devices:devices",
-        "Say which devices are free, the largest request that still fits, and who uses what.",
+        "List which devices are free, the largest request that still fits, and who uses what.",
     ),
     "ui": (
         "scheduler.cli.ui:ui",
@@ -35,11 +35,11 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "dump": (
         "scheduler.cli.dump:dump",
-        "Write all that the scheduler looks at into one file, without what is private.",
+        "Save everything that the scheduler reads in one file to share, without what is private.",
     ),
     "simulate": (
         "scheduler.cli.simulate:simulate",
-        "Say which pods would run where, now or through time, and what would wait.",
+        "Show which pods would run where, now or over time, and which would wait.",
     ),
     "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),

@@ -24,7 +24,7 @@ def output_option(*forms: str) -> Callable[[_Command], _Command]:
         type=click.Choice(forms),
         default=forms[0],
         show_default=True,
-        help="Form of the answer; json is for programs.",
+        help="Output format; json is for programs.",
     )
 
 

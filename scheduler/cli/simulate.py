@@ -88,7 +88,7 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "name"]),
     default="table",
     show_default=True,
-    help="Form of the answer; json, yaml and csv are for programs, name is of the pods that are placed.",
+    help="Output format; json, yaml and csv are for programs, name lists the pods that are placed.",
 )
 @click.option(
     "--budget-steps",

@@ -70,7 +70,7 @@ class Config(Section):
         pod_max_backoff_seconds: The longest wait between two attempts.
         pod_max_in_unschedulable_pods_duration: After so long a pod is tried again though nothing has changed.
         report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
-        kubernetes: Whose verdicts to match where releases differ; None: those of the API server's release.
+        kubernetes: The release to follow where releases differ; None: the API server's.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         is_paranoid: Compare every remembered verdict with a fresh one; slow.
         checks_invariants: Check the whole state after each input; very slow, for tests.
