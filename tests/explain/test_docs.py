@@ -1,4 +1,4 @@
-"""docs/explain.md and README.md show what the commands print.
+"""docs/explain.md, docs/first-pods.md and README.md show what the commands print.
 
 Written by hand but for its blocks; to print them anew: `python -m tests.explain.test_docs`.
 """
@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TEXT: Final = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
 BLOCK: Final = r"```console\n\$ dra-scheduler (.+?)\n(.*?)```"
 BLOCKS: Final = re.findall(BLOCK, TEXT, re.DOTALL)
+FIRST: Final = re.findall(BLOCK, (ROOT / "docs" / "first-pods.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
 def without_ages(text: str) -> str:
@@ -26,11 +27,20 @@ def without_ages(text: str) -> str:
     return re.sub(r"age \d+\w", "age …", text)
 
 
-@pytest.mark.parametrize(("command", "shown"), BLOCKS, ids=[command for command, _ in BLOCKS])
+@pytest.mark.parametrize(("command", "shown"), [*BLOCKS, *FIRST], ids=[command for command, _ in [*BLOCKS, *FIRST]])
 def test_commands_print_what_is_shown(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     printed = CliRunner().invoke(cli, shlex.split(command))
     assert without_ages((printed.stdout + printed.stderr).rstrip()) == without_ages(shown.rstrip())
+
+
+def test_the_first_pod_gets_a_device(tmp_path: Path) -> None:
+    (text, *_) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "first-pods.md").read_text(), re.DOTALL)
+    (tmp_path / "first.yaml").write_text(text)
+    cluster = ROOT / "docs/examples/features/cel-selectors-cluster.yaml"
+    printed = CliRunner().invoke(cli, ["simulate", "-f", str(cluster), "-f", str(tmp_path / "first.yaml")])
+    assert printed.exit_code == 0, printed.output
+    assert "default/first\tmixed-0\tgpu.example.com/mixed-0/gpu-0" in printed.stdout
 
 
 def test_the_readme_shows_how_an_answer_begins(monkeypatch: pytest.MonkeyPatch) -> None:
