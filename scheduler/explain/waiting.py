@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
-from scheduler.offline import Given, OfflineCluster, Verdict, decide, is_waiting
+from scheduler.offline import Given, OfflineCluster, Outcome, Verdict, decide, is_waiting
+from scheduler.offline.verdicts import TURNS_MAX
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
@@ -67,8 +68,14 @@ def ask_all(
     config: Config | None = None,
     scope: str | None = None,
     only: Collection[Key] | None = None,
+    turns_max: int = TURNS_MAX,
 ) -> AllWaiting:
-    """Ask about the pods that wait: all, those of the namespace `scope`, or of `only`."""
+    """Ask about the pods that wait: all, those of the namespace `scope`, or of `only`.
+
+    Args:
+        turns_max: Of the scheduler, some milliseconds each; by default as many as it takes. Long searches take turns
+            with other pods, so one that is costly keeps no other from being tried.
+    """
     cluster = OfflineCluster(now_ms)
     loaded = cluster.load(given)
     there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
@@ -81,10 +88,14 @@ def ask_all(
         config=config,
         asked={*wanted[:PODS_MAX]},
         reports_causes=True,
+        turns_max=turns_max,
     )
-    return AllWaiting(
-        [_waiting(one) for one in answers.verdicts], len(wanted), [*map(str, loaded.problems), *answers.left_out.texts]
-    )
+    tried = [_waiting(one) for one in answers.verdicts]
+    problems = [*map(str, loaded.problems), *answers.left_out.texts]
+    if answers.run is not None and not answers.run.turns_left:
+        untried = sum(one.outcome is Outcome.UNKNOWN for one in answers.verdicts)
+        problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
+    return AllWaiting(tried, len(wanted), problems)
 
 
 def _waits(pod: Mapping[str, Any]) -> bool:

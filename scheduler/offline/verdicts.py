@@ -61,7 +61,7 @@ from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
 """After 5 s a pod that PreEnqueue keeps out gets its condition, and so does one whose claim nobody allocates."""
-_INPUTS_MAX: Final = 10_000_000
+TURNS_MAX: Final = 10_000_000
 
 
 class Outcome(StrEnum):
@@ -125,6 +125,7 @@ def decide(
     asked: Collection[tuple[str, str]] | None = None,
     namespace: str | None = None,
     reports_causes: bool = False,
+    turns_max: int = TURNS_MAX,
 ) -> Answers:
     """Let the scheduler decide about the pods that wait.
 
@@ -134,6 +135,7 @@ def decide(
             tried; the others that wait are not there.
         namespace: The only namespace whose pods to try, None for all.
         reports_causes: Whether the reasons say the cause too, as the live scheduler's events do.
+        turns_max: As of `Run`; whoever was not tried then has no verdict (UNKNOWN).
 
     Returns:
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
@@ -146,7 +148,7 @@ def decide(
     plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
     profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config, features)
     machine = new_machine(names, profile, features, settings)
-    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}))
+    run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}), turns_max)
     run.answers.run = run
     run.start()
     run.until(cluster.now_ms + _HORIZON_MS)
@@ -207,9 +209,14 @@ def _is_asked(pod: Obj, asked: Collection[tuple[str, str]] | None, written: Coll
 
 
 class Run:
-    """One machine and its cluster: whatever the machine decides is done, and observed."""
+    """One machine and its cluster: whatever the machine decides is done, and observed.
 
-    def __init__(self, cluster: OfflineCluster, answers: Answers) -> None:
+    Args:
+        turns_max: After so many turns of the machine nothing is tried any more; a turn is some milliseconds.
+    """
+
+    def __init__(self, cluster: OfflineCluster, answers: Answers, turns_max: int = TURNS_MAX) -> None:
+        self.turns_left = turns_max
         self._cluster = cluster
         self.answers = answers
         self._machine = answers.machine
@@ -239,7 +246,7 @@ class Run:
     def until(self, end_ms: int, *, placed: str = "") -> bool:
         """Handle what is due up to a time, or until this pod is placed; whether it is."""
         machine, cluster = self._machine, self._cluster
-        for _ in range(_INPUTS_MAX):
+        for _ in range(TURNS_MAX):
             if placed in machine.store.assumed:
                 return True
             if self._inbox:
@@ -248,6 +255,9 @@ class Run:
             deadline_ms = machine.next_deadline_ms()
             if deadline_ms is None or deadline_ms > end_ms:
                 return False
+            if not self.turns_left:
+                return False
+            self.turns_left -= 1
             cluster.now_ms = max(cluster.now_ms, deadline_ms)
             self._execute(machine.handle(TimerFired(), now_ms=cluster.now_ms))
         return False

@@ -37,6 +37,9 @@ _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
+_TURNS_MAX: Final = 300
+"""Of the scheduler, for one look at the pods that wait: 20 pods that backtrack on each of 500 nodes took 800."""
+
 T = TypeVar("T")
 
 
@@ -195,6 +198,7 @@ class Source(ABC):
     async def _pending(self) -> Document:
         read = await self.objects()
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
+        ask = partial(ask, turns_max=_TURNS_MAX)
         return {**pending_picture(await asyncio.to_thread(ask)), "unlisted": list(read.unlisted)}
 
     async def _pod(self, key: Key) -> Document:

@@ -14,10 +14,11 @@ from allocator import Features
 from scheduler.core.machine import Machine
 from scheduler.inventory import Filter, devices_observed
 from scheduler.offline import Given
+from scheduler.ui import sources
 from scheduler.ui.pictures import Document
 from scheduler.ui.server import UiServer, static_files
 from scheduler.ui.sources import FileSource, Objects, _Shared
-from tests.offline.causes import claim, request
+from tests.offline.causes import claim, pod, request
 from tests.ui.worlds import many_claims, objects, shared, source
 
 
@@ -280,3 +281,17 @@ async def test_a_pod_with_ten_thousand_claims_is_one_row() -> None:
         status, found, _ = await get(server, "api/pod?namespace=default&name=greedy")
         assert status == 200
         assert len(json.dumps(found)) < 100_000
+
+
+async def test_a_look_at_the_pods_that_wait_is_bounded_and_says_who_was_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The waiting pods of a hostile user take turns of the scheduler, which are counted."""
+    monkeypatch.setattr(sources, "_TURNS_MAX", 1)
+    more = [pod("three", name=f"more-{number}") for number in range(300)]
+    async with UiServer(source(*more)) as server:
+        _, found, _ = await get(server, "api/pending")
+
+    untried = sum(one["outcome"] == "unknown" for one in found["pods"])
+    assert 0 < untried < len(found["pods"]) == 301
+    assert found["problems"] == [f"{untried} pods were not tried: 1 turns of the scheduler went to others"]
