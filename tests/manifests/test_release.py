@@ -118,7 +118,7 @@ def test_all_of_it_is_there_and_is_what_the_sums_say(released: Path) -> None:
     for name, digest in sums.items():
         assert hashlib.sha256((released / name).read_bytes()).hexdigest() == digest
     notes = (released / "notes.md").read_text()
-    assert notes.startswith("### Pods and their devices")
+    assert notes.startswith("The first release. Alpha")
     assert "\n## " not in notes
 
 
