@@ -3,7 +3,7 @@
 Rules of this module
   1. An answer is made once for everybody who looks. Whoever has none yet gets the last that was made, however old, and
      asks for a newer one then: so a page shows something at once.
-  2. A page that follows events takes at most a fifth of the time: after an answer no change is told for four times as
+  2. A page that follows events takes at most a tenth of the time: after an answer no change is told for nine times as
      long as it took.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
 
@@ -32,7 +32,7 @@ from scheduler.ui.history import events_in, history_of
 from scheduler.ui.past import EVERY_S, Past
 from scheduler.ui.pictures import Document, device_picture, devices_picture, pending_picture
 
-_REST: Final = 4
+_REST: Final = 9
 _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
