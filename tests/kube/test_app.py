@@ -17,7 +17,7 @@ from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
 from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure
-from tests.kube.test_metrics import rows_of_the_guide, served
+from tests.kube.test_metrics import rows_of_the_page, served
 
 RESOURCE = "resource.k8s.io/v1"
 
@@ -277,7 +277,7 @@ async def test_health_and_metrics():
                 text = await response.text()
                 assert 'dra_scheduler_watch_relists_total{kind="Pod"} 1.0' in text
                 assert "dra_scheduler_problems 1.0" in text
-                assert served(text) == {row.split("`")[1] for row in rows_of_the_guide()}
+                assert served(text) == {row.split("`")[1] for row in rows_of_the_page()}
 
 
 async def test_the_longest_turn_is_known():
