@@ -20,6 +20,7 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.serving_options import with_serving
 
 if TYPE_CHECKING:
     from scheduler.config import Config
@@ -100,12 +101,8 @@ class _Where(NamedTuple):
 
     def config(self, config: Config) -> Config:
         """The configuration's own words about serving, and these over them."""
-        from scheduler.config import Serving
-
-        written = {name: getattr(config.serving, name) for name in config.serving.model_fields_set}
         given = {name: getattr(self, name) for name in ("security", "tls_cert_file", "tls_private_key_file")}
-        serving = Serving(**(written | {name: value for name, value in given.items() if value is not None}))
-        return config.model_copy(update={"health_address": self.address, "serving": serving})
+        return with_serving(config.model_copy(update={"health_address": self.address}), given)
 
 
 async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
@@ -115,8 +112,11 @@ async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: b
 
     connection = question.connection()
     if connection is None:
-        if not is_loopback(where.address) or where.security == "secure":
-            raise ServingError("files are shown on a loopback address only: there is no cluster to ask who may read")
+        is_secure = where.security == "secure" or where.tls_cert_file or where.tls_private_key_file
+        if not is_loopback(where.address) or is_secure:
+            raise ServingError(
+                "files are shown on a loopback address only, without TLS: there is no cluster to ask who may read"
+            )
         read = await asyncio.to_thread(_read, question, is_once=True)
         source = FileSource(", ".join(question.files), read, _configured(question))
         await source.devices()  # at hand when somebody comes
