@@ -99,7 +99,7 @@ def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
     index, pod = objects.pod_index, "/".join(objects.world.pod)
     if index is None:
         return
-    spec, about = objects.pod["spec"], (f"pod/{pod}",)
+    spec, about = objects.pod.get("spec") or {}, (f"pod/{pod}",)
     if gates := spec.get("schedulingGates"):
         names = ", ".join(str(one.get("name")) for one in gates)
         cause = f"pod {pod} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"

@@ -740,3 +740,10 @@ def test_lines_break_between_words_on_a_terminal_alone(monkeypatch: pytest.Monke
     shown = wrapped(line)
     assert all(len(one) <= 80 for one in shown.splitlines())
     assert shown.split() == line.split()
+
+
+@pytest.mark.parametrize("more", [{}, {"spec": None}, {"spec": {}}, {"spec": 7}], ids=str)
+def test_a_pod_that_lacks_its_spec_is_refused_and_not_an_error_of_ours(more: Obj) -> None:
+    found = told({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asked"}, **more})
+    assert (found.outcome, found.kind) == ("refused", "pod-refused")
+    assert found.cause.startswith("the API server refuses the pod")
