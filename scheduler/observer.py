@@ -27,7 +27,7 @@ from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
-from scheduler.kube.credentials import Connection
+from scheduler.kube.credentials import Connection, Credentials
 from scheduler.kube.feature_gates import features_left, read_gates
 from scheduler.kube.metrics import Metrics
 from scheduler.kube.preflight import read_version
@@ -88,6 +88,8 @@ class ClusterObserver:
         self._slices: Final = slices
         self.machine: Machine
         """Its release and its gates are asked of the server on entering."""
+        self.credentials: Credentials
+        """Those it reads with; opened on entering."""
         self.version = 0
         """Larger after each change of what is observed."""
         self._connection = connection
@@ -100,8 +102,8 @@ class ClusterObserver:
         self._failure: BaseException | None = None
 
     async def __aenter__(self) -> Self:
-        credentials = await self._connection.open()
-        client = await self._stack.enter_async_context(ApiClient(credentials))
+        self.credentials = await self._connection.open()
+        client = await self._stack.enter_async_context(ApiClient(self.credentials))
         minor = minor_of(await read_version(client))
         release = release_of(minor) if minor is not None else RELEASES[-1]
         features = features_left(self._features(release), await read_gates(client))

@@ -11,14 +11,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.serving_options import serving_options, with_serving
+from scheduler.cli.serving_options import guard_arguments, serving_options, with_serving
 
 if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("scheduler")
 
+_UI_PORT: Final = 10261
+"""Beside those of kube-scheduler and the controller manager."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -89,10 +91,10 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     "ui_port",
     type=click.IntRange(0, 65535),
     is_flag=False,
-    flag_value=10261,
+    flag_value=_UI_PORT,
     metavar="[PORT]",
     help="Serve the page too (`dra-scheduler ui`), by a process of its own with a lower priority. Without a number: "
-    "10261.",
+    f"{_UI_PORT}.",
 )
 @click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
 @click.option(
@@ -183,17 +185,13 @@ def _page_arguments(
     """Of `ui`, so that it shows this cluster to those who may read this scheduler's metrics."""
     from scheduler.kube.serving import address_of
 
-    serving = config.serving
     given = {
         "--kubeconfig": kubeconfig or config.client_connection.kubeconfig,
         "--context": context,
         "--config": str(config_path) if config_path is not None else None,
-        "--serving": serving.security,
-        "--tls-cert-file": serving.tls_cert_file,
-        "--tls-private-key-file": serving.tls_private_key_file,
     }
     return [
-        *(f"--address={address_of(config)}", f"--port={port}"),
+        *(f"--address={address_of(config)}", f"--port={port}", *guard_arguments(config.serving)),
         *(f"{option}={value}" for option, value in given.items() if value),
     ]
 
@@ -323,7 +321,6 @@ async def _serve(
 ) -> int | None:
     """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
-    from scheduler.cli.ui import page_beside
 
     stopped = asyncio.Event()
     came: list[int] = []
@@ -351,18 +348,29 @@ async def _serve(
                 if text
             )
             log.info("scheduling pods of %s%s", ", ".join(config.scheduler_names), only)
-            showing = asyncio.create_task(page_beside(page)) if page is not None else None
-            try:
+            async with _with_page(page):
                 await app.run_until(stopped)
-            finally:
-                if showing is not None:
-                    showing.cancel()
-                    await asyncio.gather(showing, return_exceptions=True)
             log.info("stopping")
     except asyncio.CancelledError:
         if has_begun or not came:
             raise
     return came[0] if came else None
+
+
+@asynccontextmanager
+async def _with_page(arguments: Sequence[str] | None) -> AsyncIterator[None]:
+    """A process with the page, where it is asked for, while this is open."""
+    if arguments is None:
+        yield
+        return
+    from scheduler.cli.ui import page_beside
+
+    showing = asyncio.create_task(page_beside(arguments))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
 
 
 def _end_overslept(app: SchedulerApp) -> None:

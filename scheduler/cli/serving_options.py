@@ -1,22 +1,22 @@
-"""Options of `run` for health and metrics, under the names of kube-scheduler's.
+"""Options of `run` for health and metrics, under the names of kube-scheduler's; `ui` has those about who may read.
 
 Not here: what they mean (`kube.serving`), their defaults (`config.sections.Serving`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from scheduler.config import Config
+    from scheduler.config import Config, Serving
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
-_OPTIONS: Final = (
+_WHERE: Final = (
     click.option(
         *("--secure-port", "--health-port", "health_port"),
         type=click.IntRange(0, 65535),
@@ -26,11 +26,13 @@ _OPTIONS: Final = (
         *("--bind-address", "--health-address", "health_address"),
         help="Address to listen on. Default: all in a pod, 127.0.0.1 elsewhere.",
     ),
+)
+_GUARD: Final = (
     click.option(
         "--serving",
         "security",
         type=click.Choice(["secure", "plain"]),
-        help="secure: TLS, and metrics for those only who may read them. plain: HTTP for all of this machine. "
+        help="secure: TLS, and answers for those only who may read metrics. plain: HTTP for all of this machine. "
         "Default: plain on a loopback address without a certificate, else secure.",
     ),
     click.option("--tls-cert-file", type=_FILE, help="Certificate, PEM. Default: one is made."),
@@ -42,17 +44,39 @@ _OPTIONS: Final = (
     click.option(
         "--authorization-kubeconfig", type=_FILE, help="Where to ask who may read metrics. Default: as --kubeconfig."
     ),
-    click.option(
-        "--authorization-always-allow-paths",
-        metavar="PATHS",
-        help="Answered without asking, joined by commas. Default: /healthz,/readyz,/livez.",
-    ),
+)
+_ALLOWED: Final = click.option(
+    "--authorization-always-allow-paths",
+    metavar="PATHS",
+    help="Answered without asking, joined by commas. Default: /healthz,/readyz,/livez.",
 )
 
 
 def serving_options(command: _F) -> _F:
     """The options, in this order."""
-    for option in reversed(_OPTIONS):
+    return _with((*_WHERE, *_GUARD, _ALLOWED), command)
+
+
+def guard_options(command: _F) -> _F:
+    """Those that say who may read, and how they know whom they ask."""
+    return _with(_GUARD, command)
+
+
+def guard_arguments(serving: Serving) -> list[str]:
+    """The same as a command line."""
+    given = {
+        "--serving": serving.security,
+        "--tls-cert-file": serving.tls_cert_file,
+        "--tls-private-key-file": serving.tls_private_key_file,
+        "--cert-dir": serving.cert_dir,
+        "--authentication-kubeconfig": serving.authentication_kubeconfig,
+        "--authorization-kubeconfig": serving.authorization_kubeconfig,
+    }
+    return [f"{option}={value}" for option, value in given.items() if value]
+
+
+def _with(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
+    for option in reversed(options):
         command = option(command)
     return command
 

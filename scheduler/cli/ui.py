@@ -10,17 +10,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.serving_options import with_serving
+from scheduler.cli.serving_options import guard_options, with_serving
 
 if TYPE_CHECKING:
     from scheduler.config import Config
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PORT: Final = 10261
-"""Of `run --ui`: beside those of kube-scheduler and the controller manager."""
-_FILE: Final = click.Path(exists=True, dir_okay=False)
 _RESTART_S: Final = 10.0
 _NICE: Final = 10
 
@@ -48,19 +45,17 @@ _NICE: Final = 10
     multiple=True,
     help="Another name under which browsers may reach the page (repeatable); requests that name none are refused.",
 )
-@click.option(
-    "--serving",
-    "security",
-    type=click.Choice(["secure", "plain"]),
-    help="secure: TLS, and answers for those only who may read /metrics: the page asks for a token. plain: HTTP for "
-    "all of this machine. Default: plain on a loopback address, else secure.",
-)
-@click.option(
-    "--tls-cert-file", type=click.Path(exists=True, dir_okay=False), help="Certificate, PEM. Default: one is made."
-)
-@click.option("--tls-private-key-file", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
+@guard_options
 @click.option("--ends-with-stdin", is_flag=True, hidden=True, help="End when standard input does: with the scheduler.")
-def ui(question: ClusterQuestion, *, ends_with_stdin: bool, **where: Any) -> None:
+def ui(
+    question: ClusterQuestion,
+    *,
+    address: str,
+    port: int,
+    hosts: tuple[str, ...],
+    ends_with_stdin: bool,
+    **serving: str | None,
+) -> None:
     """Show the devices, who has them, and who waits and why, in a browser.
 
     The page is served on this machine until Ctrl-C; its address is printed. Of a cluster it is kept up to date, and it
@@ -77,7 +72,7 @@ def ui(question: ClusterQuestion, *, ends_with_stdin: bool, **where: Any) -> Non
     from scheduler.kube.serving import ServingError
 
     try:
-        asyncio.run(_serve(question, _Where(**where), ends_with_stdin=ends_with_stdin))
+        asyncio.run(_serve(question, _Where(address, port, hosts, serving), ends_with_stdin=ends_with_stdin))
     except KeyboardInterrupt:
         return
     except (CredentialsError, ServingError) as error:
@@ -85,24 +80,16 @@ def ui(question: ClusterQuestion, *, ends_with_stdin: bool, **where: Any) -> Non
     except ExceptionGroup as error:
         raise click.ClickException(f"the cluster can no longer be observed: {error.exceptions[0]}") from error
     except OSError as error:
-        place = f"{where['address']} port {where['port']}"
-        raise WrongInputError(f"cannot listen on {place}: {error.strerror or error}") from error
+        raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
 
 
 class _Where(NamedTuple):
-    """Where and how to listen."""
+    """Where to listen, and the options about who may read that were given."""
 
     address: str = "127.0.0.1"
     port: int = 0
     hosts: tuple[str, ...] = ()
-    security: Literal["secure", "plain"] | None = None
-    tls_cert_file: str | None = None
-    tls_private_key_file: str | None = None
-
-    def config(self, config: Config) -> Config:
-        """The configuration's own words about serving, and these over them."""
-        given = {name: getattr(self, name) for name in ("security", "tls_cert_file", "tls_private_key_file")}
-        return with_serving(config.model_copy(update={"health_address": self.address}), given)
+    serving: Mapping[str, str | None] = {}
 
 
 async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
@@ -112,8 +99,8 @@ async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: b
 
     connection = question.connection()
     if connection is None:
-        is_secure = where.security == "secure" or where.tls_cert_file or where.tls_private_key_file
-        if not is_loopback(where.address) or is_secure:
+        is_plain = not any(value for value in where.serving.values() if value != "plain")
+        if not is_loopback(where.address) or not is_plain:
             raise ServingError(
                 "files are shown on a loopback address only, without TLS: there is no cluster to ask who may read"
             )
@@ -145,13 +132,13 @@ async def _live_page(question: ClusterQuestion, connection: Connection, name: st
     from scheduler.ui.server import UiServer
     from scheduler.ui.sources import LiveSource, Reading
 
-    settings = where.config(question.config())
+    settings = with_serving(question.config().model_copy(update={"health_address": where.address}), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
     live = LiveSource(name, observer, reading, _configured(question))
     async with (
         observer,
-        guarded(settings, await connection.open()) as guard,
+        guarded(settings, observer.credentials) as guard,
         UiServer(live, where.address, where.port, hosts=where.hosts, guard=guard) as server,
         asyncio.TaskGroup() as tasks,
     ):
