@@ -6,7 +6,8 @@ Not here: what is played then (`playing`), what is written in files and options 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from scheduler.offline.cluster import Given, OfflineCluster, name_of
@@ -31,24 +32,31 @@ def copies(given: Sequence[Given], count: int) -> Iterator[Given]:
     copied = {(one.obj.get("kind"), name_of(one.obj)) for one in many}
     yield from once
     for number in range(1, count + 1):
+        rename = partial("{1}-{0}".format, number)
         for one in many:
-            yield Given(one.place, _numbered(one.obj, number, copied))
+            yield Given(one.place, renamed(one.obj, rename, copied))
 
 
-def _numbered(obj: Mapping[str, Any], number: int, copied: set[tuple[Any, str]]) -> dict[str, Any]:
-    """A copy with `-NUMBER` after its name, and after the names of claims that are copied with it."""
+def renamed(
+    obj: Mapping[str, Any], rename: Callable[[str], str], together: Collection[tuple[Any, str]]
+) -> dict[str, Any]:
+    """A copy with another name, which calls the claims that are renamed together with it by their new ones.
+
+    Args:
+        together: Kind and old name of each.
+    """
     new = copy.deepcopy(dict(obj))
     if name_of(obj):  # the API server names those with generateName
-        new["metadata"] = {**new["metadata"], "name": f"{name_of(obj)}-{number}"}
+        new["metadata"] = {**new["metadata"], "name": rename(name_of(obj))}
     spec = new.get("spec") if new.get("kind") == "Pod" else None
     if isinstance(spec, dict):
         for entry in spec.get("resourceClaims") or ():
-            if ("ResourceClaim", entry.get("resourceClaimName")) in copied:
-                entry["resourceClaimName"] += f"-{number}"
+            if ("ResourceClaim", entry.get("resourceClaimName")) in together:
+                entry["resourceClaimName"] = rename(entry["resourceClaimName"])
         for volume in spec.get("volumes") or ():
             source = volume.get("persistentVolumeClaim") or {}
-            if ("PersistentVolumeClaim", source.get("claimName")) in copied:
-                source["claimName"] += f"-{number}"
+            if ("PersistentVolumeClaim", source.get("claimName")) in together:
+                source["claimName"] = rename(source["claimName"])
     return new
 
 

@@ -367,6 +367,11 @@ def name_of(obj: Obj) -> str:
     return str(_metadata(obj).get("name") or "")
 
 
+def key_of(obj: Obj) -> tuple[str, str]:
+    """Namespace and name, as they were given; of one without a namespace `default`."""
+    return str(_metadata(obj).get("namespace") or "default"), name_of(obj)
+
+
 def makes_pods(obj: Obj) -> bool:
     """Whether a manifest is a workload whose pods are made here (those of a dump are in the dump)."""
     return obj.get("kind") in (*_WORKLOADS, *_NOT_RUN) and not is_from_a_server(obj)

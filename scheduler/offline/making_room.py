@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -45,7 +45,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
-from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.cluster import Given, OfflineCluster, key_of
 from scheduler.offline.every_node import EveryNode
 from scheduler.offline.moving import Board, Move, sharing_pods, why_it_stays
 from scheduler.offline.verdicts import Answers, Run, new_machine, scheduler_name_of
@@ -197,9 +197,7 @@ class _Table:
 
 
 def _name(given: Given) -> tuple[str, str, str]:
-    metadata = given.obj.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    return str(given.obj.get("kind")), str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+    return str(given.obj.get("kind")), *key_of(given.obj)
 
 
 def _gated(given: Given) -> Given:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from scheduler.explain.waiting import Key
+from scheduler.model.pod_claims import claim_names
 from scheduler.offline import Given
+from scheduler.offline.cluster import key_of
 
 Obj: TypeAlias = Mapping[str, Any]
 
@@ -22,7 +24,7 @@ def history_of(given: Iterable[Given], key: Key, events: Iterable[Obj]) -> list[
         given: All objects.
         events: Those about the pod, of v1 or events.k8s.io/v1.
     """
-    pod = next((one.obj for one in given if one.obj.get("kind") == "Pod" and _key(one.obj) == key), None)
+    pod = next((one.obj for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
     if pod is None:
         return []
     claims = _claims_of(given, pod)
@@ -47,17 +49,8 @@ def _named(reference: Obj) -> tuple[str, str, str]:
 
 
 def _claims_of(given: Iterable[Given], pod: Obj) -> Sequence[Obj]:
-    entries = [
-        *((pod.get("spec") or {}).get("resourceClaims") or ()),
-        *((pod.get("status") or {}).get("resourceClaimStatuses") or ()),
-    ]
-    names = {str(one.get("resourceClaimName")) for one in entries}
-    namespace, _ = _key(pod)
-    return [
-        one.obj
-        for one in given
-        if one.obj.get("kind") == "ResourceClaim" and _key(one.obj)[0] == namespace and _key(one.obj)[1] in names
-    ]
+    keys = {(key_of(pod)[0], name) for name in claim_names(pod)}
+    return [one.obj for one in given if one.obj.get("kind") == "ResourceClaim" and key_of(one.obj) in keys]
 
 
 _Line: TypeAlias = tuple[str, str, str]
@@ -78,7 +71,7 @@ def _of_pod(pod: Obj) -> Iterator[_Line]:
 
 
 def _of_claim(claim: Obj) -> Iterator[_Line]:
-    name = _key(claim)[1]
+    name = key_of(claim)[1]
     yield str((claim.get("metadata") or {}).get("creationTimestamp") or ""), "claim", f"{name} was created"
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
@@ -93,9 +86,3 @@ def _of_event(event: Obj) -> _Line:
     count = series.get("count") or event.get("count") or event.get("deprecatedCount") or 1
     often = f" ({count} times until then)" if count > 1 else ""
     return str(at), f"event {event.get('reason', '')}", f"{event.get('note') or event.get('message') or ''}{often}"
-
-
-def _key(obj: Obj) -> Key:
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")

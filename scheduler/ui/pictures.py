@@ -57,7 +57,12 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
         "count": len(found.devices),
         "by": by,
         "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
-        "odd": [*_unreserved(machine), *_untolerated(machine), *_rare(names, len(found.devices)), *_gates_off(machine)],
+        "odd": [
+            *_unreserved(machine),
+            *_untolerated(machine, published),
+            *_rare(names, len(found.devices)),
+            *_gates_off(machine),
+        ],
         "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
         "nominated": dict(_nominated(machine)),
         "nodes": len(machine.store.node_infos),
@@ -83,9 +88,9 @@ def _unreserved(machine: Machine) -> Iterator[Document]:
             yield {"kind": "unreserved", "text": f"claim {name} has devices and is reserved for nobody"}
 
 
-def _untolerated(machine: Machine) -> Iterator[Document]:
+def _untolerated(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[Document]:
     """Taints that keep all claims there are off their devices."""
-    devices: Counter[Taint] = Counter(taint for one in _published(machine).values() for taint in one.taints)
+    devices: Counter[Taint] = Counter(taint for one in published.values() for taint in one.taints)
     known = {
         alternative.tolerations
         for claim in machine.store.claims.values()

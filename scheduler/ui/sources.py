@@ -205,6 +205,10 @@ class Source(ABC):
         read = await self.objects()
         ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
+        if (
+            document["outcome"] == "refused"
+        ):  # of what no server has taken there is no history, and any field may be wrong
+            return {**document, "history": [], "unlisted": [*read.unlisted]}
         events = await self._events_of(key)
         history = history_of(read.given, key, events.found)
         return {**document, "history": history, "unlisted": [*read.unlisted, *events.unlisted]}

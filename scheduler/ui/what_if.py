@@ -8,7 +8,7 @@ Numbers are those of `simulate` (`scheduler.offline.playing`, `making_room`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,8 @@ from scheduler.config.settings import Config
 from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
 from scheduler.offline import Given, OfflineCluster, name_of
-from scheduler.offline.altered import NoSuchObjectError, copies, without
+from scheduler.offline.altered import NoSuchObjectError, copies, renamed, without
+from scheduler.offline.cluster import key_of
 from scheduler.offline.making_room import NoSuchPodError, make_room
 from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
 from scheduler.offline.room_plan import document_of as room_document
@@ -31,7 +32,7 @@ _PODS_MAX: Final = 500
 _ROWS_MAX: Final = 200
 _QUESTIONS_MAX: Final = 2_000
 _WAITING_MAX: Final = 4
-_KINDS: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
+_WRITTEN: Final = ("name", "namespace", "labels", "annotations")
 
 
 class WrongQuestionError(ValueError):
@@ -102,11 +103,11 @@ def answer(objects: Objects, question: Question, config: Config | None = None) -
 
 def _altered(given: Sequence[Given], question: Question) -> tuple[Sequence[Given], Collection[Key]]:
     """The objects, and namespace and name of the pods that are not asked about, or are asked about alone."""
-    there = {_key(one.obj) for one in given if one.obj.get("kind") == "Pod"}
+    there = {key_of(one.obj) for one in given if one.obj.get("kind") == "Pod"}
     if question.without:
-        moved = {_key(one.obj) for one in given if _node_of(one.obj) == question.without}
+        moved = {key_of(one.obj) for one in given if _node_of(one.obj) == question.without}
         left = without(given, [f"node/{question.without}"])
-        gone = there - {_key(one.obj) for one in left if one.obj.get("kind") == "Pod"}
+        gone = there - {key_of(one.obj) for one in left if one.obj.get("kind") == "Pod"}
         return left, there - moved | gone
     if question.pod is not None:
         if not 1 <= question.copies <= COPIES_MAX:
@@ -117,13 +118,10 @@ def _altered(given: Sequence[Given], question: Question) -> tuple[Sequence[Given
     if len(question.manifest.encode()) > MANIFEST_MAX:
         raise WrongQuestionError(f"the manifest is larger than {MANIFEST_MAX // 1024} KiB: use dra-scheduler simulate")
     written = [Given(str(one.place()), one.obj) for one in parse_documents(question.manifest, "manifest")]
-    cluster = OfflineCluster(0)
-    for one in written:
-        if wrong := cluster.misshapen(one.obj):
-            raise WrongQuestionError(f"{one.place}: {wrong}")
-    replaced = {(one.obj.get("kind"), _key(one.obj)) for one in written}
-    kept = [one for one in given if (one.obj.get("kind"), _key(one.obj)) not in replaced]
-    return [*kept, *written], {_key(one.obj) for one in kept if one.obj.get("kind") == "Pod"}
+    _check(written)
+    replaced = {(one.obj.get("kind"), key_of(one.obj)) for one in written}
+    kept = [one for one in given if (one.obj.get("kind"), key_of(one.obj)) not in replaced]
+    return [*kept, *written], {key_of(one.obj) for one in kept if one.obj.get("kind") == "Pod"}
 
 
 def _asked(others: Collection[Key], cluster: OfflineCluster) -> set[Key]:
@@ -137,46 +135,40 @@ def _asked(others: Collection[Key], cluster: OfflineCluster) -> set[Key]:
 
 def _with_claims(given: Sequence[Given], key: Key) -> Iterator[Given]:
     """A pod as somebody would have written it, under a name that is not taken, and the claims that it names."""
-    found = next((one for one in given if one.obj.get("kind") == "Pod" and _key(one.obj) == key), None)
+    found = next((one for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
     if found is None:
         raise WrongQuestionError(f"no pod is named {'/'.join(key)}")
-    pod = _as_written(found.obj)
-    spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
-    named = {str(one.get("resourceClaimName")) for one in spec.get("resourceClaims") or ()}
-    named |= {str((one.get("persistentVolumeClaim") or {}).get("claimName")) for one in spec.get("volumes") or ()}
-    renamed = dict[tuple[str, str], str]()
+    _check([found])
+    spec = found.obj.get("spec") or {}
+    volumes = (one.get("persistentVolumeClaim") or {} for one in spec.get("volumes") or ())
+    named = {("ResourceClaim", str(one.get("resourceClaimName"))) for one in spec.get("resourceClaims") or ()}
+    named |= {("PersistentVolumeClaim", str(one.get("claimName"))) for one in volumes}
+    claims = [one for one in given if key_of(one.obj)[0] == key[0] and (one.obj.get("kind"), name_of(one.obj)) in named]
+    there = {(one.obj["kind"], name_of(one.obj)) for one in claims}
+    for one in (*claims, found):
+        yield Given(one.place, renamed(_as_written(one.obj), _new_name, there))
+
+
+def _check(given: Iterable[Given]) -> None:
+    cluster = OfflineCluster(0)
     for one in given:
-        if one.obj.get("kind") in _KINDS[1:] and _key(one.obj) in {(key[0], name) for name in named}:
-            written = _as_written(one.obj)
-            renamed[str(one.obj["kind"]), name_of(one.obj)] = written["metadata"]["name"]
-            yield Given(one.place, written)
-    spec["resourceClaims"] = [
-        {**one, "resourceClaimName": renamed[found_as]}
-        if (found_as := ("ResourceClaim", str(one.get("resourceClaimName")))) in renamed
-        else one
-        for one in spec.get("resourceClaims") or ()
-    ]
-    spec["volumes"] = [
-        {**one, "persistentVolumeClaim": {"claimName": renamed[found_as]}}
-        if (found_as := ("PersistentVolumeClaim", str((one.get("persistentVolumeClaim") or {}).get("claimName"))))
-        in renamed
-        else one
-        for one in spec.get("volumes") or ()
-    ]
-    yield Given(found.place, {**pod, "spec": spec})
+        if wrong := cluster.misshapen(one.obj):
+            raise WrongQuestionError(f"{one.place}: {wrong}")
+
+
+def _new_name(name: str) -> str:
+    return f"what-if-{name}"[:240].rstrip("-.")
 
 
 def _as_written(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what servers and controllers have set, and with a name of its own."""
-    metadata = obj["metadata"]
-    kept = {field: metadata[field] for field in ("namespace", "labels", "annotations") if metadata.get(field)}
-    name = f"what-if-{metadata['name']}"[:240].rstrip("-.")
-    spec = {field: value for field, value in obj["spec"].items() if field != "volumeName"}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {**kept, "name": name}, "spec": spec}
+    """Without what servers and controllers have set."""
+    metadata = {field: obj["metadata"][field] for field in _WRITTEN if obj["metadata"].get(field)}
+    spec = {field: value for field, value in (obj.get("spec") or {}).items() if field not in ("nodeName", "volumeName")}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": spec}
 
 
 def _room(objects: Objects, key: Key, config: Config | None) -> Document:
-    waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and _key(one.obj) == key]
+    waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key]
     if not waits or _node_of(waits[0].obj):
         raise WrongQuestionError(f"no pod that waits is named {'/'.join(key)}")
     room = make_room(
@@ -209,14 +201,8 @@ def _evicted(given: Sequence[Given], played: Simulated) -> Iterator[str]:
     }
     for one in given:
         is_running = _node_of(one.obj) and (one.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-        if is_running and not one.obj["metadata"].get("deletionTimestamp") and _key(one.obj) not in left:
-            yield "/".join(_key(one.obj))
-
-
-def _key(obj: Mapping[str, Any]) -> Key:
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    return str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
+        if is_running and not one.obj["metadata"].get("deletionTimestamp") and key_of(one.obj) not in left:
+            yield "/".join(key_of(one.obj))
 
 
 def _node_of(obj: Mapping[str, Any]) -> str:

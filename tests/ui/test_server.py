@@ -295,3 +295,15 @@ async def test_a_look_at_the_pods_that_wait_is_bounded_and_says_who_was_not_trie
     untried = sum(one["outcome"] == "unknown" for one in found["pods"])
     assert 0 < untried < len(found["pods"]) == 301
     assert found["problems"] == [f"{untried} pods were not tried: 1 turns of the scheduler went to others"]
+
+
+@pytest.mark.parametrize("spec", [None, 7, {"resourceClaims": 7}, {"resourceClaims": [{}], "containers": []}], ids=str)
+async def test_a_pod_that_no_server_takes_is_explained_and_not_copied(spec: Any) -> None:
+    """What a file has may be anything."""
+    bad = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bad"}} | ({} if spec is None else {"spec": spec})
+    async with UiServer(source(bad)) as server:
+        status, found, _ = await get(server, "api/pod?namespace=default&name=bad")
+        assert (status, found["outcome"], found["history"]) == (200, "refused", [])
+        status, found, _ = await get(server, "api/whatif?pod=default/bad")
+        is_refused = status == 400 and "bad" in found
+        assert is_refused or found["pods"][0]["outcome"] == "refused"
