@@ -62,8 +62,8 @@ _DRAWN: Final = "new Promise(done => requestAnimationFrame(() => requestAnimatio
 
 
 @asynccontextmanager
-async def clustered(nodes: int) -> AsyncIterator[tuple[Api, str]]:
-    """An embedded cluster with so many nodes of eight devices, and the address of its page."""
+async def clustered(nodes: int) -> AsyncIterator[tuple[Api, str, int]]:
+    """An embedded cluster with so many nodes of eight devices; its page's address, and its process."""
     async with EmbeddedCluster(controllers=False) as cluster, connected(cluster.url) as api:
         await set_stage(api, Fleet(workloads()["one-device"], Size(nodes, 8, 1, 0)))
         process = await asyncio.create_subprocess_exec(
@@ -74,7 +74,7 @@ async def clustered(nodes: int) -> AsyncIterator[tuple[Api, str]]:
         try:
             found = _URL.search(await process.stderr.readline())
             assert found is not None
-            yield api, f"{found[1].decode()} {process.pid}"
+            yield api, found[1].decode(), process.pid
         finally:
             process.terminate()
             await process.wait()
@@ -98,8 +98,7 @@ async def churn(api: Api, nodes: int, per_s: float) -> None:
 
 
 async def first(nodes: int) -> None:
-    async with clustered(nodes) as (_, said), opened_browser() as browser:
-        url, pid = said.split()
+    async with clustered(nodes) as (_, url, pid), opened_browser() as browser:
         for label in ("first while it is being made", *["first at hand"] * 4):
             page = await browser.new_page()
             begun = time.monotonic()
@@ -108,15 +107,15 @@ async def first(nodes: int) -> None:
             await page.evaluate(_DRAWN)
             spent = time.monotonic() - begun
             devices = (await page.inner_text(".legend .sum")).strip("= ")
-            print(f"{label}: {spent:.2f} s, {devices}, {resident_bytes(int(pid)) / _MIB:.0f} MiB", flush=True)
+            print(f"{label}: {spent:.2f} s, {devices}, {resident_bytes(pid) / _MIB:.0f} MiB", flush=True)
             await page.wait_for_selector(f".legend >> text={nodes * 8:,} devices", timeout=120_000)
             await page.close()
 
 
 async def frames(nodes: int) -> None:
-    async with clustered(nodes) as (api, said), opened_browser() as browser:
+    async with clustered(nodes) as (api, url, _), opened_browser() as browser:
         page = await browser.new_page(viewport={"width": 1280, "height": 900})
-        await page.goto(said.split()[0])
+        await page.goto(url)
         await page.wait_for_selector(".legend")
         for label in ("still", "50 changes a second"):
             changing = asyncio.create_task(churn(api, nodes, 50)) if label != "still" else None
@@ -127,15 +126,14 @@ async def frames(nodes: int) -> None:
 
 
 async def memory(nodes: int, minutes: float) -> None:
-    async with clustered(nodes) as (api, said), opened_browser() as browser:
-        url, pid = said.split()
+    async with clustered(nodes) as (api, url, pid), opened_browser() as browser:
         page = await browser.new_page()
         await page.goto(url)
         await page.wait_for_selector(".legend")
         changing = asyncio.create_task(churn(api, nodes, 50))
         for minute in range(int(minutes) + 1):
             heap = await page.evaluate("performance.memory.usedJSHeapSize")
-            resident = resident_bytes(int(pid)) / _MIB
+            resident = resident_bytes(pid) / _MIB
             print(f"memory after {minute} min: process {resident:.0f} MiB, tab {heap / _MIB:.1f} MiB", flush=True)
             if minute < minutes:
                 await asyncio.sleep(60)
