@@ -139,14 +139,29 @@ function Table({ groups, text, isShown, by, shares }) {
       <caption>${counted(rows.length, "group")} of devices by ${by}</caption>
       <thead><tr><th scope="col">${by}</th>${Object.keys(STATES).map((name) => html`<th scope="col" key=${name}>${name}</th>`)}<th scope="col">devices</th></tr></thead>
       <tbody>${seen.map((group) => {
-        const counts = new Map();
-        for (const device of group.cells) counts.set(text("state", device), (counts.get(text("state", device)) ?? 0) + 1);
-        return html`<tr key=${group.name}><th scope="row">${group.name || "no value"}</th>
-          ${Object.keys(STATES).map((name) => html`<td key=${name}>${counts.get(name) ?? ""}</td>`)}
-          <td>${group.cells.filter(isShown).map((device) => html`<a key=${device} class="chip"
-            href=${link("devices", { device: [text("driver", device), text("pool", device), text("device", device)].join(" ") }, true)}>${text("device", device)}</a>${shares.has(device) && html`<span class="chip">${shares.get(device)} %</span>`}`)}</td></tr>`;
+        const devices = group.cells.map((device) => ({
+          name: text("device", device),
+          state: text("state", device),
+          share: shares.get(device),
+          isShown: isShown(device),
+          to: [text("driver", device), text("pool", device), text("device", device)].join(" "),
+        }));
+        return html`<${Row} key=${group.name} name=${group.name} devices=${devices} />`;
       })}</tbody></table>
     ${links}`;
+}
+
+/** A group's row: made anew only when something in it is another, for most answers change a few of many.
+ * @param {{name: string, devices: {name: string, state: string, share?: number, isShown: boolean, to: string}[]}} props */
+function Row({ name, devices }) {
+  return useMemo(() => {
+    const counts = new Map();
+    for (const { state } of devices) counts.set(state, (counts.get(state) ?? 0) + 1);
+    return html`<tr><th scope="row">${name || "no value"}</th>
+      ${Object.keys(STATES).map((state) => html`<td key=${state}>${counts.get(state) ?? ""}</td>`)}
+      <td>${devices.filter((one) => one.isShown).map((one) => html`<a key=${one.to} class="chip"
+        href=${link("devices", { device: one.to }, true)}>${one.name}</a>${one.share !== undefined && html`<span class="chip">${one.share} %</span>`}`)}</td></tr>`;
+  }, [name, JSON.stringify(devices), place.value]);
 }
 
 /** One device: its state and why, who has it, its attributes.

@@ -66,10 +66,15 @@ export function Grid({ groups, cell, state, isShown, within, share, mark, select
     let waiting = 0;
     const style = globalThis.getComputedStyle(globalThis.document.documentElement);
     const dark = globalThis.matchMedia("(prefers-color-scheme: dark)");
-    /** In the theme that is on now. @param {string} name */
-    const colour = (name) => style.getPropertyValue(`--${name}`);
+    /** Of the theme that is on while the picture is drawn. */
+    const colours = new Map();
+    const colour = (/** @type {string} */ name) => {
+      if (!colours.has(name)) colours.set(name, style.getPropertyValue(`--${name}`));
+      return colours.get(name);
+    };
     const draw = () => {
       waiting = 0;
+      colours.clear();
       const scale = globalThis.devicePixelRatio || 1;
       const width = box.clientWidth;
       const all = (drawn.current = layout(groups, cell, width));
