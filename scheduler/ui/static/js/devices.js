@@ -4,6 +4,8 @@ import { follow } from "./answers.js";
 import { Grid } from "./grid.js";
 import { Command, counted, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
+/** @typedef {{name: string, state: string, share?: number, isShown: boolean, to: string}} Listed `to`: driver, pool and device with spaces between */
+
 const SIZES = Object.freeze([4, 6, 9, 14, 22]);
 
 /** @param {() => string} question */
@@ -146,22 +148,22 @@ function Table({ groups, text, isShown, by, shares }) {
           isShown: isShown(device),
           to: [text("driver", device), text("pool", device), text("device", device)].join(" "),
         }));
-        return html`<${Row} key=${group.name} name=${group.name} devices=${devices} />`;
+        return html`<${Row} key=${group.name} name=${group.name} said=${JSON.stringify(devices)} />`;
       })}</tbody></table>
     ${links}`;
 }
 
-/** A group's row: made anew only when something in it is another, for most answers change a few of many.
- * @param {{name: string, devices: {name: string, state: string, share?: number, isShown: boolean, to: string}[]}} props */
-function Row({ name, devices }) {
-  return useMemo(() => {
-    const counts = new Map();
-    for (const { state } of devices) counts.set(state, (counts.get(state) ?? 0) + 1);
-    return html`<tr><th scope="row">${name || "no value"}</th>
-      ${Object.keys(STATES).map((state) => html`<td key=${state}>${counts.get(state) ?? ""}</td>`)}
-      <td>${devices.filter((one) => one.isShown).map((one) => html`<a key=${one.to} class="chip"
-        href=${link("devices", { device: one.to }, true)}>${one.name}</a>${one.share !== undefined && html`<span class="chip">${one.share} %</span>`}`)}</td></tr>`;
-  }, [name, JSON.stringify(devices), place.value]);
+/** A group's row. Signals' components are made anew when a property changes, and this one's are texts: so most rows of
+ * an answer, in which a few devices changed, stay.
+ * @param {{name: string, said: string}} props `said`: the devices, in JSON */
+function Row({ name, said }) {
+  const devices = /** @type {Listed[]} */ (JSON.parse(said));
+  const counts = new Map();
+  for (const { state } of devices) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return html`<tr><th scope="row">${name || "no value"}</th>
+    ${Object.keys(STATES).map((state) => html`<td key=${state}>${counts.get(state) ?? ""}</td>`)}
+    <td>${devices.filter((one) => one.isShown).map((one) => html`<a key=${one.to} class="chip"
+      href=${link("devices", { device: one.to }, true)}>${one.name}</a>${one.share !== undefined && html`<span class="chip">${one.share} %</span>`}`)}</td></tr>`;
 }
 
 /** One device: its state and why, who has it, its attributes.
