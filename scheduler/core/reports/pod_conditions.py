@@ -6,7 +6,7 @@ Rules of this module
   3. A wait is no failure: it changes the condition and makes no event.
   4. Of one namespace `_UNDER_WAY_MAX` conditions are under way; the others wait, and what is written is what holds by
      then. They are for people, who lose nothing by it: thousands of them at once took the API server from everybody's
-     bindings (p99 884 ms of another namespace's pods; benchmarks/README.md, "one user"). Who nominates a node does not
+     bindings (p99 884 ms of another namespace's pods; benchmarks/README.md, table 4). Who nominates a node does not
      wait.
   5. A condition that would change in its numbers only ("437 cannot allocate" to "436") is written at once for the
      `_REWRITES_AT_ONCE` first of a namespace, then one each `_REWRITE_EVERY_MS`: they change whenever any pod comes or
