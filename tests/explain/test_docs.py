@@ -1,4 +1,4 @@
-"""docs/explain.md, docs/first-pods.md and README.md show what the commands print.
+"""docs/explain.md, docs/first-pods.md, the pages of docs/examples and README.md show what the commands print.
 
 Written by hand but for its blocks; to print them anew: `python -m tests.explain.test_docs`.
 """
@@ -19,7 +19,12 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TEXT: Final = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
 BLOCK: Final = r"```console\n\$ dra-scheduler (.+?)\n(.*?)```"
 BLOCKS: Final = re.findall(BLOCK, TEXT, re.DOTALL)
-FIRST: Final = re.findall(BLOCK, (ROOT / "docs" / "first-pods.md").read_text(encoding="utf-8"), re.DOTALL)
+PAGES: Final = sorted(path for path in (ROOT / "docs/examples").glob("*.md") if path.stem != "README")
+SHOWN: Final = [
+    block
+    for path in (ROOT / "docs" / "first-pods.md", *PAGES)
+    for block in re.findall(BLOCK, path.read_text(encoding="utf-8"), re.DOTALL)
+]
 
 
 def without_ages(text: str) -> str:
@@ -27,7 +32,7 @@ def without_ages(text: str) -> str:
     return re.sub(r"age \d+\w", "age …", text)
 
 
-@pytest.mark.parametrize(("command", "shown"), [*BLOCKS, *FIRST], ids=[command for command, _ in [*BLOCKS, *FIRST]])
+@pytest.mark.parametrize(("command", "shown"), [*BLOCKS, *SHOWN], ids=[command for command, _ in [*BLOCKS, *SHOWN]])
 def test_commands_print_what_is_shown(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     printed = CliRunner().invoke(cli, shlex.split(command))

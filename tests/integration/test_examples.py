@@ -43,6 +43,7 @@ OUTCOMES = {
     "development-shared": Outcome({"dev-": ["dev-0/gpu-0"] * 3}),
     "large-or-two-small": Outcome({"flexible-0": ["large-0/gpu-0"], "flexible-1": ["small-0/gpu-0 small-0/gpu-1"]}),
     "training-linked": Outcome({"train-linked": [" ".join(f"train-0/gpu-{number}" for number in range(3, 7))]}),
+    "training-near": Outcome({"train-near": ["near-0/gpu-1 near-0/gpu-2 near-0/nic-1"]}),
     "training-workers": Outcome(
         {"train-workers": [f"worker-{number}/gpu-0 worker-{number}/gpu-1" for number in range(3)]}
     ),
