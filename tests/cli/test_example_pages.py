@@ -1,4 +1,4 @@
-"""The pages of docs/examples: their pictures are what the script draws, and `demo` ends as the `simulate` that they show."""
+"""The pages of docs/examples: their pictures are as drawn, and `demo` ends as the `simulate` that they show."""
 
 from __future__ import annotations
 
