@@ -6,7 +6,7 @@ have its turn. Nothing here decides anything.
 Rules of this module
   1. Only `_turn` calls the machine, and never while it is being called.
   2. An exception out of the machine is a defect: no turn comes after it, for a wrong state must not go on.
-  3. Until `decide` the machine observes only: it is not told that anything has been listed whole, and no time passes
+  3. Until `decide` the machine observes only: it does not learn that anything has been listed whole, and no time passes
      for it. So it has nothing to conclude, and tries no pod.
   4. Between `pause` and `go_on` the machine does not change, and inputs wait.
 """

@@ -3,7 +3,7 @@
 Whoever shows what is there now uses it: `devices --watch` and the page (`scheduler.ui`). It needs rights to read only.
 
 Rules of this module
-  1. The machine is not told that anything has been listed whole, and no time passes for it: so it tries no pod
+  1. The machine does not learn that anything has been listed whole, and no time passes for it: so it tries no pod
      (`machine_turns`, rule 3).
   2. While somebody looks, the machine does not change: inputs wait, and when too many do, the network does.
   3. An object that cannot be read is named in `problems`, and the others are shown.

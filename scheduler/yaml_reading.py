@@ -210,7 +210,7 @@ def _read(text: str | bytes, budget: Budget) -> Iterator[tuple[Node, bool]]:
 def _too_deep_before(error: yaml.MarkedYAMLError, text: str | bytes) -> TooMuchError | None:
     """That the text is too deep for us before the place where it is wrong for the parser; None when it is not.
 
-    The parser reads a thousand characters ahead of its events. Of a text that ends there it tells all that come before.
+    The parser reads a thousand characters ahead of its events. Of a text that ends there it has all that come before.
     """
     mark = error.problem_mark
     if mark is None:

@@ -1,4 +1,4 @@
-"""What `simulate` is told to change: arrivals in JSON lines, copies of manifests, objects that are taken away.
+"""What `simulate` has to change: arrivals in JSON lines, copies of manifests, objects that are taken away.
 
 Not here: playing them (`scheduler.offline.simulation`).
 """

@@ -21,7 +21,7 @@ from scheduler.framework.status import Status
 if TYPE_CHECKING:
     from scheduler.offline import Loaded, OfflineCluster
     from scheduler.offline.every_node import Answer
-    from scheduler.offline.one_pod import Asked as Told
+    from scheduler.offline.one_pod import Asked as Answered
 
 
 def ask_every_node(asked: Asked, pod: str, output: str) -> int:
@@ -38,31 +38,31 @@ def ask_every_node(asked: Asked, pod: str, output: str) -> int:
     key = asked.find("pod", pod, {*pods, *refused})
     if key not in pods:
         raise WrongInputError(f"the API server refuses pod {'/'.join(key)}: {refused[key]}")
-    told = _told(asked, cluster, pods[key])
-    problems = [*map(str, loaded.problems), *told.broken]
+    found = _answered(asked, cluster, pods[key])
+    problems = [*map(str, loaded.problems), *found.broken]
     for text in (*map("warning: {}".format, problems), *map("note: {}".format, loaded.notes)):
         click.echo(caution(text), err=True)
     if node := pods[key]["spec"].get("nodeName"):
         click.echo(caution(f"note: the pod has a node, {node}: answered as if it waited"), err=True)
-    if told.answer is None:
+    if found.answer is None:
         return 1
     if output == "table":
         print_left_out(problems)
-        _print(told.answer)
+        _print(found.answer)
     elif output == "name":
-        print_names("node", (("", name) for name in told.answer.choices))
+        print_names("node", (("", name) for name in found.answer.choices))
     else:
         from scheduler.offline.cases import as_json
 
-        print_document({"name": pod, **as_json(told.answer)}, output)
-    return exit_code(fits=bool(told.answer.choices), is_broken=bool(problems))
+        print_document({"name": pod, **as_json(found.answer)}, output)
+    return exit_code(fits=bool(found.answer.choices), is_broken=bool(problems))
 
 
 def print_every_node(asked: Asked, key: Key) -> None:
     """The tables alone, below another answer about this pod; none where the pod cannot be read."""
     cluster, _ = _loaded(asked)
     pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
-    if pods and (answer := _told(asked, cluster, pods[0]).answer) is not None:
+    if pods and (answer := _answered(asked, cluster, pods[0]).answer) is not None:
         click.echo()
         _print(answer)
 
@@ -74,7 +74,7 @@ def _loaded(asked: Asked) -> tuple[OfflineCluster, Loaded]:
     return cluster, cluster.load(asked.given)
 
 
-def _told(asked: Asked, cluster: OfflineCluster, pod: Mapping[str, Any]) -> Told:
+def _answered(asked: Asked, cluster: OfflineCluster, pod: Mapping[str, Any]) -> Answered:
     from scheduler.config import Config
     from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 

@@ -54,7 +54,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
 
     now_ms = time.time_ns() // 1_000_000
     if not subject:
-        ctx.exit(_tell_all(question, output, now_ms))
+        ctx.exit(_explain_all(question, output, now_ms))
     named = read_subject(subject)
     asked = question.read()
     found = meant(asked, named, now_ms)
@@ -66,56 +66,56 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
     ask = explain_pod if kind == "pod" else explain_claim
     try:
         with working("asking the scheduler about changes"):
-            told = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
+            answer = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
-    told = told.model_copy(update={"notes": (*others, *told.notes)})
+    answer = answer.model_copy(update={"notes": (*others, *answer.notes)})
     if output in ("table", "wide"):
-        _print(told, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
+        _print(answer, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
         if output == "wide" and kind == "pod":
             from scheduler.cli.every_node import print_every_node
 
             print_every_node(asked, key)
     else:
-        print_document(told.model_dump(mode="json"), output)
-    ctx.exit(0 if told.fits else 1)
+        print_document(answer.model_dump(mode="json"), output)
+    ctx.exit(0 if answer.fits else 1)
 
 
-def _tell_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
+def _explain_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
     if not question.is_everywhere and question.namespace is None:
         raise click.UsageError("say NAME or KIND/NAME; or -A for all pods that wait, -n NAMESPACE for those of one")
-    from scheduler.cli.waiting_pods import tell_all
+    from scheduler.cli.waiting_pods import explain_all
 
-    return tell_all(question.read(), output, now_ms)
+    return explain_all(question.read(), output, now_ms)
 
 
-def _print(told: Explanation, named_max: int) -> None:
-    print_left_out(told.left_out)
-    click.echo(verdict(wrapped(told.verdict), is_good=told.fits))
-    click.echo(emphasis(wrapped(told.advice)))
-    for step in told.also:
+def _print(answer: Explanation, named_max: int) -> None:
+    print_left_out(answer.left_out)
+    click.echo(verdict(wrapped(answer.verdict), is_good=answer.fits))
+    click.echo(emphasis(wrapped(answer.advice)))
+    for step in answer.also:
         click.echo(wrapped(f"or: {step.change}"))
-    if named_max > _NAMED_MAX and told.cause not in told.verdict:
-        click.echo(wrapped(f"the whole cause: {told.cause}"))
-    if told.message:
-        click.echo(wrapped(f"the scheduler says: {told.message}"))
-    for failure in told.failures:
+    if named_max > _NAMED_MAX and answer.cause not in answer.verdict:
+        click.echo(wrapped(f"the whole cause: {answer.cause}"))
+    if answer.message:
+        click.echo(wrapped(f"the scheduler says: {answer.message}"))
+    for failure in answer.failures:
         click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
-    if told.nodes:
+    if answer.nodes:
         click.echo()
         rows = []
-        for group in told.nodes:
+        for group in answer.nodes:
             names = ", ".join(group.nodes[:named_max])
             if group.count > len(group.nodes[:named_max]):
                 names += f" and {group.count - len(group.nodes[:named_max])} more"
             rows.append((names, group.plugin, "; ".join((group.reason, *group.devices))))
         print_table(("NODES", "PLUGIN", "WHY"), rows)
-    if told.scores:
+    if answer.scores:
         click.echo()
         cells = []
-        for place in told.scores:
+        for place in answer.scores:
             plugins = ", ".join(f"{plugin} {score}" for plugin, score in place.plugins.items())
             cells.append((place.node, str(place.total), plugins))
         print_table(("NODES THAT FIT", "SCORE", "BY PLUGIN"), cells)
-    for note in told.notes:
+    for note in answer.notes:
         click.echo(caution(f"note: {note}"), err=True)

@@ -38,7 +38,7 @@ def dumped_objects(text: str) -> list[dict[str, Any]] | None:
         document = json.loads(text, parse_constant=_no_number)
         printed = orjson.dumps(document, option=orjson.OPT_INDENT_2)
         if text.count('":') != printed.count(b'":') or any(one in text for one in _HIDDEN):
-            json.loads(text, object_pairs_hook=_once)  # less than what was read is printed, or that cannot be told
+            json.loads(text, object_pairs_hook=_once)  # less than what was read is printed, or that cannot be known
     except (ValueError, TypeError, RecursionError):  # TypeError: large numbers, half characters, 255 levels
         return None
     if _DEEP in printed:

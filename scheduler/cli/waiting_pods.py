@@ -34,42 +34,42 @@ def _ask(asked: Asked, now_ms: int, only: Collection[Key] | None = None) -> AllW
     return ask_all(asked.given, now_ms=now_ms, features=asked.features, config=asked.config, scope=scope, only=only)
 
 
-def tell_all(asked: Asked, output: str, now_ms: int) -> int:
+def explain_all(asked: Asked, output: str, now_ms: int) -> int:
     """Print a line for each pod that waits; the exit code: 0 where all would fit."""
     with working("asking the scheduler"):
-        told = _ask(asked, now_ms)
+        found = _ask(asked, now_ms)
     if output in ("table", "wide"):
-        print_left_out(told.problems)
-        _print(told, cause_max=_CAUSE_MAX if output == "table" else None)
+        print_left_out(found.problems)
+        _print(found, cause_max=_CAUSE_MAX if output == "table" else None)
     else:
-        print_document({"waiting": told.count, "pods": [one.document() for one in told.pods]}, output)
-    for problem in told.problems:
+        print_document({"waiting": found.count, "pods": [one.document() for one in found.pods]}, output)
+    for problem in found.problems:
         click.echo(caution(f"warning: {problem}"), err=True)
-    return 0 if all(one.outcome in _GOOD for one in told.pods) else 1
+    return 0 if all(one.outcome in _GOOD for one in found.pods) else 1
 
 
-def _print(told: AllWaiting, cause_max: int | None) -> None:
+def _print(found: AllWaiting, cause_max: int | None) -> None:
     rows = []
-    for one in told.pods:
+    for one in found.pods:
         cause = one.cause or f"fits: it would run on node {one.node}"
         cut = cause if cause_max is None or len(cause) <= cause_max else f"{cause[: cause_max - 1]}…"
         rows.append(("/".join(one.key), f"[{one.kind}]" if one.kind else f"({one.outcome})", cut))
     if rows:
         print_table(("POD", "KIND", "CAUSE"), rows)
     kinds = Counter(row[1] for row in rows).most_common()
-    verb = "pod waits" if told.count == 1 else "pods wait"
+    verb = "pod waits" if found.count == 1 else "pods wait"
     counted = f": {', '.join(f'{count} {kind}' for kind, count in kinds)}" if kinds else ""
-    left = told.count - len(told.pods)
-    click.echo(f"{told.count or 'no'} {verb}{counted}{f', {left} not asked about' if left > 0 else ''}")
+    left = found.count - len(found.pods)
+    click.echo(f"{found.count or 'no'} {verb}{counted}{f', {left} not asked about' if left > 0 else ''}")
 
 
 def of_workload(asked: Asked, workload: Meant, now_ms: int) -> tuple[Key, tuple[str, ...]]:
     """Which of a workload's pods to explain, and what to say of the others: each cause once, with its pods."""
     if not workload.waiting:
         return workload.key, (f"{workload.workload}: none of its {_pods(len(workload.pods))} waits",)
-    told = _ask(asked, now_ms, workload.waiting)
+    found = _ask(asked, now_ms, workload.waiting)
     groups: dict[tuple[str, str], list[Waiting]] = {}
-    for one in told.pods:
+    for one in found.pods:
         groups.setdefault((one.kind or one.outcome, _anonymous(one)), []).append(one)
     if not groups:
         return workload.key, ()

@@ -1,7 +1,7 @@
 """The configuration file: a KubeSchedulerConfiguration, a document of our own kind, or both; errors with their places.
 
 Rules of this module
-  1. Every problem is told at once, in the order of the file: `file:line:column: path: what is wrong`, with the nearest
+  1. All problems are reported, in the order of the file: `file:line:column: path: what is wrong`, with the nearest
      name or a valid value.
   2. A KubeSchedulerConfiguration is read as kube-scheduler reads it: strictly, null as if it were not there. What v1 no
      longer has is brought to v1 by the rules of `lint`, with a word.
@@ -88,7 +88,7 @@ class _File:
     def __init__(self, name: str) -> None:
         self._name: Final = name
         self._problems: Final[list[_Line]] = []
-        self._told: Final[set[str]] = set()  # fields that conversion to v1 complains about
+        self._complained: Final[set[str]] = set()  # fields that conversion to v1 complains about
         self._words: Final[list[_Line]] = []
         self._values: Final[dict[str, Any]] = {}
         self._document_by_field: Final[dict[str, Document]] = {}
@@ -169,7 +169,7 @@ class _File:
                 lines = self._words if finding.converted else self._problems
                 lines.append((finding.place.line, finding.place.column, text))
                 if lines is self._problems:
-                    self._told.add(finding.field)
+                    self._complained.add(finding.field)
         obj = without_nulls(view.obj)
         for key in [key for key in obj if key not in (*_HEAD, *UPSTREAM_FIELDS)]:
             del obj[key]
@@ -189,7 +189,7 @@ class _File:
         if isinstance(cause, FieldsError):
             paths = [(*location, *parts_of(error.field)) for error in cause.errors]
             for path, error in zip(paths, cause.errors, strict=True):
-                if _text_of(path) not in self._told and not may_follow(path, removed):
+                if _text_of(path) not in self._complained and not may_follow(path, removed):
                     self._problem(self._place(path), f"{_text_of(path)}: {error.body}")
             return [path[: len(location) + 1] for path in paths]  # the parts of the section that break its rules
         text = _text(one, location, self._values)

@@ -4,7 +4,7 @@ A rule across fields is asked only when each field is right by itself, so a miss
 try.
 
 Rules of this module
-  1. What was taken out has its default while the rest is read. A finding that may come of that is not told: it would
+  1. What was taken out has its default while the rest is read. A finding that may come of that is left out: it would
      send people to a place where nothing is wrong.
   2. Entries of lists are not taken out: others would get their places.
 """

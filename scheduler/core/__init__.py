@@ -2,7 +2,7 @@
 
 A pod's way: `machine` takes an input, `observation` files it in `state`, `queue` says whose turn it is,
 `scheduling_cycle` (for a group `gang_cycles`) looks for a node with `trying`, and `binding` sees it to its node through
-`writes`. When nothing fits, `preempting` makes room and `reports` tells people why.
+`writes`. When nothing fits, `preempting` makes room and `reports` says why.
 
 The folders, lowest first; a module imports from its own folder and from those above it in this list:
 

@@ -15,7 +15,7 @@ Rules of this module
   4. A gang has the turns of one pod, and the budget of its pods: whichever of them the queue gives out goes on with the
      one search, and when that has taken as long as so many pods may take, all of them rest. How far it came is said on
      each of its pods.
-  5. A gang that needs more than `GANG_PODS_MAX` pods is told that it cannot be one.
+  5. A gang that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
   6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
      room is being made.
 
@@ -75,7 +75,7 @@ _ATTEMPTS_MAX: Final = 64
 _TURN_STEPS: Final = 1_000
 """About 4 ms. Less would mostly take places again that the turn before had given back."""
 _SILENT_MS: Final = 1_000
-"""How long a search may last before the pods are told."""
+"""How long a search may last before the pods get a reason."""
 NEVER: Final = "Never"
 """The preemptionPolicy of who removes nobody."""
 _TRIED: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
@@ -252,9 +252,9 @@ class GangCycles(Part):
             self._searches.popitem(last=False)
         if rest_ms:
             attempt.rests_until_ms = now_ms + rest_ms
-        elif attempt.is_told or now_ms - attempt.begun_ms < _SILENT_MS:
+        elif attempt.is_reported or now_ms - attempt.begun_ms < _SILENT_MS:
             return
-        attempt.is_told = True
+        attempt.is_reported = True
         when = f"in {-(-rest_ms // 1000)}s, then less and less often" if rest_ms else "now"
         name = attempt.trying.pod.key.name
         text = (
@@ -353,10 +353,10 @@ class GangCycles(Part):
         self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
         if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
             return  # the conditions say for whom it waits; that it still does is nothing new
-        told = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
-        self._group_conditions.report(tried.pod, told)
+        reason = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
+        self._group_conditions.report(tried.pod, reason)
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
-        mates = [(one, told) for one in quorum.ready if one is not unfit.queued]
+        mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
         group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
         self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
 

@@ -236,7 +236,7 @@ class Invariants(Part):
     def _preemption_problems(self) -> Iterator[str]:
         store, nominations = self._store, self._store.nominations
         if nominations.preempting.keys() != {record.uid for record in self._records}:
-            yield "preemption: what is told of it is not what is recorded"
+            yield "preemption: what is reported of it is not what is recorded"
         yield from self._awaited_problems()
         for record in self._records:
             key, queued = record.pod.key, self._queue.find(record.uid)
@@ -253,9 +253,9 @@ class Invariants(Part):
                 for one in map(self._queue.find, record.group or (record.uid,))
             ):
                 yield f"preemption: the room for pod {key} is there, and it is not tried"
-            told = nominations.preempting.get(record.uid)
-            if told is not None and {one.uid for one in told.victims} != record.victims.keys():
-                yield f"preemption: of the victims for pod {key} others are told than recorded"
+            reported = nominations.preempting.get(record.uid)
+            if reported is not None and {one.uid for one in reported.victims} != record.victims.keys():
+                yield f"preemption: of the victims for pod {key} others are reported than recorded"
             for uid in record.victims:
                 victim = store.pods.get(uid)
                 node = None if victim is None or victim.is_terminal else victim.node_name or store.assumed.get(uid)
@@ -277,7 +277,7 @@ class Invariants(Part):
             for claim in record.claims:
                 recorded.setdefault(claim, set()).add(record.uid)
         if awaited != recorded:
-            yield "preemption: of who waits for which claim something else is told than recorded"
+            yield "preemption: of who waits for which claim something else is reported than recorded"
         for held in nominations.given_away.values():
             if not records.is_as_recorded(held):
                 yield f"preemption: claim {held.claim} has lost what it was waited for"

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Order: store, then overlay, then writes and bindings, then the queue. Whoever is asked sees the new state whole.
-  2. `KINDS` has a row for each kind that a machine can be told of, and nobody else lists them.
+  2. `KINDS` has a row for each kind that a machine can observe, and nobody else lists them.
 
 Not here: answers, which are observations first (`machine`); how attempts end (`aftermath`).
 """

@@ -3,7 +3,7 @@
 Rules of this module
   1. The cause that is said is that of a change which made the pod fit; where none did, what the plugins say, or the
      scheduler's sentence.
-  2. Who asks about a claim is told about a pod that waits for it; where none does, about a pod with that claim alone.
+  2. A question about a claim is one about a pod that waits for it; where none does, about a pod with that claim alone.
   3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
 
 Not here: changes (the plugins, `object_edits`) and their `search`, the words of a pod that does not fit (`wording`).
@@ -24,7 +24,7 @@ from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.search import BUDGET, Search
 from scheduler.explain.selector_failures import selector_failures
-from scheduler.explain.wording import cut, told_of
+from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
 
@@ -61,18 +61,18 @@ def explain_pod(
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     spec = objects.pod.get("spec") or {}
     if ruling.fits:
-        told = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
-        told = told.model_copy(update={"left_out": left_out})
+        answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
+        answer = answer.model_copy(update={"left_out": left_out})
         if not spec.get("nodeName") and (known := _nearest_served(objects)):
-            return _unserved(told, name, str(spec.get("schedulerName")), known)
-        why, scores, groups = scores_and_groups(world, str(told.node))
-        return told.model_copy(update={"advice": f"{told.advice}; {why}", "scores": scores, "nodes": groups})
+            return _unserved(answer, name, str(spec.get("schedulerName")), known)
+        why, scores, groups = scores_and_groups(world, str(answer.node))
+        return answer.model_copy(update={"advice": f"{answer.advice}; {why}", "scores": scores, "nodes": groups})
     verdict, groups, funnels = ruling.verdict, _groups(ruling), _request_funnels(ruling)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
     found = Search(world, budget).smallest(ruling, object_edits(objects))
-    told = told_of(found, ruling, objects, failures)
+    answer = explanation_of(found, ruling, objects, failures)
     update = {"nodes": groups, "notes": notes, "left_out": left_out, "funnels": funnels}
-    return told.model_copy(update=update)
+    return answer.model_copy(update=update)
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -115,10 +115,10 @@ def explain_claim(
         own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
         world = World(given, own, now_ms, features, config)
         if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
-            told = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
-            return told.model_copy(update={"subject": subject, "notes": (*told.notes, *broken)})
+            answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
+            return answer.model_copy(update={"subject": subject, "notes": (*answer.notes, *broken)})
     probe = _only_pod(namespace, name)
-    told = explain_pod(
+    answer = explain_pod(
         [*given, Given("claim", probe)],
         (namespace, probe["metadata"]["name"]),
         now_ms=now_ms,
@@ -127,7 +127,7 @@ def explain_claim(
         budget=budget,
     )
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
-    return told.model_copy(update={"subject": subject, "notes": (note, *told.notes, *broken)})
+    return answer.model_copy(update={"subject": subject, "notes": (note, *answer.notes, *broken)})
 
 
 def _well_formed(given: Sequence[Given], cluster: OfflineCluster) -> tuple[list[Given], tuple[str, ...]]:
@@ -166,15 +166,15 @@ def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
     )
 
 
-def _unserved(told: Explanation, name: str, scheduler: str, known: str) -> Explanation:
+def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Explanation:
     """It would fit, but nobody seems to look at it."""
     cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
     change = f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name"
-    return told.model_copy(
+    return answer.model_copy(
         update={
             "fits": False,
             "outcome": "unserved",
-            "verdict": f"{name} waits though it fits on node {told.node} [scheduler-unknown]: {cut(cause)}",
+            "verdict": f"{name} waits though it fits on node {answer.node} [scheduler-unknown]: {cut(cause)}",
             "advice": f"to make it start: {change}; make the pod anew, as this field cannot be edited",
             "changes": (Step(kind="scheduler-unknown", cause=cause, change=change),),
             "kind": "scheduler-unknown",

@@ -47,8 +47,8 @@ class Waiting:
     def document(self) -> dict[str, Any]:
         """For programs."""
         namespace, name = self.key
-        told = {"outcome": self.outcome, "node": self.node or None, "kind": self.kind or None, "cause": self.cause}
-        return {"namespace": namespace, "name": name, **told}
+        shown = {"outcome": self.outcome, "node": self.node or None, "kind": self.kind or None, "cause": self.cause}
+        return {"namespace": namespace, "name": name, **shown}
 
 
 @dataclass(frozen=True, slots=True)

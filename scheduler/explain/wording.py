@@ -40,7 +40,7 @@ _CLAIM_STATUS: Final = ("claim-full", "claim-pinned")
 """Here the claim's status changes, not what it asks for."""
 
 
-def told_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]) -> Explanation:
+def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]) -> Explanation:
     """All but nodes and notes."""
     assert ruling.verdict is not None
     verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))

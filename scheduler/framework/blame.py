@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True):
         names_others: Pods and claims of other namespaces are named.
         firsts: Changes after which it is asked what else would have to be done, each on one node.
         also: Changes that help and are said beside the first.
-        steps: A pod whose cause takes more is told of none.
+        steps: A pod whose cause takes more gets none.
     """
 
     nodes: int
@@ -70,11 +70,11 @@ class Limits(Struct, frozen=True):
 EVENT: Final = Limits(
     nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False, firsts=6, also=0, steps=5_000
 )
-"""Found beside scheduling, and told to whoever may read the pod's events."""
+"""Found beside scheduling, and shown to whoever may read the pod's events."""
 COMMAND: Final = Limits(
     nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True, firsts=256, also=3, steps=10**7
 )
-"""`dra-scheduler explain`: a process of its own, told to somebody who has read all the objects."""
+"""`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
 
 
 class Change(Struct, frozen=True):
@@ -114,7 +114,7 @@ class Blame(Struct, frozen=True):
     Args:
         kind: Its entry in `framework.cause_kinds`.
         cause: The fact; the object that makes it so stands first.
-        about: Equal for facts about the same things: a pod is told once of each.
+        about: Equal for facts about the same things: a pod's events have each once.
         changes: Worth asking about.
     """
 
@@ -210,7 +210,7 @@ class PinningPlugin(Protocol):
 
 
 def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
-    """A pod in what another one is told: who may read a pod's events may not read what other namespaces run."""
+    """A pod in what is said of another one: who may read a pod's events may not read what other namespaces run."""
     is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
     who = f"pod {other.key}" if is_named else "a pod of another namespace"
     return f"{who} (priority {other.spec.priority or 0})"

@@ -71,7 +71,7 @@ class DryRun(Protocol):
         ...
 
     def candidates(self) -> Sequence[NodeName]:
-        """The nodes that could fit if pods were gone from them, as far as their verdicts tell.
+        """The nodes that could fit if pods were gone from them, as far as their verdicts show.
 
         First those on which room is made for others of the pod's group, then the rest, each by name.
         """

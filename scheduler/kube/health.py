@@ -8,7 +8,7 @@ Rules of this module
   1. An answer is made after its request came; requests that wait at the same time share an answer.
   2. An answer is made at most once in its gap, and making answers takes at most a tenth of the time; requests wait.
   3. What is always allowed (the probes) is answered without a look at who asks. All else is answered to those only whom
-     `readers` let, and never when they cannot tell. Who may not read /metrics gets no verdict's reasons; a probe that
+     `readers` let, and never when they cannot say. Who may not read /metrics gets no verdict's reasons; a probe that
      sends no token is answered without a review.
 
 Not here: how many may connect (`connection_limits`), who may read (`readers`).
@@ -128,9 +128,9 @@ class HealthServer:
                 body=refusal.body,
                 headers={"Content-Type": refusal.content_type, "X-Content-Type-Options": "nosniff"},
             )
-        is_told_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS) is None
+        sees_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS) is None
         answer = await paced.result()
-        body = answer.body if is_told_all else answer.withheld(request.path[1:], "verbose" in request.query)
+        body = answer.body if sees_all else answer.withheld(request.path[1:], "verbose" in request.query)
         return web.Response(status=answer.code, body=body, headers={"Content-Type": answer.content_type})
 
     async def _refusal(self, request: web.BaseRequest, verb: str, path: str) -> Refusal | None:

@@ -147,7 +147,7 @@ class ApiClient:
                 aiohttp.ConnectionTimeoutError,
                 aiohttp.ClientHttpProxyError,
             ) as error:
-                return Rejected(0, "NoConnection", told_of(error), is_retriable=True)
+                return Rejected(0, "NoConnection", text_of(error), is_retriable=True)
             except CredentialsError as error:
                 # An exec plugin or a token file that is being replaced may work the next time.
                 return Rejected(0, "NoCredentials", str(error), is_retriable=True)
@@ -156,7 +156,7 @@ class ApiClient:
             except aiohttp.InvalidURL as error:
                 return Rejected(0, "InvalidURL", describe(error), is_configuration=True)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                return Unknown(told_of(error))
+                return Unknown(text_of(error))
             outcome = classify(code, reply, is_deletion=request.method == "DELETE")
             if isinstance(outcome, Accepted):
                 self.accepted_s = asyncio.get_running_loop().time()
@@ -259,7 +259,7 @@ def describe(error: BaseException) -> str:
             return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def told_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """The same of an error that nobody handles further, without its frames from now on.
 
     aiohttp's reader keeps the error that ended it, and the error's frames the reader: a cycle for each connection that

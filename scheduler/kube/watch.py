@@ -11,7 +11,7 @@ Rules of this module
   6. A kind that a server may not have (`WatchedKind.served_as`) is looked for before each list. A missing kind counts
      as an empty list, and is looked for again every `absent_s`. The same goes for a version that disappears under a
      watch, and for a kind that we may not read where that costs only some pods (`WatchedKind.cost`); once it has been
-     read, what is known of it is kept. That we may not read it is told (`RelistFinished.is_readable`).
+     read, what is known of it is kept. That we may not read it is reported (`RelistFinished.is_readable`).
   7. `catch_up` ends once everything that was stored before it was asked has been delivered.
 
 It starts with WatchList (`sendInitialEvents`), one stream that begins with all objects. Where the server refuses that
@@ -55,7 +55,7 @@ from scheduler.kube.outcomes import (
     retry_after_s,
 )
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient, told_of
+from scheduler.kube.requests import ApiClient, text_of
 from scheduler.kube.watched_kind import (
     Bookmark,
     Broken,
@@ -235,7 +235,7 @@ class Reflector:
         except _PauseError as error:
             failure, wait_s = str(error), error.wait_s
         except (aiohttp.ClientError, TimeoutError, OSError, UndecodableError, CredentialsError) as error:
-            failure, wait_s = told_of(error), None
+            failure, wait_s = text_of(error), None
         is_healthy = (
             (self.stats.events, self._pages_read) != read_before
             or loop.time() - begun_s >= self._limits.healthy_s
@@ -478,7 +478,7 @@ class Reflector:
                         raise _AbsentError
                     if self.stats.is_readable:
                         self._deliver([RelistFinished(self.kind.name, is_readable=False)])
-                    self._must_list, self.stats.is_readable = True, False  # the list tells that we may again
+                    self._must_list, self.stats.is_readable = True, False  # the list shows that we may again
                 if outcome.is_configuration:
                     self._reporter.refused(self.kind.name, outcome.message)
                 self._raise_for_code(outcome.code, outcome.reason, outcome.message, None)

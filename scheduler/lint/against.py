@@ -30,7 +30,7 @@ _FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
     "counter-too-small": ("counter-too-small", ("spec", "devices")),
     "unknown-node": ("unknown-node", ("spec",)),
 }
-"""Code and place of what `pool_faults` finds; slices that are missing or older `_pools` tells."""
+"""Code and place of what `pool_faults` finds; slices that are missing or older `_pools` finds."""
 
 
 def check_against(context: Context, specs: Sequence[PodSpec]) -> None:

@@ -137,3 +137,40 @@ CODES: Final[Mapping[str, Code]] = {
     "wrong-api-version": Code(_E, "The kind is of another API group or version."),
     "wrong-kind": Code(_E, "There is no such kind."),
 }
+
+CONVERTED: Final[Mapping[str, str]] = {
+    "accessor": "plain values; `capacity` and `compareTo` for quantities, `compareTo(semver(…))` for versions, "
+    "`includes` for lists",
+    "attribute-without-domain": "domain and name as two keys",
+    "basic-device": "lifted out",
+    "claim-allocation-mode": "left out",
+    "classic-allocation-mode": "WaitForFirstConsumer is left out; Immediate is refused: nothing allocates before a pod",
+    "classic-claim": "a claim with one request, `device`",
+    "classic-dra": "a ResourceClass becomes a DeviceClass that selects the driver; PodSchedulingContexts, slices of "
+    "1.30 and parameters nobody refers to are refused",
+    "classic-driver-name": "a selector of the driver",
+    "classic-parameters": "`config[].opaque`, where parameters, or class and driver, are in the files; else refused",
+    "classic-structured-parameters": "left out",
+    "compared-by-operator": "`compareTo`",
+    "constraint-as-selector": "selectors of the requests it names; an amount (`40Gi`) is that capacity or more",
+    "constraint-attribute-list": "one `matchAttribute` each",
+    "constraint-in-request": "moved to `spec.devices.constraints`",
+    "driver-renamed": "its name today",
+    "driver-with-slash": "what `--driver-map` says, or the driver that a dump shows; else refused",
+    "flat-request": "wrapped in `exactly`",
+    "full-width-punctuation": "CEL's own; texts stay",
+    "illegal-attribute-name": "the published name that differs in case and separators only; without a dump the nearest "
+    "legal one, `vram_gb`",
+    "inline-template": "a ResourceClaimTemplate `WORKLOAD-CLAIM` beside it, named in `resourceClaims`",
+    "metadata-missing": "moved into `metadata`",
+    "missing-field": "a missing selector becomes the template's labels; else refused",
+    "old-api-version": "v1; a DeviceTaintRule the version of the release given with `--kubernetes`",
+    "old-scheduler-config": "v1; refused before v1beta3, and where it switches on a plugin that is gone",
+    "plain-capacity": "wrapped in `value`",
+    "plugin-args": "left out",
+    "pod-claim-source": "lifted out, in any workload's template",
+    "resource-field-ref": "left out where drivers set the variable themselves (`…_VISIBLE_DEVICES`); else refused",
+    "unqualified-constraint": "its domain is added",
+    "wrong-api-version": "a missing group is added; else refused",
+}
+"""What `convert` makes of it; what has no row here is kept where it is a warning, and refused where it is an error."""

@@ -1,7 +1,7 @@
 """The published devices that a request takes, and what its claim asks of them besides: attributes and capacities.
 
 A constraint on an attribute that none of them has is never met, and neither is a request for a capacity that none has,
-or for more than any has. As all that a cluster tells these are warnings.
+or for more than any has. As all that a cluster shows these are warnings.
 
 Rules of this module
   1. Where a request takes no device at all, or nobody knows which, nothing is said here.

@@ -139,5 +139,5 @@ def counts(pod: Pod, *, is_placed: bool) -> bool:
 
 
 def waiting_text(missing: int, key: GangKey, needed: int) -> str:
-    """What a pod is told while pods of its group are missing."""
+    """What is said of a pod while pods of its group are missing."""
     return f"waiting for {missing} more {'pod' if missing == 1 else 'pods'} of group {key}, {needed} are needed"

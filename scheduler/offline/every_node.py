@@ -1,6 +1,6 @@
 """One pod asked of every node: what each plugin says, each node's score, and the message a person would read.
 
-The live scheduler stops looking when it knows enough nodes, and remembers what it was told. Here the same plugins are
+The live scheduler stops looking when it knows enough nodes, and remembers what it learnt. Here the same plugins are
 called through the same runner, afresh, for all nodes.
 
 Rules of this module
@@ -52,8 +52,8 @@ class Answer:
         post_filter: What PostFilter adds to it.
         helped: What PostFilter found; None where it was not asked.
         tried: What preempting would take, or why it does not help, on nodes that preemption looked at.
-        refused: The nodes that PostFilter was told of: all.
-        candidates: Those of them that could fit if pods were gone, as far as their verdicts tell.
+        refused: The nodes that PostFilter gets: all.
+        candidates: Those of them that could fit if pods were gone, as far as their verdicts show.
     """
 
     pre_enqueue: Status | None = None

@@ -47,7 +47,7 @@ class LeftOutParts:
 
     @property
     def texts(self) -> list[str]:
-        """What a person is told."""
+        """What a person reads."""
         counts = {key: len(names) - 1 for key, names in self._names.items()}
         texts = [f"{text}{f' (and {counts[key]} more)' if counts[key] else ''}" for key, text in self._first.items()]
         return [*texts, f"{len(self._others)} more are left out, for other reasons"] if self._others else texts

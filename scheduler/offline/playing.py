@@ -26,7 +26,7 @@ BEGIN_MS: Final = 1_800_000_000_000
 BUDGET_STEPS: Final = 200_000
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _REFUSALS_MAX: Final = 100
-"""Pods that are told node by node why they wait: of each reason the first, then others."""
+"""Pods of which is said node by node why they wait: of each reason the first, then others."""
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 """Of so many arrivals; what it gives is called after each."""

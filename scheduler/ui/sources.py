@@ -3,7 +3,7 @@
 Rules of this module
   1. An answer is made once for everybody who looks. Whoever has none yet gets the last that was made, however old, and
      asks for a newer one then: so a page shows something at once.
-  2. A page that follows events takes at most a tenth of the time: after an answer no change is told for nine times as
+  2. A page that follows events takes at most a tenth of the time: after an answer none is announced for nine times as
      long as it took.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
 

@@ -1,6 +1,6 @@
 """What if: the cluster's objects altered and played beside what is. Nothing is written.
 
-One question at a time is played; so many wait for it, and whoever comes beyond them is told.
+One question at a time is played; so many wait for it, and whoever comes beyond them is refused.
 
 Numbers are those of `simulate` (`scheduler.offline.playing`, `making_room`).
 """

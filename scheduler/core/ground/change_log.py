@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.
-  2. A reader that has fallen behind the log's bounds is told more nodes than have changed, or starts over (`since`
+  2. A reader that has fallen behind the log's bounds hears of more nodes than have changed, or starts over (`since`
      returns None); no change is ever withheld.
   3. Nodes that were changed and brought back are no change for a reader that saw neither (`detour`): each node has a
      *look*, a number that stands for its state; a change makes a new one, a detour brings back an earlier one.

@@ -8,7 +8,7 @@ Rules of this module
   4. A pod of a group is asked about beside the others, which have their places meanwhile; so that is not done in parts.
      None of them runs, so that they end is no change; and where several have no place, what helps one helps nobody.
 
-Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod is told (`causes`).
+Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod gets its cause (`causes`).
 
 Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes` dry runs.
 """
@@ -308,13 +308,13 @@ class CauseSearch(Part):
 
 
 def _pinned(blame: Blame, pin: Pin) -> Blame:
-    """What keeps the pod from the nodes to which it is pinned, told with what pins it."""
+    """What keeps the pod from the nodes to which it is pinned, with what pins it."""
 
-    def told(cause: str) -> str:
+    def with_pin(cause: str) -> str:
         return f"{pin.cause}, and {cause}"
 
-    changes = [structs.replace(one, cause=told(one.cause or blame.cause), kind=pin.kind) for one in blame.changes]
-    return structs.replace(blame, kind=pin.kind, cause=told(blame.cause), changes=tuple(changes))
+    changes = [structs.replace(one, cause=with_pin(one.cause or blame.cause), kind=pin.kind) for one in blame.changes]
+    return structs.replace(blame, kind=pin.kind, cause=with_pin(blame.cause), changes=tuple(changes))
 
 
 def _of_group(why: Why, begins: str) -> Why:

@@ -37,7 +37,7 @@ from scheduler.model.keys import NodeName, PodUid
 
 _PAUSE_MS: Final = 10
 _WAITING_MAX: Final = 20_000
-_TOLD_MAX: Final = 20_000
+_SAID_MAX: Final = 20_000
 _AGAIN_MS: Final = 300_000
 _GROUPS_MAX: Final = 16
 """Groups refused last, of which somebody may ask."""
@@ -51,7 +51,7 @@ class _Asked(Struct, eq=False):
     Args:
         refusal: What is reported of it without a cause.
         said: What was reported, "" while nothing was.
-        group, mates: Of a group it is the pod that has no place; the others are told with it.
+        group, mates: Of a group it is the pod that has no place; the others get its cause too.
     """
 
     queued: QueuedPod
@@ -63,8 +63,8 @@ class _Asked(Struct, eq=False):
     mates: tuple[_Asked, ...] = ()
 
 
-class _Told(Struct, frozen=True):
-    """What a pod was told: for which reasons, about what, in which words, and when; and what is so by now."""
+class _Said(Struct, frozen=True):
+    """What was said of a pod: for which reasons, about what, in which words, and when; and what is so by now."""
 
     reasons: str
     about: Hashable
@@ -86,7 +86,7 @@ class Causes(Part):
         self._search: Final = CauseSearch(ground, feasibility)
         self._queue: Final = queue
         self._conditions: Final = conditions
-        self._told: Final[OrderedDict[PodUid, _Told]] = OrderedDict()
+        self._said: Final[OrderedDict[PodUid, _Said]] = OrderedDict()
         self._waiting: Final[OrderedDict[str, OrderedDict[PodUid, _Asked]]] = OrderedDict()
         self._may_repeat: Final = Allowances(_REPEATS_AT_ONCE, _REPEAT_EVERY_MS)
         self._groups: Final[OrderedDict[PodUid, _Asked]] = OrderedDict()
@@ -109,7 +109,7 @@ class Causes(Part):
     def report_group(
         self, queued: QueuedPod, refusal: Reason, group: Group, mates: Iterable[tuple[QueuedPod, Reason]]
     ) -> None:
-        """A group has no room, as this pod has no place beside the others: all of them are told of its cause."""
+        """A group has no room, as this pod has no place beside the others: all of them get its cause."""
         others = tuple([_Asked(one, one.ticket, why) for one, why in mates])
         asked = _Asked(queued, queued.ticket, refusal, group=group, mates=others)
         self._groups[queued.uid] = asked
@@ -127,10 +127,10 @@ class Causes(Part):
         """It is reported when this tick ends."""
         queued = asked.queued
         self._fresh.append(asked)
-        if queued.uid not in self._told and (found := condition_of(queued.pod)) and cause_of(found.message):
-            # Another process, or this one before it was restarted, has told the pod.
+        if queued.uid not in self._said and (found := condition_of(queued.pod)) and cause_of(found.message):
+            # Another process, or this one before it was restarted, has said it.
             reasons, text = without_numbers(without_cause(found.message)), cause_of(found.message)
-            self._tell(queued.uid, _Told(reasons, None, text, self._timers.now_ms, text))
+            self._keep(queued.uid, _Said(reasons, None, text, self._timers.now_ms, text))
 
     def _ask_about(self, asked: _Asked) -> None:
         queued = asked.queued
@@ -149,13 +149,13 @@ class Causes(Part):
 
     def forget(self, uid: PodUid) -> None:
         """The pod is bound or gone."""
-        self._told.pop(uid, None)
+        self._said.pop(uid, None)
         self._groups.pop(uid, None)
 
     @property
     def remembered(self) -> int:
         """How many pods it remembers."""
-        return len(self._told) + self._count
+        return len(self._said) + self._count
 
     def end_tick(self) -> None:
         """Look for causes if there is time, then report what the tick has refused and not reported."""
@@ -178,16 +178,16 @@ class Causes(Part):
     def _is_busy(self) -> bool:
         return self._queue.has_active() or self._queue.has_searching(self._timers.now_ms)
 
-    def _known(self, asked: _Asked) -> _Told | None:
-        """What the pod was told for the same reasons."""
-        told = self._told.get(asked.queued.uid)
-        return told if told is not None and told.reasons == without_numbers(asked.refusal.message) else None
+    def _known(self, asked: _Asked) -> _Said | None:
+        """What was said of the pod for the same reasons."""
+        said = self._said.get(asked.queued.uid)
+        return said if said is not None and said.reasons == without_numbers(asked.refusal.message) else None
 
-    def _say(self, asked: _Asked, told: _Told | None) -> None:
-        """The event says what the pod was told, the condition what is so now."""
+    def _say(self, asked: _Asked, said: _Said | None) -> None:
+        """The event repeats what was said of the pod, the condition what is so now."""
         sentence, pod = asked.refusal.message, asked.queued.pod
-        event = with_cause(sentence, told.text) if told is not None else sentence
-        condition = Reason(asked.refusal.reason, with_cause(sentence, told.now) if told is not None else sentence)
+        event = with_cause(sentence, said.text) if said is not None else sentence
+        condition = Reason(asked.refusal.reason, with_cause(sentence, said.now) if said is not None else sentence)
         if event != asked.said:
             nominated = asked.nominated_node if not asked.said else None
             asked.said = event
@@ -195,21 +195,21 @@ class Causes(Part):
         else:
             self._conditions.amend(pod, condition)
 
-    def _tell(self, uid: PodUid, told: _Told) -> None:
-        self._told.pop(uid, None)
-        self._told[uid] = told
-        if len(self._told) > _TOLD_MAX:
-            self._told.popitem(last=False)
+    def _keep(self, uid: PodUid, said: _Said) -> None:
+        self._said.pop(uid, None)
+        self._said[uid] = said
+        if len(self._said) > _SAID_MAX:
+            self._said.popitem(last=False)
 
     def _conclude(self, asked: _Asked, why: Why) -> None:
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
-        told = self._told.get(uid)
-        if told is None or (told.reasons, told.about) != (reasons, why.about) or now_ms - told.at_ms >= _AGAIN_MS:
-            told = _Told(reasons, why.about, why.text, now_ms, why.text)
+        said = self._said.get(uid)
+        if said is None or (said.reasons, said.about) != (reasons, why.about) or now_ms - said.at_ms >= _AGAIN_MS:
+            said = _Said(reasons, why.about, why.text, now_ms, why.text)
         else:
-            told = structs.replace(told, now=why.text)
-        self._tell(uid, told)
-        self._say(asked, told)
+            said = structs.replace(said, now=why.text)
+        self._keep(uid, said)
+        self._say(asked, said)
         for mate in asked.mates:
             self._conclude(mate, why)
 

@@ -83,7 +83,7 @@ class GangAttempt:
         steps, rests: What it has taken so far, and how often it has rested.
         rests_until_ms: It is not to go on before.
         begun_ms: When it began.
-        is_told: Whether its pods were told that it takes long.
+        is_reported: Whether its pods' conditions say that it takes long.
         places: Where its pods are.
         trying: The pod that is being placed.
     """
@@ -119,7 +119,7 @@ class GangAttempt:
         self.rests: int = before.rests if before is not None else 0
         self.rests_until_ms: int = before.rests_until_ms if before is not None else 0
         self.begun_ms: Final[int] = before.begun_ms if before is not None else ground.timers.now_ms
-        self.is_told: bool = before is not None and before.is_told
+        self.is_reported: bool = before is not None and before.is_reported
         self.places: Final = GangPlaces(ground)
         self.trying = pods[0]
         self._shapes: Final[dict[PodUid, Shape | None]] = {}

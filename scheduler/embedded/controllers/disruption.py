@@ -57,14 +57,19 @@ class Disruption:
         try:
             status = self._counted(budget)
             is_allowed = status["disruptionsAllowed"] > 0
-            told = {"status": "True", "reason": "SufficientPods"} if is_allowed else {"reason": "InsufficientPods"}
-            told = {"status": "False", "message": "", **told, "observedGeneration": status["observedGeneration"]}
+            condition = {"status": "True", "reason": "SufficientPods"} if is_allowed else {"reason": "InsufficientPods"}
+            condition = {
+                "status": "False",
+                "message": "",
+                **condition,
+                "observedGeneration": status["observedGeneration"],
+            }
         except UncountableError as error:
             status = {**old, "disruptionsAllowed": 0}
-            told = {"status": "False", "reason": "SyncFailed", "message": str(error)}
+            condition = {"status": "False", "reason": "SyncFailed", "message": str(error)}
             if "observedGeneration" in old:
-                told["observedGeneration"] = old["observedGeneration"]
-        status["conditions"] = [self._condition(old, told)]
+                condition["observedGeneration"] = old["observedGeneration"]
+        status["conditions"] = [self._condition(old, condition)]
         if status != old:
             self._write(budget, status)
 
@@ -75,11 +80,11 @@ class Disruption:
 
         self._api.update(DISRUPTION_BUDGET, budget.namespace, budget.name, change, sub_resource="status")
 
-    def _condition(self, old: Mapping[str, Json], told: dict[str, Json]) -> dict[str, Json]:
+    def _condition(self, old: Mapping[str, Json], condition: dict[str, Json]) -> dict[str, Json]:
         before = next((one for one in old.get("conditions") or () if one["type"] == CONDITION), None)
-        is_same = before is not None and before["status"] == told["status"]
+        is_same = before is not None and before["status"] == condition["status"]
         since = before["lastTransitionTime"] if before is not None and is_same else self._api.now()
-        return {"type": CONDITION, "lastTransitionTime": since, **told}
+        return {"type": CONDITION, "lastTransitionTime": since, **condition}
 
     def _counted(self, budget: Stored) -> dict[str, Json]:
         spec = budget.obj["spec"]

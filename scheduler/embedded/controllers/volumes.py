@@ -217,7 +217,7 @@ class Volumes:
             self._make(stored, claim, class_, driver)
 
     def _fail(self, stored: Stored, claim: PersistentVolumeClaim, driver: str) -> None:
-        """Tell it, and leave the choice of a node to the scheduler again."""
+        """Say so, and leave the choice of a node to the scheduler again."""
         node = claim.annotations.get(SELECTED_NODE)
         where = f"node {node}" if node else "any node"
         text = (

@@ -93,17 +93,17 @@ class DefaultPreemption:
         pod = cycle.pod
         refusal = self._refuse(pod, verdicts, view)
         if refusal is not None:
-            return _told(Status.unschedulable(refusal))
+            return _ended(Status.unschedulable(refusal))
         hopeless = dry_run.recall_hopeless()
         if hopeless is not None:
-            return _told(hopeless, NodeName(""))
+            return _ended(hopeless, NodeName(""))
         names = dry_run.candidates()
         if not dry_run.has_less_important():
             hopeless = _none_found({name: _why_none(verdicts[name]) for name in names}, len(view.node_infos))
             dry_run.remember_hopeless(hopeless)
-            return _told(hopeless, NodeName(""))
+            return _ended(hopeless, NodeName(""))
         if not view.knows_disruption_budgets():
-            return _told(Status.unschedulable(BUDGETS_UNKNOWN))
+            return _ended(Status.unschedulable(BUDGETS_UNKNOWN))
         return self._search(cycle, names, verdicts, view, dry_run)
 
     def _search(
@@ -147,11 +147,11 @@ class DefaultPreemption:
                 return chosen
         failed = [status for status in tried.values() if status.code is Code.ERROR]
         if failed:
-            return _told(failed[0])
+            return _ended(failed[0])
         hopeless = _none_found(tried, len(view.node_infos))
         if len(tried) == len(names):
             dry_run.remember_hopeless(hopeless)
-        return _told(hopeless, NodeName(""))
+        return _ended(hopeless, NodeName(""))
 
     def _choose(
         self, found: list[Preemption], view: ClusterView, dry_run: DryRun, gangs: MetGangs
@@ -266,7 +266,7 @@ def _as_they_are(found: Preemption, view: ClusterView) -> Preemption:
     return msgspec.structs.replace(found, victims=victims)
 
 
-def _told(status: Status, nominated: NodeName | None = None) -> PostFilterResult:
+def _ended(status: Status, nominated: NodeName | None = None) -> PostFilterResult:
     return PostFilterResult(Status(status.code, (f"preemption: {status.message}",)), nominated)
 
 

@@ -114,7 +114,7 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
 
 
 def _is_undecided(explanation: Explanation) -> bool:
-    """Whether a request's selector cannot be answered for a device; of a list's alternatives each is told by itself."""
+    """Whether a request's selector cannot be answered for a device; a list's alternatives are each named."""
     return any(Stage.UNDECIDED in funnels[0].removed for funnels in explanation.by_request() if len(funnels) == 1)
 
 

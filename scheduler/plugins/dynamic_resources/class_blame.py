@@ -30,7 +30,7 @@ _ANY_DRIVER: Final = "driver"
 
 
 def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
-    """Nothing where the class selects a device, or the devices that were looked at do not tell."""
+    """Nothing where the class selects a device, or the devices that were looked at do not show it."""
     if not looked.devices:
         return _no_devices(looked, slot)
     selectors = slot.device_class.selectors

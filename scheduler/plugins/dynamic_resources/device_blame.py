@@ -27,7 +27,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
         which = some_devices(sorted(own.devices.intersection(devices)))
         text = f"{which}: ResourceClaim {own.claim.key}, which the pod uses too, has what {name} asks for"
         return Blame("own-claims-compete", text, about, changes)
-    # Beside devices of pods those of claims that no pod here uses are told by themselves.
+    # Beside devices of pods those of claims that no pod here uses are named by themselves.
     theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
     what, is_one = some_devices(theirs), len(theirs) == 1
     is_named = is_one and len(holders) == 1 and found.may_name(holders[0].claim.key)

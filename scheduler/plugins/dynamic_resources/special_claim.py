@@ -99,8 +99,8 @@ class SpecialClaimState:
         classes: Class names by resource, for the requested resources that have a class.
         stored: None when the claim does not exist.
         is_given_up: Its binding conditions failed or took too long.
-        is_told: The pod's status names a claim, and the API server lets nobody take that back (from 1.37 on): a kubelet
-            would wait for that claim, also where device plugins serve everything.
+        is_named: Whether the pod's status names a claim. The API server lets nobody take that back (from 1.37 on): a
+            kubelet would wait for that claim, also where device plugins serve everything.
         on_nodes: What `on` has computed, by the resources that devices serve.
     """
 
@@ -110,7 +110,7 @@ class SpecialClaimState:
     classes: Mapping[str, str]
     stored: ResourceClaim | None
     is_given_up: bool = False
-    is_told: bool = False
+    is_named: bool = False
     on_nodes: dict[tuple[str, ...], OnNode | None] = field(default_factory=dict)
 
     @property
@@ -126,7 +126,7 @@ class SpecialClaimState:
         )
         stored = self.stored
         if stored is None:
-            return parts, self.is_told
+            return parts, self.is_named
         selector = stored.allocation.node_selector if stored.allocation is not None else None
         return (
             parts,
@@ -138,7 +138,7 @@ class SpecialClaimState:
             selector,
             stored.allocation is not None and stored.allocation.skips_operations,
             self.is_given_up,
-            self.is_told,
+            self.is_named,
         )
 
     def on(self, node: NodeInfo) -> OnNode | Status:
@@ -163,7 +163,7 @@ class SpecialClaimState:
         """None: the stored claim cannot be used where devices serve `served`."""
         stored = self.stored
         if not served:
-            return _NOTHING if stored is None and not self.is_told else None
+            return _NOTHING if stored is None and not self.is_named else None
         requests = special_requests(self.pod, {name: self.classes[name] for name in served})
         if not requests.requests:
             return None
@@ -202,8 +202,8 @@ class SpecialGoal:
             return ClaimLost(f"pod {self.found.pod.key} was deleted")
         chosen, key = self.chosen, self.found.key
         if chosen is None:
-            if is_told(pod, view):  # since Reserve
-                return ClaimLost(f"pod {pod.key} is told of a claim, which the API server does not let be taken back")
+            if is_named(pod, view):  # since Reserve
+                return ClaimLost(f"pod {pod.key} names a claim, which the API server does not let be taken back")
             return SpecialSteps(_write_name(pod, None), None)
         stored = view.claim(key)
         if stored is None:
@@ -254,15 +254,15 @@ def find_special_claim(pod: Pod, view: ClusterView) -> SpecialClaimState | Statu
     if stored is None:
         if not classes and pod.status.extended_resource_claim_status is None:
             return None
-        return SpecialClaimState(pod, key, requested, classes, None, is_told=is_told(pod, view))
+        return SpecialClaimState(pod, key, requested, classes, None, is_named=is_named(pod, view))
     if not is_special_claim_of(stored, pod):
         return Status.unresolvable(foreign_claim(stored, pod))
     if stored.problem is not None:
         return Status.unresolvable(f"ResourceClaim {key} cannot be read: {stored.problem}")
-    return SpecialClaimState(pod, key, requested, classes, stored, is_told=is_told(pod, view))
+    return SpecialClaimState(pod, key, requested, classes, stored, is_named=is_named(pod, view))
 
 
-def is_told(pod: Pod, view: ClusterView) -> bool:
+def is_named(pod: Pod, view: ClusterView) -> bool:
     """Whether the pod's status names a special claim, and cannot be changed back."""
     return view.features.has_137_semantics and pod.status.extended_resource_claim_status is not None
 

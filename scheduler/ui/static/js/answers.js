@@ -5,7 +5,7 @@ const AGAIN_MS = 3000;
 
 /** @typedef {{value: any, error: string, isBusy: boolean}} Answer */
 
-/** The newest version that the server has told of; 0 before the first. */
+/** The newest version that the server has announced; 0 before the first. */
 export const version = signal(0);
 /** "live", "lost" (it is tried again), or "" before the first word. */
 export const link = signal("");
