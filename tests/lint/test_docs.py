@@ -41,7 +41,7 @@ FIXED = {"error": Severity.ERROR, "never_valid": Severity.ERROR, "warning": Seve
 def page() -> str:
     """docs/lint-codes.md."""
     rows = [
-        f'| <a id="{name}"></a>`{name}` | {" or ".join(sorted(code.severities))} | {code.means} | {converted(name, code)} |'
+        f'| <a id="{name}"></a>`{name}` | {severities(code)} | {code.means} | {converted(name, code)} |'
         for name, code in sorted(CODES.items())
     ]
     head = (
@@ -52,6 +52,10 @@ def page() -> str:
         "| code | severity | what is so | converted to |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
+
+
+def severities(code: Code) -> str:
+    return " or ".join(sorted(code.severities))
 
 
 def converted(name: str, code: Code) -> str:
