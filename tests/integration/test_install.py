@@ -77,10 +77,10 @@ def test_a_field_that_does_not_exist_is_noticed(with_crds: RealCluster) -> None:
         kubectl(with_crds, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=text)
 
 
-async def test_a_release_schedules_and_its_upgrade_keeps_every_allocation(
+async def test_a_release_schedules_and_its_upgrade_and_rollback_keep_every_allocation(
     control_plane: RealCluster, tmp_path: Path
 ) -> None:
-    """helm install, upgrade and uninstall; each time the scheduler runs with what the release has just given it."""
+    """helm install, upgrade, rollback and uninstall; each time the scheduler runs with what the release has just given it."""
     account = ("released", "r-dra-scheduler")
     async with real_world(RealCluster(control_plane.control_plane, account), tmp_path) as world:
         await world.add_namespace()
@@ -107,6 +107,14 @@ async def test_a_release_schedules_and_its_upgrade_keeps_every_allocation(
             await world.add_pods(["too-many"], template="one-gpu")
             await world.wait_unschedulable("too-many")
             assert await allocations(world, before) == allocated
+
+            release(control_plane, "rollback")
+            assert "writesInFlight" not in stored(control_plane)
+            await world.stop_scheduler()
+            await start(control_plane, world)
+            await world.api.delete("pods", "after", world.namespace)
+            await world.wait_bound("too-many")
+            assert await allocations(world, before) == allocated
             assert await world.violations() == []
         finally:
             await world.stop_scheduler(kill=True)
@@ -120,7 +128,7 @@ async def test_a_release_schedules_and_its_upgrade_keeps_every_allocation(
 def release(cluster: RealCluster, what: str, *more: str) -> None:
     """What helm does with release `r`."""
     arguments = [f"--kubeconfig={cluster.control_plane.kubeconfig('admin')}", "--namespace", "released", *more]
-    if what != "uninstall":
+    if what in ("install", "upgrade"):
         # The process is not in a pod, where that would be the default.
         arguments += [str(CHART), "--set", "config.leaderElection.resourceNamespace=released"]
         arguments += ["--set", "image.repository=dra-scheduler"]
@@ -131,9 +139,14 @@ def release(cluster: RealCluster, what: str, *more: str) -> None:
 async def start(cluster: RealCluster, world: World) -> None:
     """The scheduler, with the configuration that the release has stored."""
     path = world.log.with_name("released.yaml")
-    stored = kubectl(cluster, "get", "configmap", "r-dra-scheduler", "-n", "released", "-o", "json")
-    path.write_text(json.loads(stored)["data"]["config.yaml"])
+    path.write_text(stored(cluster))
     await world.start_scheduler(f"--config={path}")
+
+
+def stored(cluster: RealCluster) -> str:
+    """The configuration that the release has in its ConfigMap."""
+    found = kubectl(cluster, "get", "configmap", "r-dra-scheduler", "-n", "released", "-o", "json")
+    return str(json.loads(found)["data"]["config.yaml"])
 
 
 async def helm_test_is_scheduled(cluster: RealCluster, world: World) -> None:
