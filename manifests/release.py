@@ -4,8 +4,8 @@
 
 From the tag's own files, not the checkout's: sdist, wheel (built from the sdist), chart, image or its file tree, bill
 of materials, notes from docs/CHANGELOG.md, and SHA256SUMS. Nothing is uploaded. Checked: the tag's version is
-everywhere the same; the wheel, in a new environment with the locked packages, says it and schedules the demo's pods; so
-does the image's tree; helm takes the packed chart. It ends with 1 at the first thing that is wrong.
+everywhere the same; the wheel, in a new environment with the locked packages, says it and the tag's commit, schedules the
+demo's pods and serves its page; the image's tree schedules them too; helm takes the packed chart. It ends with 1 at the first thing that is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -53,6 +54,8 @@ def release(tag: str, output: Path, *, project: Path = PROJECT) -> list[str]:
         (output / "notes.md").write_text(notes, encoding="utf-8")
         wheel = _build_packages(source, output)
         _check_wheel(source, wheel, clean, version)
+        _check_commit(project, tag, clean)
+        _check_page(source, clean)
         _pack_chart(source, output, version)
         image = _run([sys.executable, "-m", "manifests.image.make", "--output", output, "--wheel", wheel], source)
     _pack_tree(output, version)
@@ -128,6 +131,34 @@ def _check_wheel(source: Path, wheel: Path, clean: Path, version: str) -> None:
         check_demo(_run([program, "demo", "--nodes", "1", "-o", "json"], clean))
     except MakeError as error:
         raise ReleaseError(f"the wheel: {error}") from error
+
+
+def _check_commit(project: Path, tag: str, clean: Path) -> None:
+    commit = _run(["git", "rev-parse", f"refs/tags/{tag}^{{commit}}"], project).strip()
+    said = _run([clean / "bin/dra-scheduler", "version"], clean)
+    if f"commit: {commit}\n" not in said:
+        raise ReleaseError(f"the wheel's program does not name the tag's commit {commit}: {said}")
+
+
+def _check_page(source: Path, clean: Path) -> None:
+    """The wheel has the page's files, and answers about an example's devices."""
+    example = source / "docs/examples/features/cel-selectors-cluster.yaml"
+    command = [str(clean / "bin/dra-scheduler"), "ui", "--port", "0", "-f", str(example)]
+    with subprocess.Popen(command, cwd=clean, stderr=subprocess.PIPE, text=True) as page:
+        try:
+            assert page.stderr is not None
+            heard = ""
+            while not (found := re.search(r"http://\S+/", heard)):
+                line = page.stderr.readline()
+                if not line:
+                    raise ReleaseError(f"the wheel's page was not served: {heard}")
+                heard += line
+            for path, part in (("", "/js/main.js"), ("js/main.js", "Frame"), ("api/devices", "gpu-3")):
+                with urllib.request.urlopen(found[0] + path, timeout=60) as answer:
+                    if part not in answer.read().decode():
+                        raise ReleaseError(f"the wheel's page has no {part} in /{path}")
+        finally:
+            page.terminate()
 
 
 def _pack_chart(source: Path, output: Path, version: str) -> None:
