@@ -4,8 +4,9 @@
 
 From the tag's own files, not the checkout's: sdist, wheel (built from the sdist), chart, image or its file tree, bill
 of materials, notes from docs/CHANGELOG.md, and SHA256SUMS. Nothing is uploaded. Checked: the tag's version is
-everywhere the same; the wheel, in a new environment with the locked packages, says it and the tag's commit, schedules the
-demo's pods and serves its page; the image's tree schedules them too; helm takes the packed chart. It ends with 1 at the first thing that is wrong.
+everywhere the same; the wheel, in a new environment with the locked packages, says it and the tag's commit, schedules
+the demo's pods and serves its page; the image's tree schedules them too; helm takes the packed chart. It ends with 1 at
+the first thing that is wrong.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def _check_page(source: Path, clean: Path) -> None:
                     raise ReleaseError(f"the wheel's page was not served: {heard}")
                 heard += line
             for path, part in (("", "/js/main.js"), ("js/main.js", "Frame"), ("api/devices", "gpu-3")):
-                with urllib.request.urlopen(found[0] + path, timeout=60) as answer:
+                with urllib.request.urlopen(found[0] + path, timeout=60) as answer:  # noqa: S310 - http, above
                     if part not in answer.read().decode():
                         raise ReleaseError(f"the wheel's page has no {part} in /{path}")
         finally:

@@ -80,7 +80,7 @@ def test_a_field_that_does_not_exist_is_noticed(with_crds: RealCluster) -> None:
 async def test_a_release_schedules_and_its_upgrade_and_rollback_keep_every_allocation(
     control_plane: RealCluster, tmp_path: Path
 ) -> None:
-    """helm install, upgrade, rollback and uninstall; each time the scheduler runs with what the release has just given it."""
+    """helm install, upgrade, rollback and uninstall; each time the scheduler runs with what the release gave it."""
     account = ("released", "r-dra-scheduler")
     async with real_world(RealCluster(control_plane.control_plane, account), tmp_path) as world:
         await world.add_namespace()
