@@ -135,7 +135,7 @@ def _leave_the_room_unused(rig):
         (_wait_for_nothing, "waits for nothing"),
         (_two_places, "pod default/q is active, being bound: True"),
         (_lead_from_afar, "is led by default/q"),
-        (_nominate_for_nobody, "what is told of it is not what is recorded"),
+        (_nominate_for_nobody, "what is reported of it is not what is recorded"),
         (_make_room_for_a_bound_pod, "which does not wait"),
         (_wait_for_who_is_elsewhere, "is on None, not a"),
         (_leave_the_room_unused, "is there, and it is not tried"),

@@ -29,13 +29,14 @@ def findings(workload: Path) -> list[Finding]:
     return lint(sources, Settings(), published).findings
 
 
-def test_there_are_the_seven_shapes() -> None:
+def test_there_are_the_eight_shapes() -> None:
     assert [path.stem for path in WORKLOADS] == [
         "containers-shared",
         "development-shared",
         "inference-partitions",
         "large-or-two-small",
         "training-linked",
+        "training-near",
         "training-workers",
         "two-on-one-node",
     ]
