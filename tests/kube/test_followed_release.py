@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from allocator import RELEASES
+from cel.checker import environments
 from scheduler.cli.main import cli
 from scheduler.config import Config
 from scheduler.embedded.server import discovery
@@ -110,6 +111,7 @@ def test_all_lists_of_releases_are_the_same() -> None:
     assert isinstance(option.type, click.Choice)
     assert tuple(option.type.choices) == RELEASES
     assert [release_of(int(release.split(".")[1])) for release in RELEASES] == list(RELEASES)
+    assert [f"1.{environments.minor_of(release)}" for release in RELEASES] == list(RELEASES)
 
 
 def test_files_are_answered_as_their_dump_says(tmp_path: Path) -> None:
