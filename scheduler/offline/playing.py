@@ -18,7 +18,7 @@ from scheduler.framework.api import Profile
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.reasons import Reasons
 from scheduler.offline.simulation import Arrival, Played, Sample, Simulated, Simulation
-from scheduler.offline.verdicts import Answers, Run, new_machine, profile_config, scheduler_name_of
+from scheduler.offline.verdicts import TURNS_MAX, Answers, Run, new_machine, profile_config, scheduler_name_of
 from scheduler.validation.nearest import nearest
 
 BEGIN_MS: Final = 1_800_000_000_000
@@ -67,12 +67,14 @@ def play(
     samples: int = 0,
     only: Callable[[OfflineCluster], set[tuple[str, str]] | None] = lambda cluster: None,
     progress: Progress = _unseen,
+    turns_max: int = TURNS_MAX,
 ) -> Simulated:
     """Play objects to the end.
 
     Args:
         samples: About how many moments to keep.
         only: The pods that are asked about, where not all are: the others that wait are not there.
+        turns_max: As of `Run`; who was not tried then has no outcome (UNKNOWN).
     """
     cluster = OfflineCluster(BEGIN_MS)
     cluster.load(given)
@@ -91,7 +93,7 @@ def play(
     }
     served = {*_OWN, *(scheduler_name_of(pod) for pod in cluster.pods() if pod["spec"].get("nodeName"))}
     machine = new_machine(names, profile, features)
-    run = Run(cluster, Answers(machine, cluster, {pod.uid for pod in waiting}))
+    run = Run(cluster, Answers(machine, cluster, {pod.uid for pod in waiting}), turns_max)
     simulation = Simulation(cluster, run, only=chosen, is_offered_once=is_offered_once)
     with progress(len(arrivals)) as on_arrival:
         played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)

@@ -97,6 +97,7 @@ class Simulated:
         pods: All that waited or came, in that order.
         allocated: Of each device class, at the end.
         end_s: When nothing was left to happen.
+        is_whole: Whether it was played to the end, and not only until its turns were used up.
         over_time: The moments that were asked for, the first and the last among them.
         notes: What is worth knowing about the question.
     """
@@ -106,6 +107,7 @@ class Simulated:
     allocated: dict[str, Utilization]
     end_s: Fraction
     problems: list[str]
+    is_whole: bool
     over_time: list[Sample] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -181,7 +183,7 @@ class Simulation:
         happened = itertools.count(1)
         self._run.until(cluster.now_ms)
         end_ms = cluster.now_ms + _SETTLE_MS
-        while True:
+        while self._run.turns_left:
             event_ms = self._events[0][0] if self._events else None
             end_ms = end_ms if event_ms is None else event_ms + _SETTLE_MS
             deadline_ms = machine.next_deadline_ms()
@@ -297,7 +299,8 @@ class Simulation:
             self._sample()
         allocated = utilization(self._run.answers.machine)
         pods = list(self._pods.values())
-        return Simulated(self._run.answers, pods, allocated, self._time_s(), problems, self._samples)
+        is_whole = bool(self._run.turns_left)
+        return Simulated(self._run.answers, pods, allocated, self._time_s(), problems, is_whole, self._samples)
 
     def _add_stranded(self) -> None:
         """Pods that somebody put on a node without their devices: they wait for ever."""

@@ -37,8 +37,8 @@ _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
-_TURNS_MAX: Final = 300
-"""Of the scheduler, for one look at the pods that wait: 20 pods that backtrack on each of 500 nodes took 800."""
+TURNS_MAX: Final = 300
+"""Of the scheduler, for a look at the pods that wait, or a question what if; 20 that backtrack on 500 nodes took 800."""
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class Source(ABC):
     async def _pending(self) -> Document:
         read = await self.objects()
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
-        ask = partial(ask, turns_max=_TURNS_MAX)
+        ask = partial(ask, turns_max=TURNS_MAX)
         return {**pending_picture(await asyncio.to_thread(ask)), "unlisted": list(read.unlisted)}
 
     async def _pod(self, key: Key) -> Document:

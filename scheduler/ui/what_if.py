@@ -24,7 +24,7 @@ from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play
 from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
 from scheduler.ui.pictures import Document
-from scheduler.ui.sources import Objects
+from scheduler.ui.sources import TURNS_MAX, Objects
 
 MANIFEST_MAX: Final = 256 * 1024
 COPIES_MAX: Final = 500
@@ -87,8 +87,15 @@ def answer(objects: Objects, question: Question, config: Config | None = None) -
     except (ManifestError, NoSuchObjectError, NoSuchPodError) as error:
         raise WrongQuestionError(str(error)) from error
     profile = profiles_with(config, objects.features, {}, preempts=True)
-    played = play(given, (), features=objects.features, profile=profile, only=partial(_asked, asked))
-    find_refusals(played)
+    only = partial(_asked, asked)
+    played = play(given, (), features=objects.features, profile=profile, only=only, turns_max=TURNS_MAX)
+    problems = [*objects.unlisted, *played.problems]
+    if played.is_whole:
+        find_refusals(played)
+    else:
+        problems.append(
+            f"not played to the end: {TURNS_MAX} turns of the scheduler were used up; simulate has no bound"
+        )
     found: Document = document_of(played)
     return {
         "text": _text(played, question),
@@ -97,7 +104,7 @@ def answer(objects: Objects, question: Question, config: Config | None = None) -
         "more": max(0, len(found["pods"]) - _ROWS_MAX),
         "evicted": [*_evicted(given, played)],
         "notes": played.notes,
-        "problems": [*objects.unlisted, *played.problems],
+        "problems": problems,
     }
 
 

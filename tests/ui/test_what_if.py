@@ -176,3 +176,21 @@ async def test_a_wrong_question_in_an_address(server: UiServer, query: str, stat
     async with aiohttp.ClientSession() as session, session.get(f"{server.url}api/whatif?{query}") as reply:
         assert reply.status == status
         assert text in await reply.text()
+
+
+def test_a_costly_question_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for its end: forty such pods on 50 nodes took more than ten minutes."""
+    loops = "[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, a + b + c >= 0)))"
+    costly = POD.replace(
+        "deviceClassName: gpu.example.com",
+        f"deviceClassName: gpu.example.com, selectors: [{{cel: {{expression: '{loops} && false'}}}}]",
+    )
+    monkeypatch.setattr(what_if, "TURNS_MAX", 1)
+    cut = answer(world(), Question(manifest=costly))
+    assert cut["problems"] == ["not played to the end: 1 turns of the scheduler were used up; simulate has no bound"]
+    assert places(cut)["mine"] == "unknown"
+
+    monkeypatch.undo()
+    whole = answer(world(), Question(manifest=costly))
+    assert whole["problems"] == []
+    assert places(whole)["mine"] == "unschedulable"
