@@ -38,7 +38,7 @@ _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
 TURNS_MAX: Final = 300
-"""Of the scheduler, for a look at the pods that wait, or a question what if; 20 that backtrack on 500 nodes took 800."""
+"""Of the scheduler, for a look at the pods that wait, or for a question what if; 20 that backtrack took 800."""
 
 T = TypeVar("T")
 
