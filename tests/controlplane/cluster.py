@@ -273,7 +273,9 @@ class ControlPlane:
         }
         # One for each server: a scheduler reads its kubeconfig again when it changes.
         path = self.folder / f"{name}{f'-proxied-{urlsplit(server).port}' if server else ''}.kubeconfig"
-        path.write_text(yaml.safe_dump(config))
+        new = path.with_suffix(".new")
+        new.write_text(yaml.safe_dump(config))
+        new.replace(path)  # whole: one that starts just now may be reading it
         return path
 
     def request(self, method: str, path: str, body: object = None, *, seconds: float = 10) -> dict[str, Any]:

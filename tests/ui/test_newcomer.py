@@ -87,6 +87,6 @@ def test_the_docs_have_these_pictures_and_no_others() -> None:
     shown = set(re.findall(r"pictures/([\w-]+\.png)", (ROOT / "docs/ui.md").read_text()))
     assert (
         shown
-        == {one.name for one in PICTURES.iterdir()}
+        == {one.name for one in PICTURES.glob("*.png")}
         == {f"{name}-{theme}.png" for name in ("devices", "pod") for theme in ("light", "dark")}
     )
