@@ -287,7 +287,7 @@ async def test_a_look_at_the_pods_that_wait_is_bounded_and_says_who_was_not_trie
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The waiting pods of a hostile user take turns of the scheduler, which are counted."""
-    monkeypatch.setattr(sources, "_TURNS_MAX", 1)
+    monkeypatch.setattr(sources, "TURNS_MAX", 1)
     more = [pod("three", name=f"more-{number}") for number in range(300)]
     async with UiServer(source(*more)) as server:
         _, found, _ = await get(server, "api/pending")
