@@ -179,7 +179,7 @@ async def test_a_wrong_question_in_an_address(server: UiServer, query: str, stat
 
 
 def test_a_costly_question_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others wait for its end: forty such pods on 50 nodes took more than ten minutes."""
+    """Others wait for its end: ten pods with such selectors of their own on 50 nodes took 200 s."""
     loops = "[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, a + b + c >= 0)))"
     costly = POD.replace(
         "deviceClassName: gpu.example.com",
