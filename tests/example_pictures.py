@@ -6,7 +6,7 @@ python -m tests.example_pictures
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -46,14 +46,14 @@ def picture(example: str) -> str:
     """An SVG: a row of squares for each node, in each device its name and the pods that have it."""
     holders: dict[tuple[str, str, str], list[str]] = {}
     hues: dict[str, int] = {}
-    pods = simulated(example)["pods"]
+    pods, nodes = simulated(example)["pods"], _nodes(example)
     for pod in pods:
         for one in pod["devices"]:
             holders.setdefault((one["driver"], one["pool"], one["device"]), []).append(pod["name"])
             hues.setdefault(pod["name"], _HUES[len(hues) % len(_HUES)])
     waiting = [pod["name"] for pod in pods if not pod["node"]]
     parts, y = [], 8
-    for node, devices in _nodes(example).items():
+    for node, devices in nodes.items():
         parts.append(f'<text class="node" x="8" y="{y + 14}">{escape(node)}</text>')
         y += 22
         for index, key in enumerate(devices):
@@ -63,7 +63,7 @@ def picture(example: str) -> str:
     if waiting:
         parts.append(f'<text x="8" y="{y + 14}">waits: {escape(", ".join(waiting))}</text>')
         y += 22
-    width = 16 + _CELL * max(3, *(min(_PER_ROW, len(devices)) for devices in _nodes(example).values()))
+    width = 16 + _CELL * max(3, *(min(_PER_ROW, len(devices)) for devices in nodes.values()))
     size = f'width="{width}" height="{y + 4}" viewBox="0 0 {width} {y + 4}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{_STYLE}{"".join(parts)}</svg>\n'
 
@@ -72,7 +72,7 @@ def _nodes(example: str) -> Mapping[str, list[tuple[str, str, str]]]:
     """The devices of each node, as driver, pool and name."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     text = (ROOT / "docs/examples" / f"{example}-cluster.yaml").read_text(encoding="utf-8")
-    for body in _flat(yaml.safe_load_all(text)):
+    for body in yaml.safe_load_all(text):
         if body["kind"] == "Node":
             found.setdefault(body["metadata"]["name"], [])
         elif body["kind"] == "ResourceSlice":
@@ -80,11 +80,6 @@ def _nodes(example: str) -> Mapping[str, list[tuple[str, str, str]]]:
             devices = found.setdefault(spec.get("nodeName") or "several nodes", [])
             devices += [(spec["driver"], spec["pool"]["name"], one["name"]) for one in spec.get("devices") or ()]
     return found
-
-
-def _flat(bodies: Any) -> Iterator[dict[str, Any]]:
-    for body in bodies:
-        yield from body["items"] if body["kind"] == "List" else (body,)
 
 
 def _device(at: tuple[int, int], key: tuple[str, str, str], pods: list[str], hues: Mapping[str, int]) -> str:

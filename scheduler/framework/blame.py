@@ -114,7 +114,7 @@ class Blame(Struct, frozen=True):
     Args:
         kind: Its entry in `framework.cause_kinds`.
         cause: The fact; the object that makes it so stands first.
-        about: Equal for facts about the same things: a pod's events have each once.
+        about: Equal for facts about the same things: a pod's events name each once.
         changes: Worth asking about.
     """
 

@@ -23,6 +23,7 @@ from scheduler.offline.making_room import NoSuchPodError, make_room
 from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
 from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
+from scheduler.offline.verdicts import Outcome
 from scheduler.ui.pictures import Document
 from scheduler.ui.sources import TURNS_MAX, Objects
 
@@ -196,7 +197,9 @@ def _text(played: Simulated, question: Question) -> str:
         return f"Without {question.without}, {played.placed} of its {len(played.pods)} pods would run elsewhere."
     if not played.pods:
         return "There is no pod in it that waits for a scheduler."
-    return f"{played.placed} of {len(played.pods)} would run, {played.refused} would wait."
+    untried = sum(pod.outcome is Outcome.UNKNOWN for pod in played.pods)
+    waits = f"{played.placed} of {len(played.pods)} would run, {played.refused - untried} would wait"
+    return f"{waits}, {untried} were not tried to the end." if untried else f"{waits}."
 
 
 def _evicted(given: Sequence[Given], played: Simulated) -> Iterator[str]:

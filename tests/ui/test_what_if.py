@@ -189,6 +189,7 @@ def test_a_costly_question_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     cut = answer(world(), Question(manifest=costly))
     assert cut["problems"] == ["not played to the end: 1 turns of the scheduler were used up; simulate has no bound"]
     assert places(cut)["mine"] == "unknown"
+    assert cut["text"].endswith("0 would wait, 1 were not tried to the end.")
 
     monkeypatch.undo()
     whole = answer(world(), Question(manifest=costly))

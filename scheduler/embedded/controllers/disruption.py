@@ -56,14 +56,11 @@ class Disruption:
         old = budget.obj.get("status") or {}
         try:
             status = self._counted(budget)
-            is_allowed = status["disruptionsAllowed"] > 0
-            condition = {"status": "True", "reason": "SufficientPods"} if is_allowed else {"reason": "InsufficientPods"}
-            condition = {
-                "status": "False",
-                "message": "",
-                **condition,
-                "observedGeneration": status["observedGeneration"],
-            }
+            value, reason = (
+                ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
+            )
+            generation = status["observedGeneration"]
+            condition = {"status": value, "reason": reason, "message": "", "observedGeneration": generation}
         except UncountableError as error:
             status = {**old, "disruptionsAllowed": 0}
             condition = {"status": "False", "reason": "SyncFailed", "message": str(error)}

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. A claim counts as such only when none of its pods runs or waits, or when it is being deleted.
-  2. Nobody has to end a pod that is not there. Who must let go is said; a claim is said to be deleted only where no
+  2. No advice is to end a pod that is not there. Who must let go is said; a claim is said to be deleted only where no
      pod names it.
 
 Not here: devices that pods have (`device_blame`).

@@ -37,10 +37,10 @@ function Shown({ found, error, isBusy }) {
     (!search ||
       ["device", "pool", "node", "driver"].some((column) => text(column, device).toLowerCase().includes(search)));
   const shares = useMemo(() => new Map(found.shares), [found]);
-  const key = (/** @type {number} */ device) => [text("driver", device), text("pool", device), text("device", device)];
+  const key = (/** @type {number} */ device) => ["driver", "pool", "device"].map((column) => text(column, device)).join(" ");
   const chosen = query.get("device") ?? "";
   const selected = useMemo(() => {
-    for (let device = 0; chosen && device < found.count; device++) if (key(device).join(" ") === chosen) return device;
+    for (let device = 0; chosen && device < found.count; device++) if (key(device) === chosen) return device;
     return -1;
   }, [found, chosen]);
   const size = Number(query.get("size")) || (found.count > 8000 ? 4 : found.count > 2000 ? 9 : 14);
@@ -68,13 +68,13 @@ function Shown({ found, error, isBusy }) {
         within=${(/** @type {number} */ device) => (text("within", device) ? columns.within[device] + 1 : 0)}
         share=${(/** @type {number} */ device) => (shares.get(device) ?? 50) / 100}
         mark=${(/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : "")}
-        select=${(/** @type {number} */ device) => go("devices", { device: key(device).join(" ") })}
+        select=${(/** @type {number} */ device) => go("devices", { device: key(device) })}
         label=${`${counted(found.count, "device")} by ${by}; arrow keys choose one, the table below has all of them`} />
       ${chosen && html`<${Device} name=${chosen} />`}
     </div>
     ${Object.entries(found.nominated).length > 0 && html`<p>Room is being made on ${Object.entries(found.nominated).map(([node, pods]) => html`<span key=${node}><a class="chip"
       href=${link("devices", { q: node })}>${node}</a> for ${/** @type {string[]} */ (pods).map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</span>`)}</p>`}
-    <${Table} groups=${groups} text=${text} isShown=${isShown} by=${by} shares=${shares} />
+    <${Table} groups=${groups} text=${text} nameOf=${key} isShown=${isShown} by=${by} shares=${shares} />
     <${Notes} title="Notes" texts=${found.notes} />
     <${Command} text="dra-scheduler devices -o wide" />
   `;
@@ -132,9 +132,9 @@ function grouped(found) {
 }
 
 /** The groups as a table, which the picture is beside; a page of them at a time.
- * @param {{groups: import("./grid.js").Group[], text: (column: string, device: number) => string,
+ * @param {{groups: import("./grid.js").Group[], text: (column: string, device: number) => string, nameOf: (device: number) => string,
  *   isShown: (device: number) => boolean, by: string, shares: Map<number, number>}} props */
-function Table({ groups, text, isShown, by, shares }) {
+function Table({ groups, text, nameOf, isShown, by, shares }) {
   const rows = groups.filter((group) => group.cells.some(isShown));
   const { seen, links } = paged(rows);
   return html`<table>
@@ -146,7 +146,7 @@ function Table({ groups, text, isShown, by, shares }) {
           state: text("state", device),
           share: shares.get(device),
           isShown: isShown(device),
-          to: [text("driver", device), text("pool", device), text("device", device)].join(" "),
+          to: nameOf(device),
         }));
         return html`<${Row} key=${group.name} name=${group.name} said=${JSON.stringify(devices)} />`;
       })}</tbody></table>
