@@ -46,7 +46,7 @@ def release(tag: str, output: Path, *, project: Path = PROJECT) -> list[str]:
         raise ReleaseError(f"{output} is not empty")
     with tempfile.TemporaryDirectory() as folder:
         source, clean = Path(folder) / "source", Path(folder) / "clean"
-        _unpack(project, tag, source)
+        commit = _unpack(project, tag, source)
         version = tag.removeprefix("v")
         if wrong := version_errors(source, version):
             raise ReleaseError("\n".join(wrong))
@@ -55,7 +55,7 @@ def release(tag: str, output: Path, *, project: Path = PROJECT) -> list[str]:
         (output / "notes.md").write_text(notes, encoding="utf-8")
         wheel = _build_packages(source, output)
         _check_wheel(source, wheel, clean, version)
-        _check_commit(project, tag, clean)
+        _check_commit(commit, clean)
         _check_page(source, clean)
         _pack_chart(source, output, version)
         image = _run([sys.executable, "-m", "manifests.image.make", "--output", output, "--wheel", wheel], source)
@@ -99,15 +99,17 @@ def notes_of(changelog: str, version: str) -> str:
     raise ReleaseError(f'docs/CHANGELOG.md has no section "## {version}" with text; it has: {headings}')
 
 
-def _unpack(project: Path, tag: str, source: Path) -> None:
-    """The files as they are at the tag."""
+def _unpack(project: Path, tag: str, source: Path) -> str:
+    """The files as they are at the tag; its commit."""
     named = ["git", "-C", str(project), "rev-parse", "--verify", "--quiet", f"refs/tags/{tag}^{{commit}}"]
-    if subprocess.run(named, capture_output=True, check=False).returncode != 0:
+    found = subprocess.run(named, capture_output=True, text=True, check=False)
+    if found.returncode != 0:
         raise ReleaseError(f"there is no tag {tag} (git tag {tag}, then again)")
     packed = source.with_suffix(".tar")
     _run(["git", "archive", "--output", packed, f"refs/tags/{tag}"], project)
     with tarfile.open(packed) as archive:
         archive.extractall(source, filter="data")
+    return found.stdout.strip()
 
 
 def _build_packages(source: Path, output: Path) -> Path:
@@ -134,8 +136,7 @@ def _check_wheel(source: Path, wheel: Path, clean: Path, version: str) -> None:
         raise ReleaseError(f"the wheel: {error}") from error
 
 
-def _check_commit(project: Path, tag: str, clean: Path) -> None:
-    commit = _run(["git", "rev-parse", f"refs/tags/{tag}^{{commit}}"], project).strip()
+def _check_commit(commit: str, clean: Path) -> None:
     said = _run([clean / "bin/dra-scheduler", "version"], clean)
     if f"commit: {commit}\n" not in said:
         raise ReleaseError(f"the wheel's program does not name the tag's commit {commit}: {said}")
