@@ -153,8 +153,8 @@ function Table({ groups, text, nameOf, isShown, by, shares }) {
     ${links}`;
 }
 
-/** A group's row. Signals' components are made anew when a property changes, and this one's are texts: so most rows of
- * an answer, in which a few devices changed, stay.
+/** A group's row. With signals, Preact renders a component again only when a property changes. This one's properties are
+ * texts, so a row whose devices did not change is left alone.
  * @param {{name: string, said: string}} props `said`: the devices, in JSON */
 function Row({ name, said }) {
   const devices = /** @type {Listed[]} */ (JSON.parse(said));

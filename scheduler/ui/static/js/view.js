@@ -5,8 +5,8 @@ import { computed, signal } from "@preact/signals";
 import htm from "htm";
 
 /**
- * htm keeps what it takes for constant, and with it the first tree that it stood in. Preact's trees lead from one to the
- * next where a part stays, so all of them would be kept: 13 MiB in half a minute. 3 is htm's word for "make it anew".
+ * htm keeps the constant parts of a template. Such a part refers to the first tree that it was rendered in, and from there
+ * Preact's trees lead to all later ones, so a tab would keep every answer: 13 MiB in half a minute. 3 makes htm keep none.
  * @type {(this: number[], ...given: Parameters<typeof h>) => ReturnType<typeof h>}
  */
 function made(...given) {
