@@ -3,6 +3,8 @@
 Rules of this module
   1. Everything of files is checked for unknown fields before anything is applied, as kubectl does.
   2. A refusal names file, line and object.
+  3. Pods come into the scheduler's queue in the order of the files: a pod whose claims are made from templates has
+     them before the next object is applied. The controller that makes them works on several pods at once.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
+_CLAIMS_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.005
 
 
 class DemoError(Exception):
@@ -106,17 +110,41 @@ async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> lis
 
     served, notes = _check(cluster, documents)
     notes += _make_namespaces(cluster, served)
+    claims_come = True
     for document in served:
         obj = document.obj
         if is_from_a_server(obj):
             obj = _as_written(obj)
             notes.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
         try:
-            cluster.apply_one(obj)
+            made = cluster.apply_one(obj)
         except ApiError as error:
             raise DemoError(f"{document.place()}: {document.name}: {error}") from error
+        claims_come = claims_come and await _has_claims(cluster, made)
     await asyncio.sleep(0)  # watchers and controllers get a turn
     return notes
+
+
+async def _has_claims(cluster: EmbeddedCluster, made: dict[str, Any]) -> bool:
+    """Wait until the claims of a pod of ours are made; False: they did not come in time, so waiting is no use."""
+    if not _pods_of(made) or made["kind"] != "Pod":
+        return True
+    from scheduler.embedded.controllers.claim_work import entries_of_templates, names_in_status
+    from scheduler.embedded.kinds.catalog import POD, CLAIM_TEMPLATE
+
+    store, metadata = cluster.api.store, made["metadata"]
+    entries = dict(entries_of_templates(made))
+    if any(store.get(CLAIM_TEMPLATE.kind_id, metadata["namespace"], name) is None for name in entries.values()):
+        return True  # The pod waits for a template that another file may have.
+    try:
+        async with asyncio.timeout(_CLAIMS_TIMEOUT_S):
+            while True:
+                pod = store.get(POD.kind_id, metadata["namespace"], metadata["name"])
+                if pod is None or entries.keys() <= names_in_status(pod.obj).keys():
+                    return True
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return False
 
 
 def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:

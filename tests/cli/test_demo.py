@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli.demo_objects import DemoObjects
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.kinds.catalog import CLAIM, POD
+from scheduler.model.pod_claims import claim_names
 from tests.cli.answers import DemoAnswer
 
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
@@ -309,6 +313,29 @@ def test_who_made_room_is_said_when_it_happens_and_has_a_row() -> None:
     assert sorted(cells[0] for cells in rows.values()) == ["<none>", "<none>", "busy-0"]
     (victim,) = [name for name, cells in rows.items() if cells[1] == words]
     assert f"{victim}: {words}" in done.stderr
+
+
+async def test_pods_have_their_claims_in_the_order_of_the_file() -> None:
+    """Else the controller's four workers decide who comes into the queue first, and who gets the last devices."""
+    folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
+    files = [str(folder / f"shared-partitions{part}.yaml") for part in ("-cluster", "")]
+    objects = DemoObjects.read(files[:1], files[1:], nodes=0, is_empty=False)
+
+    async with EmbeddedCluster() as cluster:
+        await objects.build(cluster)
+        await objects.apply(cluster)
+
+        claims = cluster.api.store.listed(CLAIM.kind_id)
+        names = [name for pod in cluster.api.store.listed(POD.kind_id) for name in claim_names(pod.obj)]
+
+    made = sorted(claims, key=lambda claim: int(claim.obj["metadata"]["resourceVersion"]))
+    assert [claim.obj["metadata"]["ownerReferences"][0]["name"] for claim in made] == [
+        "large-0",
+        "large-1",
+        "small",
+        "whole",
+    ]
+    assert sorted(names) == sorted(claim.name for claim in claims)
 
 
 def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
