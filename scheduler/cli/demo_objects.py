@@ -130,7 +130,7 @@ async def _has_claims(cluster: EmbeddedCluster, made: dict[str, Any]) -> bool:
     if not _pods_of(made) or made["kind"] != "Pod":
         return True
     from scheduler.embedded.controllers.claim_work import entries_of_templates, names_in_status
-    from scheduler.embedded.kinds.catalog import POD, CLAIM_TEMPLATE
+    from scheduler.embedded.kinds.catalog import CLAIM_TEMPLATE, POD
 
     store, metadata = cluster.api.store, made["metadata"]
     entries = dict(entries_of_templates(made))

@@ -26,7 +26,8 @@ from scheduler.explain.search import BUDGET, Search
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
-from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, devices_of, is_waiting
+from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 
@@ -43,8 +44,13 @@ def explain_pod(
     features: Features,
     config: Config | None = None,
     budget: int = BUDGET,
+    steps_max: int = UNLIMITED_STEPS,
 ) -> Explanation:
     """Explain one pod; `key` is namespace and name.
+
+    Args:
+        steps_max: For looking at all nodes, about 4 us each, and as many for what would help; what was not looked at is
+            said.
 
     Raises:
         NotThereError: No pod has this name.
@@ -65,11 +71,12 @@ def explain_pod(
         answer = answer.model_copy(update={"left_out": left_out})
         if not spec.get("nodeName") and (known := _nearest_served(objects)):
             return _unserved(answer, name, str(spec.get("schedulerName")), known)
-        why, scores, groups = scores_and_groups(world, str(answer.node))
+        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
         return answer.model_copy(update={"advice": f"{answer.advice}; {why}", "scores": scores, "nodes": groups})
-    verdict, groups, funnels = ruling.verdict, _groups(ruling), _request_funnels(ruling)
+    verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
+    groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    found = Search(world, budget).smallest(ruling, object_edits(objects))
+    found = Search(world, budget, steps_max).smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     update = {"nodes": groups, "notes": notes, "left_out": left_out, "funnels": funnels}
     return answer.model_copy(update=update)
@@ -221,20 +228,16 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
     )
 
 
-def _groups(ruling: Ruling) -> tuple[NodeGroup, ...]:
-    assert ruling.verdict is not None
-    if ruling.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or ruling.verdict.node:
+def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
+    if verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or verdict.node:
         return ()
-    reasons = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).of(ruling.verdict)
-    return tuple(NodeGroup(**one.document()) for one in reasons)
+    return tuple(NodeGroup(**one.document()) for one in reasons.of(verdict))
 
 
-def _request_funnels(ruling: Ruling) -> tuple[RequestFunnel, ...]:
-    assert ruling.verdict is not None
-    if ruling.verdict.outcome is not Outcome.UNSCHEDULABLE:
+def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
+    if verdict.outcome is not Outcome.UNSCHEDULABLE:
         return ()
-    found = Reasons(ruling.answers, budget_steps=BUDGET_STEPS).funnels(ruling.verdict)
-    return tuple(RequestFunnel.model_validate(asdict(one)) for one in found)
+    return tuple(RequestFunnel.model_validate(asdict(one)) for one in reasons.funnels(verdict))
 
 
 def _left_out(ruling: Ruling) -> tuple[str, ...]:

@@ -23,15 +23,21 @@ from scheduler.offline.reasons import nodes_alike
 _SCORES_MAX: Final = 20
 
 
-def scores_and_groups(world: World, node: str) -> tuple[str, tuple[NodeScore, ...], tuple[NodeGroup, ...]]:
-    """Why `node`, in a sentence; the nodes that fit with their scores, the best first; the others by reason."""
+def scores_and_groups(
+    world: World, node: str, steps_max: int
+) -> tuple[str, tuple[NodeScore, ...], tuple[NodeGroup, ...]]:
+    """Why `node`, in a sentence; the nodes that fit with their scores, the best first; the others by reason.
+
+    Args:
+        steps_max: As of `EveryNode`.
+    """
     objects = Objects(world)
     claims = {index for index, _ in objects.claims()}
     given = [_given_back(one, objects.pod) if index in claims else one for index, one in enumerate(world.objects)]
     cluster = OfflineCluster(world.now_ms)
     cluster.load(given)
     pod = next(one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == world.pod)
-    answer = ask_every_node(cluster, pod, world.config or Config(), world.features).answer
+    answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max).answer
     if answer is None or not answer.nodes:
         return (
             f"how other nodes compare cannot be said: {answer.message if answer else 'the pod cannot be read'}",

@@ -3,8 +3,8 @@
 Rules of this module
   1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
   2. The smallest that helps is said; two together where none helps alone.
-  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
-     is said.
+  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`; beyond that each turn of the
+     scheduler costs `_STEPS_OF_A_TURN`. When the steps are used up, that is said.
 
 Not here: the candidates (the plugins, `object_edits`).
 """
@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.explain.object_edits import ObjectEdit
-from scheduler.explain.world import Ruling, World
+from scheduler.explain.world import Edits, Ruling, World
 from scheduler.framework.blame import Change, Why
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
 _STEPS_LEAST: Final = 400
+_STEPS_OF_A_TURN: Final = 100
+"""A turn ends after some 10 ms, and 400 steps are about 40; a question to a small cluster takes a turn or two."""
 
 Step = Change | ObjectEdit
 
@@ -48,16 +50,22 @@ class Found:
 
 @dataclass(slots=True)
 class Search:
-    """One explanation's questions."""
+    """One explanation's questions.
+
+    Attributes:
+        left: Steps for questions.
+        looking_steps: For what the plugins look at to say what would help, each time; about 4 us each.
+    """
 
     world: World
     left: int
+    looking_steps: int
     found: Found = field(default_factory=lambda: Found(None))
 
     def smallest(self, ruling: Ruling, edits: Sequence[ObjectEdit]) -> Found:
         """The smallest single change that helps, else two."""
         found = self.found
-        found.why = ruling.why()
+        found.why = ruling.why(self.looking_steps)
         self._of_the_plugins(ruling)
         is_single = len(found.steps) == 1
         seconds: list[tuple[Step, ...]] = []
@@ -70,9 +78,9 @@ class Search:
                 found.also = (*found.steps, *found.also) if is_single else ()
                 found.steps = (edit,)
                 return found
-            if not found.steps and (second := made.why()) is not None and len(second.changes) == 1:
+            if not found.steps and (second := made.why(self.looking_steps)) is not None and len(second.changes) == 1:
                 found.asked += second.asked
-                if made.fits_with(second.changes):
+                if self._fits_with(made, second.changes):
                     seconds.append((edit, *second.changes))
         if found.steps or seconds:
             found.steps = found.steps or seconds[0]
@@ -96,8 +104,8 @@ class Search:
             if place:  # the machine that has seen the last one's objects is of no use any more
                 if not self._may_ask():
                     return
-                ruling = self.world.ask()
-            if ruling.fits_with(changes):
+                ruling = self._of_world(())
+            if self._fits_with(ruling, changes):
                 found.steps, found.also = changes, why.also[place:]
                 return
 
@@ -106,9 +114,27 @@ class Search:
         if not self._may_ask():
             return None
         self.found.asked += 1
-        return self.world.ask([one for edit in edits for one in edit.edits])
+        return self._of_world([one for edit in edits for one in edit.edits])
+
+    def _of_world(self, edits: Edits) -> Ruling:
+        ruling = self.world.ask(edits)
+        self._charge(ruling.turns)
+        return ruling
+
+    def _fits_with(self, ruling: Ruling, changes: Sequence[Change]) -> bool:
+        before = ruling.turns
+        fits = ruling.fits_with(changes)
+        self._charge(ruling.turns - before)
+        return fits
+
+    def _charge(self, turns: int) -> None:
+        self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
+
+    @property
+    def _least(self) -> int:
+        return max(_STEPS_LEAST, len(self.world.objects))
 
     def _may_ask(self) -> bool:
-        self.left -= max(_STEPS_LEAST, len(self.world.objects))
+        self.left -= self._least
         self.found.is_exhausted |= self.left < 0
         return self.left >= 0

@@ -26,6 +26,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Node, Pod
 from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
 from scheduler.offline.cluster import Decoded
+from scheduler.offline.verdicts import TURNS_MAX
 
 Obj: TypeAlias = dict[str, Any]
 Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]
@@ -86,11 +87,18 @@ class Ruling:
         """Whether the pod gets its node and devices without anybody's help."""
         return self.verdict is not None and self.verdict.outcome is Outcome.FITS
 
-    def why(self) -> Why | None:
-        """What the plugins say, and which changes would help; None where they cannot say."""
+    @property
+    def turns(self) -> int:
+        """How many turns of the scheduler this question has taken so far."""
+        assert self.answers.run is not None
+        return TURNS_MAX - self.answers.run.turns_left
+
+    def why(self, steps_max: int) -> Why | None:
+        """What the plugins say, and which changes would help; None where they cannot say, within so many steps."""
         if self.verdict is None or self.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
             return None
-        return self.answers.machine.causes.why(self.verdict.uid, COMMAND)  # type: ignore[arg-type]
+        limits = structs.replace(COMMAND, steps=min(COMMAND.steps, steps_max))
+        return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]
 
     def fits_with(self, changes: Iterable[Change]) -> bool:
         """Whether the scheduler, shown the objects as these changes leave them, places the pod; asked once only.

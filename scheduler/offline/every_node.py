@@ -6,10 +6,12 @@ called through the same runner, afresh, for all nodes.
 Rules of this module
   1. Nothing changes: no devices are held, nothing is written.
   2. The pod's nominated node is asked whatever PreFilter's node names say, as it is in a scheduling cycle.
+  3. When its steps are used up, it says of each node that is left that it was not looked at.
 
 Not here: where objects come from (`cases`, `verdicts`), how answers are printed.
 
-Cost: each Filter plugin once a node, each Score plugin once for every node that passes.
+Cost: each Filter plugin once a node, each Score plugin once for every node that passes. A selector that costs much
+takes some milliseconds for each device, so whoever lets others ask sets a bound.
 
 Source: `schedulePod`, `findNodesThatFitPod`, `prioritizeNodes` of pkg/scheduler/schedule_one.go v1.36.3.
 """
@@ -26,7 +28,7 @@ from scheduler.core.state.cluster_view import CoreView
 from scheduler.core.trying.dry_run import DryRuns, beside_nominated
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.api import PostFilterResult
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.evaluations import Row
 from scheduler.framework.fit_error import NO_NODES, count_reasons, fit_error, not_named
 from scheduler.framework.plan import Facts, Plan, PreFiltered
@@ -88,12 +90,23 @@ class Answer:
         return [name for name, total in totals.items() if total == max(totals.values())]
 
 
-class EveryNode:
-    """Asks about pods of the store of a machine, which need not have been started."""
+NOT_LOOKED_AT: Final = Status(
+    Code.UNFINISHED,
+    ("not looked at: the steps for this question are used up; dra-scheduler explain looks at all nodes",),
+)
 
-    def __init__(self, machine: Machine, now_ms: int) -> None:
+
+class EveryNode:
+    """Asks about pods of the store of a machine, which need not have been started.
+
+    Args:
+        steps_max: Steps of costly searches for all that is asked; a step is about 4 us.
+    """
+
+    def __init__(self, machine: Machine, now_ms: int, steps_max: int = UNLIMITED_STEPS) -> None:
         self._machine: Final = machine
         self._now_ms: Final = now_ms
+        self.steps_left = steps_max
         self.view: Final = CoreView(machine.store, machine.overlay, lambda: "")
 
     def answer(self, runner: Runner, pod: Pod, *, has_run: bool = False) -> Answer:
@@ -105,8 +118,8 @@ class EveryNode:
         if not infos:
             answer.fit_error = NO_NODES
             return answer
-        cycle = Cycle(pod, self._now_ms)
-        filtered = answer.pre_filtered = runner.pre_filter(cycle, self.view)
+        cycle, filtered = self.begin(runner, pod)
+        answer.pre_filtered = filtered
         if filtered.status.is_rejection:
             answer.fit_error = fit_error(len(infos), pre_filter=filtered.status.message)
         elif not filtered.status.is_success:
@@ -118,6 +131,15 @@ class EveryNode:
         elif answer.fit_error and runner.has_post_filter and not pod.spec.node_name:
             self._post_filter(answer, runner, cycle)
         return answer
+
+    def begin(self, runner: Runner, pod: Pod) -> tuple[Cycle, PreFiltered]:
+        """Ask PreFilter; NOT_LOOKED_AT where the steps do not suffice."""
+        cycle = Cycle(pod, self._now_ms, self.steps_left)
+        filtered = runner.pre_filter(cycle, self.view)
+        self.steps_left = max(0, cycle.steps_left)
+        if filtered.status.code is Code.UNFINISHED:
+            filtered = PreFiltered(NOT_LOOKED_AT)
+        return cycle, filtered
 
     def _post_filter(self, answer: Answer, runner: Runner, cycle: Cycle) -> None:
         assert answer.pre_filtered is not None
@@ -151,18 +173,23 @@ class EveryNode:
             answer.scores = scores
 
     def verdicts(self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan) -> dict[NodeName, Status]:
-        """The verdict of each node, in the order of names: SUCCESS, or that of the first plugin against it."""
+        """Of each node, in the order of names: SUCCESS, the first refusal, or NOT_LOOKED_AT."""
         store = self._machine.store
         elsewhere = not_named(filtered.narrowing)
         verdicts: dict[NodeName, Status] = {}
         for name in store.node_order:
             is_asked = filtered.node_names is None or name in filtered.node_names
-            if is_asked or name == cycle.pod.status.nominated_node_name:
-                info = store.node_infos[name]
-                beside = beside_nominated(self._machine.ground, runner, cycle, info, self.view)
-                verdicts[name] = beside if beside is not SUCCESS else runner.verdict(plan, cycle, info, self.view)
-            else:
+            if not is_asked and name != cycle.pod.status.nominated_node_name:
                 verdicts[name] = elsewhere
+            elif cycle.steps_left <= 0:
+                verdicts[name] = NOT_LOOKED_AT
+            else:
+                info = store.node_infos[name]
+                status = beside_nominated(self._machine.ground, runner, cycle, info, self.view)
+                if status is SUCCESS:
+                    status = runner.verdict(plan, cycle, info, self.view)
+                verdicts[name] = status if status.code is not Code.UNFINISHED else NOT_LOOKED_AT
+        self.steps_left = max(0, cycle.steps_left)
         return verdicts
 
     def _scores(

@@ -8,7 +8,7 @@ Rules of this module
   1. Nothing is promised that was not played on a cluster as it is: where a set of moves makes room on the cluster on
      which many were tried, it is played on a new one, and this is the plan.
   2. Three outcomes, never confused: a plan; none exists (of so many moves off one node, each pod placed where the
-     scheduler places it); unknown, as the questions were used up.
+     scheduler places it); unknown, as the questions or the steps were used up.
   3. All moves that one PodDisruptionBudget covers together are at most what it allows now.
   4. Deterministic: equal objects give equal plans.
 
@@ -38,7 +38,7 @@ from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.store import Stored
 from scheduler.framework.api import Profile
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan
 from scheduler.framework.status import UNFINISHED
 from scheduler.kube.codec import Codec
@@ -48,7 +48,7 @@ from scheduler.model.objects import Pod
 from scheduler.offline.cluster import Given, OfflineCluster, key_of
 from scheduler.offline.every_node import EveryNode
 from scheduler.offline.moving import Board, Move, sharing_pods, why_it_stays
-from scheduler.offline.verdicts import Answers, Run, new_machine, scheduler_name_of
+from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
 
 QUESTIONS_MAX: Final = 20_000
 MOVES_MAX: Final = 3
@@ -69,7 +69,7 @@ class RoomOutcome(StrEnum):
     NONE = "none"
     """There is no plan of so many moves."""
     UNKNOWN = "unknown"
-    """None was found before the questions were used up."""
+    """None was found before the questions or the steps were used up."""
 
 
 @dataclass(slots=True)
@@ -83,6 +83,7 @@ class Room:
         stays: Why pods may not move, and how many of them, on nodes where the pod would fit without its pods.
         nodes: How many nodes those are.
         reason: Without a plan: what the scheduler says of the pod.
+        is_out_of_steps: The steps of costly searches were used up, not the questions.
     """
 
     outcome: RoomOutcome
@@ -97,6 +98,7 @@ class Room:
     nodes: int = 0
     questions: int = 0
     reason: str = ""
+    is_out_of_steps: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -128,12 +130,14 @@ def make_room(
     now_ms: int,
     moves_max: int = MOVES_MAX,
     questions_max: int = QUESTIONS_MAX,
+    steps_max: int = UNLIMITED_STEPS,
 ) -> Room:
     """Find the smallest plan after which a pod fits.
 
     Args:
         asked: One pod, and what only it needs.
         profile: Of each scheduler name, without PostFilter plugins.
+        steps_max: Steps of costly searches, about 4 us each, for all questions.
 
     Raises:
         NoSuchPodError: `asked` has no pod or several, or one that cannot be asked about.
@@ -142,7 +146,7 @@ def make_room(
     def table() -> _Table:
         return _Table(objects, asked, profile=profile, features=features, now_ms=now_ms)
 
-    return _Search(table, moves_max, questions_max).find()
+    return _Search(table, moves_max, questions_max, steps_max).find()
 
 
 class _Table:
@@ -227,8 +231,9 @@ class _Search:
         new_table: Gives the cluster as it is.
     """
 
-    def __init__(self, new_table: Callable[[], _Table], moves_max: int, questions_max: int) -> None:
+    def __init__(self, new_table: Callable[[], _Table], moves_max: int, questions_max: int, steps_max: int) -> None:
         self._new_table: Final = new_table
+        self._steps_left = steps_max
         table = self._table = new_table()
         self._questions_max: Final = questions_max
         self._room: Final = Room(RoomOutcome.UNKNOWN, (table.pod.namespace, table.pod.name), moves_max)
@@ -252,7 +257,7 @@ class _Search:
 
     @property
     def _is_over(self) -> bool:
-        return self._room.questions >= self._questions_max
+        return self._room.questions >= self._questions_max or self._steps_left <= 0
 
     def find(self) -> Room:
         room, table = self._room, self._table
@@ -279,6 +284,7 @@ class _Search:
 
     def _ended(self) -> Room:
         room, table = self._room, self._table
+        room.is_out_of_steps = self._steps_left <= 0
         room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
         if room.outcome in (RoomOutcome.NONE, RoomOutcome.UNKNOWN) and not room.reason:
             table.board.place(table.pod)
@@ -290,15 +296,16 @@ class _Search:
     def _potential_nodes(self) -> dict[str, list[Stored]] | None:
         """The nodes on which the pod would fit without their movable pods, and these; None where it fits already."""
         machine, pod = self._table.machine, self._pod
-        cycle = Cycle(pod, self._table.cluster.now_ms)
-        view = machine.ground.view
-        filtered = self._runner.pre_filter(cycle, view)
+        nodes = EveryNode(machine, self._table.cluster.now_ms, self._steps_left)
+        cycle, filtered = nodes.begin(self._runner, pod)
+        self._steps_left = nodes.steps_left
         if not filtered.status.is_success:
             return {}
-        plan = self._runner.plan(cycle, view, filtered)
+        plan = self._runner.plan(cycle, nodes.view, filtered)
         if not isinstance(plan, Plan):
             return {}
-        verdicts = EveryNode(machine, cycle.now_ms).verdicts(self._runner, cycle, filtered, plan)
+        verdicts = nodes.verdicts(self._runner, cycle, filtered, plan)
+        self._steps_left = nodes.steps_left
         if any(status.is_success for status in verdicts.values()):
             return None
         memory = DryRunMemories(machine.ground.store).of(self._runner, pod, None)
@@ -331,10 +338,11 @@ class _Search:
         self._room.questions += 1
         machine = self._table.machine
         info = machine.ground.store.node_infos[NodeName(node)]
-        cycle = Cycle(self._pod, self._table.cluster.now_ms)
+        cycle = Cycle(self._pod, self._table.cluster.now_ms, self._steps_left)
         trial = without(machine.ground, self._runner, cycle, info, frozenset(map(PodUid, removed)))
+        self._steps_left = cycle.steps_left
         if trial.status is UNFINISHED:
-            self._room.questions = self._questions_max  # nothing is proven any more
+            self._steps_left = 0  # nothing is proven any more
         return trial.status.is_success
 
     # -- sets of pods ------------------------------------------------------------------------------
@@ -374,10 +382,12 @@ class _Search:
             if self._is_over:
                 return False
             room.questions += _PLAY * len(uids)
+            turns_left = table.run.turns_left
             pods = [self._movable[uid] for uid in uids]
             saved = table.board.snapshot([*pods, table.stored(table.pod.namespace, table.pod.name)])
             # On a new cluster no earlier move has left a trace: no name, no time, no memory of the scheduler's.
             played = table.play(one.node, pods) and self._new_table().play_named(one.node, pods)
+            self._steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
             if played is not None:
                 room.outcome, room.cordoned, room.budgets = RoomOutcome.PLAN, one.node, budgets
                 room.moves, room.node, room.devices = played

@@ -12,6 +12,7 @@ import orjson
 from allocator import Features
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
+from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
@@ -32,12 +33,15 @@ class UnknownProfileError(ValueError):
     """The pod asks for a scheduler that is none of several profiles."""
 
 
-def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: Features) -> Asked:
+def ask_every_node(
+    cluster: OfflineCluster, pod: Obj, config: Config, features: Features, *, steps_max: int = UNLIMITED_STEPS
+) -> Asked:
     """Ask every node about a pod of the cluster; one that runs takes no room, and may go elsewhere.
 
     Args:
         config: The profile that the pod names answers; a profile that is the only one answers for any name.
         features: In place of the configuration's: what the API server has off is off, too.
+        steps_max: As of `EveryNode`.
 
     Returns:
         No answer where the pod itself cannot be read.
@@ -56,7 +60,8 @@ def ask_every_node(cluster: OfflineCluster, pod: Obj, config: Config, features: 
     except UndecodableError:
         return Asked(None, tuple(broken))
     runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features))
-    return Asked(EveryNode(machine, cluster.now_ms).answer(runner, asked, has_run=is_placed), tuple(broken))
+    answer = EveryNode(machine, cluster.now_ms, steps_max).answer(runner, asked, has_run=is_placed)
+    return Asked(answer, tuple(broken))
 
 
 def _profile_of(name: str, config: Config) -> ProfileConfig:

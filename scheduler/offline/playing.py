@@ -15,6 +15,7 @@ from allocator import Features
 from scheduler.config import Config
 from scheduler.config.profiles import ProfileConfig
 from scheduler.framework.api import Profile
+from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.reasons import Reasons
 from scheduler.offline.simulation import Arrival, Played, Sample, Simulated, Simulation
@@ -107,9 +108,9 @@ def _unserved(name: str, served: set[str]) -> str:
     return f"no pod that has a node names the scheduler {name}: answered as if it ran, and were {_OWN[0]}{hint}"
 
 
-def find_refusals(played: Simulated, budget_steps: int = BUDGET_STEPS) -> None:
-    """Why nodes refuse pods that wait, node by node."""
-    reasons = Reasons(played.answers, budget_steps=budget_steps)
+def find_refusals(played: Simulated, budget_steps: int = BUDGET_STEPS, steps_max: int = UNLIMITED_STEPS) -> None:
+    """Why nodes refuse pods that wait, node by node; the arguments are those of `Reasons`."""
+    reasons = Reasons(played.answers, budget_steps=budget_steps, steps_max=steps_max)
     waiting = [pod for pod in played.pods if not pod.has_place and pod.ended_s is None]
     firsts = {pod.reason: pod for pod in reversed(waiting)}
     for pod in sorted(waiting, key=lambda pod: firsts[pod.reason] is not pod)[:_REFUSALS_MAX]:

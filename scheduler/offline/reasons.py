@@ -6,7 +6,7 @@ them each rule took away.
 Not here: the verdict (`verdicts`), the counting (`allocator.answers.funnel`).
 
 Cost: the plugins are asked once for each node and shape of pods. The counting looks at every device, so it is made for
-the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all.
+the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all. Whoever lets others ask bounds both by steps.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from allocator import AllocationError, Explanation, Funnel, Question, Stage, explain
-from scheduler.core.state.cluster_view import CoreView
-from scheduler.framework.cycle import Cycle
+from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
+from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan, PreFiltered, Shape
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.offline.every_node import EveryNode
+from scheduler.offline.every_node import NOT_LOOKED_AT, EveryNode
 from scheduler.offline.verdicts import Answers
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
@@ -89,13 +88,17 @@ class _HasUid(Protocol):
 
 
 class Reasons:
-    """The reasons of the pods that were asked about together."""
+    """The reasons of the pods that were asked about together.
 
-    def __init__(self, answers: Answers, *, budget_steps: int) -> None:
-        self._answers: Final = answers
+    Args:
+        budget_steps: For each node's search, as the scheduler has it.
+        steps_max: For all nodes of all pods; what is not looked at then says so.
+    """
+
+    def __init__(self, answers: Answers, *, budget_steps: int, steps_max: int = UNLIMITED_STEPS) -> None:
         self._budget_steps: Final = budget_steps
         machine = self._machine = answers.machine
-        self._nodes: Final = EveryNode(machine, answers.cluster.now_ms)
+        self._nodes: Final = EveryNode(machine, answers.cluster.now_ms, steps_max)
         self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
         self._funnels_left = FUNNELS_MAX
 
@@ -103,9 +106,13 @@ class Reasons:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
         machine, view = self._machine, self._nodes.view
         begun = self._begin(asked)
-        if begun is None or not begun[2].status.is_success:
+        if begun is None:
             return []
         runner, cycle, filtered = begun
+        if filtered.status is NOT_LOOKED_AT:
+            return nodes_alike((name, NOT_LOOKED_AT, ()) for name in machine.store.node_order)
+        if not filtered.status.is_success:
+            return []
         plan = runner.plan(cycle, view, filtered)
         if isinstance(plan, Status):
             return []
@@ -121,9 +128,7 @@ class Reasons:
         if not counted:
             return together
         self._funnels_left -= len(counted)
-        devices = {
-            name: tuple(_funnels(cycle, machine.store.node_infos[name], view, self._budget_steps)) for name in counted
-        }
+        devices = {name: tuple(self._funnels(cycle, machine.store.node_infos[name])) for name in counted}
         return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
 
     def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
@@ -136,7 +141,7 @@ class Reasons:
         if filtered.status.is_success:
             runner.plan(cycle, view, filtered)
         infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
-        explained = [_explained(cycle, one, view, self._budget_steps) for one in infos]
+        explained = [self._explained(cycle, one) for one in infos]
         found = [one.requests for one in explained if isinstance(one, Explanation)]
         return tuple([_sum(rows) for rows in zip(*found, strict=True)]) if found else ()
 
@@ -146,8 +151,7 @@ class Reasons:
         runner = self._machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
         if pod is None or runner is None:
             return None
-        cycle = Cycle(pod, self._answers.cluster.now_ms)
-        return runner, cycle, runner.pre_filter(cycle, self._nodes.view)
+        return runner, *self._nodes.begin(runner, pod)
 
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan
@@ -158,6 +162,45 @@ class Reasons:
             if status.code is not Code.SUCCESS:
                 yield name, status.by(narrowing)
 
+    def _explained(self, cycle: Cycle, node: NodeInfo) -> Explanation | str | None:
+        """What the rules leave of the node's devices, or why that cannot be said; None for a pod that wants none."""
+        view, search = self._nodes.view, cycle.find(NodeSearch)
+        if search is None:
+            return None
+        wanted = search.wanted_on(node)
+        if isinstance(wanted, Status):
+            wanted = search.claims.wanted
+        if not wanted:
+            return None
+        if not self._nodes.steps_left:
+            return NOT_LOOKED_AT.message
+        meter = view.inventory.meter
+        before = meter.allow(self._nodes.steps_left)
+        try:
+            return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, self._budget_steps))
+        except AllocationError as error:
+            return str(error)
+        except PausedError:
+            return NOT_LOOKED_AT.message
+        finally:
+            self._nodes.steps_left = max(0, self._nodes.steps_left - meter.allow_all(before))
+
+    def _funnels(self, cycle: Cycle, node: NodeInfo) -> Iterator[str]:
+        """How many devices each rule took away, of each request that lacks some on the node; of all where none does."""
+        explanation = self._explained(cycle, node)
+        if explanation is None:
+            return
+        if isinstance(explanation, str):
+            yield explanation
+            return
+        if explanation.failure:
+            yield explanation.failure
+            return
+        short = [request for request in explanation.requests if request.lacks]
+        yield from map(str, short or explanation.requests)
+        if explanation.pools_left_out:
+            yield f"left out: {', '.join(explanation.pools_left_out)}"
+
 
 def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:
     """Nodes of equal reasons together."""
@@ -165,22 +208,6 @@ def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) ->
     for name, status, devices in refusals:
         nodes.setdefault((status.plugin, status.message, devices), []).append(name)
     return [NodeReason(tuple(names), *key) for key, names in nodes.items()]
-
-
-def _explained(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Explanation | str | None:
-    """What the rules leave of the node's devices, or why that cannot be said; None for a pod that wants none."""
-    search = cycle.find(NodeSearch)
-    if search is None:
-        return None
-    wanted = search.wanted_on(node)
-    if isinstance(wanted, Status):
-        wanted = search.claims.wanted
-    if not wanted:
-        return None
-    try:
-        return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, budget_steps))
-    except AllocationError as error:
-        return str(error)
 
 
 def _sum(rows: Sequence[Funnel]) -> RequestFunnel:
@@ -195,20 +222,3 @@ def _sum(rows: Sequence[Funnel]) -> RequestFunnel:
         if removed or ends:
             steps.append(FunnelStep(stage.name.lower().replace("_", "-"), str(stage), removed, left, ends))
     return RequestFunnel(first.claim, first.request, first.wanted, published, len(rows), tuple(steps))
-
-
-def _funnels(cycle: Cycle, node: NodeInfo, view: CoreView, budget_steps: int) -> Iterator[str]:
-    """Of each request that the node lacks devices for, how many each rule took away; of all where none lacks any."""
-    explanation = _explained(cycle, node, view, budget_steps)
-    if explanation is None:
-        return
-    if isinstance(explanation, str):
-        yield explanation
-        return
-    if explanation.failure:
-        yield explanation.failure
-        return
-    short = [request for request in explanation.requests if request.lacks]
-    yield from map(str, short or explanation.requests)
-    if explanation.pools_left_out:
-        yield f"left out: {', '.join(explanation.pools_left_out)}"

@@ -29,6 +29,10 @@ def verdict_of(room: Room) -> str:
     if room.outcome == "none":
         where = "off any one node, each pod placed where the scheduler places it"
         return f"no plan: {name} does not fit after up to {most} {where}: {room.reason}"
+    if room.is_out_of_steps:
+        found = "was found before the steps for one question of the page were used up, and there may be one"
+        bound = "dra-scheduler simulate --make-room-for has no such bound"
+        return f"unknown: no plan for {name} {found} ({bound}): {room.reason}"
     found = f"was found in {room.questions} questions (--questions-max), and there may be one"
     return f"unknown: no plan for {name} {found}: {room.reason}"
 

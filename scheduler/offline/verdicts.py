@@ -62,6 +62,8 @@ from scheduler.plugins import default_plugins
 _HORIZON_MS: Final = 12_000
 """After 5 s a pod that PreEnqueue keeps out gets its condition, and so does one whose claim nobody allocates."""
 TURNS_MAX: Final = 10_000_000
+TURN_STEPS: Final = 2_500
+"""What a turn of the machine counts as where steps of about 4 us are counted: it ends after some 10 ms."""
 
 
 class Outcome(StrEnum):

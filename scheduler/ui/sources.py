@@ -37,6 +37,8 @@ _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
+STEPS_MAX: Final = 1_000_000
+"""For looking at all nodes in one question, some 6 s; a pod with eight costly selectors on 50 nodes took 50."""
 TURNS_MAX: Final = 300
 """Of the scheduler, for a look at the pods that wait, or for a question what if; 20 that backtrack took 800."""
 
@@ -204,6 +206,7 @@ class Source(ABC):
     async def _pod(self, key: Key) -> Document:
         read = await self.objects()
         ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
+        ask = partial(ask, steps_max=STEPS_MAX)
         document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
         if (
             document["outcome"] == "refused"

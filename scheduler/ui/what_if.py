@@ -25,7 +25,7 @@ from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
 from scheduler.offline.verdicts import Outcome
 from scheduler.ui.pictures import Document
-from scheduler.ui.sources import TURNS_MAX, Objects
+from scheduler.ui.sources import STEPS_MAX, TURNS_MAX, Objects
 
 MANIFEST_MAX: Final = 256 * 1024
 COPIES_MAX: Final = 500
@@ -92,7 +92,7 @@ def answer(objects: Objects, question: Question, config: Config | None = None) -
     played = play(given, (), features=objects.features, profile=profile, only=only, turns_max=TURNS_MAX)
     problems = [*objects.unlisted, *played.problems]
     if played.is_whole:
-        find_refusals(played)
+        find_refusals(played, steps_max=STEPS_MAX)
     else:
         problems.append(
             f"not played to the end: {TURNS_MAX} turns of the scheduler were used up; simulate has no bound"
@@ -186,6 +186,7 @@ def _room(objects: Objects, key: Key, config: Config | None) -> Document:
         features=objects.features,
         now_ms=BEGIN_MS,
         questions_max=_QUESTIONS_MAX,
+        steps_max=STEPS_MAX,
     )
     return {**room_document(room, None), "notes": [], "problems": [*objects.unlisted, *room.problems]}
 

@@ -18,6 +18,7 @@ from scheduler.cli.explain import explain
 from scheduler.cli.terminal import wrapped
 from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
+from scheduler.explain.world import Ruling
 from scheduler.framework.blame import Why
 from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.offline import Given, OfflineCluster
@@ -517,6 +518,28 @@ def test_when_the_budget_is_used_up_that_is_said() -> None:
     assert answer.exhausted
     assert answer.changes == ()
     assert "the budget is used up after 0 changes" in answer.advice
+
+
+def test_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod with costly selectors takes seconds for each question, however few objects there are."""
+    wants = pod("gpu", "nic")
+    named = (("gpu", "gpuu"), ("nic", "nicc"))
+    wants["spec"]["resourceClaims"] = [{"name": name, "resourceClaimTemplateName": of} for name, of in named]
+    objects = [
+        node(unschedulable=True),
+        slice_(gpu()),
+        device_class(),
+        template(name="gpu"),
+        template(name="nic"),
+        wants,
+    ]
+    before = told(*objects)
+    assert (before.exhausted, before.questions) == (False, 3)
+
+    monkeypatch.setattr(Ruling, "turns", property(lambda _: 1_000))
+    answer = told(*objects)
+    assert (answer.exhausted, answer.questions) == (True, 1)
+    assert "the budget is used up after 1 change" in answer.advice
 
 
 def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from allocator import Features
+from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.offline import Given, OfflineCluster, Reasons, decide
 from scheduler.offline.reasons import FUNNELS_OF_A_POD
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_
@@ -28,6 +31,33 @@ def test_devices_are_counted_on_the_first_nodes_only() -> None:
     ]
     assert first == other
     assert {one.reason for one in first} == {"cannot allocate all claims"}
+
+
+COSTLY = (
+    "[0, 1, 2, 3, 4, 5, 6, 7].all(a, [0, 1, 2, 3].all(b, a + b >= 0 && device.attributes['gpu.example.com'].n >= 0))"
+)
+
+
+@pytest.mark.parametrize("steps_max", [1, UNLIMITED_STEPS], ids=str)
+def test_nodes_that_the_steps_do_not_suffice_for_are_told_as_not_looked_at(steps_max: int) -> None:
+    """As many nodes as before, each of them once; and all that is said of those that were looked at stays the same."""
+    cluster = OfflineCluster(NOW_MS)
+    names = [f"node-{number:02}" for number in range(NODES)]
+    slices = [slice_(gpu(attributes={"n": {"int": number}}), where=name) for number, name in enumerate(names)]
+    wanted = claim(request(COSTLY, allocationMode="ExactCount", count=2))
+    objects = [*map(node, names), *slices, device_class(), wanted, pod("gpu")]
+    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+
+    found = Reasons(question, budget_steps=1_000, steps_max=steps_max)
+    told, counted = found.of(question.verdicts[0]), found.funnels(question.verdicts[0])
+
+    unknown = {name for one in told if "not looked at" in one.reason for name in one.nodes}
+    known = {name for one in told if one.reason == "cannot allocate all claims" for name in one.nodes}
+    assert sorted([*unknown, *known]) == names
+    assert bool(unknown) == (steps_max < UNLIMITED_STEPS)
+    assert known
+    assert sum(one.nodes for one in counted) == (NODES if steps_max == UNLIMITED_STEPS else 0)
 
 
 def test_nothing_is_told_of_nodes_where_none_was_asked() -> None:

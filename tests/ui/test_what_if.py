@@ -80,6 +80,23 @@ def test_room_is_looked_for() -> None:
     assert found["text"].startswith("no plan: default/waits does not fit after up to 3 moves")
 
 
+def test_where_the_steps_are_used_up_there_may_be_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never "no plan" of what was not looked at: costly selectors of one pod on 50 nodes took 100 s, others waited."""
+    monkeypatch.setattr(what_if, "STEPS_MAX", 1)
+    found = answer(world(), Question(room=("default", "waits")))
+
+    assert found["outcome"] == "unknown"
+    assert "simulate --make-room-for has no such bound" in found["text"]
+
+
+def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "STEPS_MAX", 1)
+    found = answer(world(), Question(pod=("default", "waits"), copies=2))
+
+    refusals = [one for pod in found["pods"] for one in pod.get("refusals", ())]
+    assert any("not looked at" in one["reason"] for one in refusals)
+
+
 @pytest.mark.parametrize(
     ("question", "text"),
     [
