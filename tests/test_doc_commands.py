@@ -1,4 +1,4 @@
-"""Each `dra-scheduler` command on any page has options that are there. For output: `tests/explain/test_docs.py`."""
+"""Each `dra-scheduler` command on any page has options that are there. For output: `tests/test_doc_output.py`."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def _print(answer: Explanation, named_max: int) -> None:
             names = ", ".join(group.nodes[:named_max])
             if group.count > len(group.nodes[:named_max]):
                 names += f" and {group.count - len(group.nodes[:named_max])} more"
-            rows.append((names, group.plugin, "; ".join((group.reason, *group.devices))))
+            more = (text for text in group.devices if text not in group.reason)
+            rows.append((names, group.plugin, "; ".join((group.reason, *more))))
         print_table(("NODES", "PLUGIN", "WHY"), rows)
     if answer.scores:
         click.echo()

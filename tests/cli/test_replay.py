@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def test_the_same_decisions_are_exit_code_0(path: Path) -> None:
     done = replayed(path)
     assert done.exit_code == 0
     assert done.output == f"{path}: 24 inputs led to the same 2 decisions\n"
+
+
+def test_recordings_md_shows_what_is_printed(path: Path) -> None:
+    record(path)
+    page = (Path(__file__).parents[2] / "docs" / "recordings.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^\$ dra-scheduler replay run\.jsonl\n(.*?)\n", page, re.MULTILINE)
+    assert re.sub(r"[\d,]+", "N", shown) == re.sub(r"\b\d+", "N", replayed(path).output.strip().split("/")[-1])
 
 
 def test_a_process_that_starts_again_goes_on_in_the_same_file(path: Path) -> None:

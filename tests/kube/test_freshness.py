@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -46,6 +47,9 @@ def test_one_silent_kind_is_not_ready_and_all_of_them_not_alive():
     assert fresh.problems_ready(191.0) == ["Pod: nothing heard for 91 s (HTTP 503: down)"]
     assert fresh.problems_alive(790.0) == []
     assert fresh.problems_alive(791.0) == ["the API server has not been heard of for 601 s, of at most 600"]
+    watches[1].stats.failure = "HTTP 503: etcd leader changed"
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert fresh.problems_ready(283.0)[1] in page
 
 
 def test_what_was_never_heard_of_is_as_old_as_the_watches():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -104,6 +106,18 @@ async def test_a_verdicts_reasons_are_for_those_who_may_read_metrics(certificate
         assert await ask(server, "/livez") == (503, names + "livez check failed\n")
         assert await ask(server, "/healthz") == (503, names + "healthz check failed\n")
         assert await ask(server, "/readyz") == (503, names + "readyz check failed\n")
+
+
+async def test_operations_md_shows_what_is_answered(certificate):
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    for_all, for_readers = re.findall(r"^\$ curl -sk .*?/readyz.*?\n(.*?)(?=\$ |```)", page, re.MULTILINE | re.DOTALL)
+    checks = {
+        "checks_alive": lambda: {"machine": [], "api-server": []},
+        "checks_ready": lambda: {"lease": [], "watches": [for_readers.rstrip()], "permissions": [], "requests": []},
+    }
+    async with serving(certificate, **checks) as server:
+        assert await ask(server, "/readyz?verbose") == (503, for_all)
+        assert await ask(server, "/readyz", "good") == (503, for_readers)
 
 
 async def test_notes_of_one_that_is_ready_are_withheld_too(certificate):
