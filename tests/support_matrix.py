@@ -47,7 +47,8 @@ def _features() -> Iterator[str]:
     for name, gate in gates().items():
         if gate.feature:
             stages = " | ".join(_STAGES[gate.stage(minor)] for minor in _MINORS)
-            yield f"| {gate.feature} ({gate.kep}) | {name} | {stages} | {gate.ours} |"
+            kep = f" ({gate.kep})" if gate.kep else ""
+            yield f"| {gate.feature}{kep} | {name} | {stages} | {gate.ours} |"
 
 
 def _fields() -> Iterator[str]:

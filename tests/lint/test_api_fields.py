@@ -150,6 +150,20 @@ def test_gates_have_the_stages_of_the_release(minor: int) -> None:
 
 
 @pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+def test_each_gate_that_the_released_scheduler_reads_is_in_the_table(minor: int) -> None:
+    """And each of DRA. Those that are on for good in all releases need no row."""
+    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}") / "pkg/scheduler"
+    files = [
+        file for file in folder.rglob("*.go") if not file.name.endswith("_test.go") and "testing" not in file.parts
+    ]
+    read = {name for file in files for name in re.findall(r"\bfeatures\.([A-Z]\w+)", file.read_text(encoding="utf-8"))}
+    released = stages_in(minor)
+    assert len(read) > 30
+    read |= {name for name in released if name.startswith("DRA") or name == "DynamicResourceAllocation"}
+    assert {name for name in read - set(gates()) if released.get(name) != "GA"} == set()
+
+
+@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
 def test_kinds_are_those_of_the_release(minor: int) -> None:
     folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}") / "api/openapi-spec"
     released: dict[str, set[str]] = {}
