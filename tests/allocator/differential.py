@@ -9,7 +9,7 @@
   go-late          Go did not answer in time
   budget           our budget of steps ended; Go took more steps than that
   distinct-forgets, intersection-not-restored
-                   a listed difference (docs/adr/0003-allocator-oddities.md): the case can show it, and ours
+                   a listed difference (docs/differences.md): the case can show it, and ours
                    breaks no rule of the API
   groups-contradict
                    another listed difference: held devices have no compatibility group in common

@@ -1,7 +1,7 @@
 """Random cases that draw all features together, in the format of the case file.
 
 What makes upstream's answer wrong or random is left out, or marked in `differs` so that a comparison can
-look closer: see docs/adr/0003-allocator-oddities.md.
+look closer: see docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What upstream's allocator did wrong in 1.36 and has mended in 1.37.x: worlds that show it, asked of both releases.
 
-docs/adr/0003-allocator-oddities.md has the list, with what shows those that are not the allocator's.
+docs/differences.md has the list, with what shows those that are not the allocator's.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_where_devices_are_given(node: Any, slices: Any, asked: Any, expected: l
 def test_as_upstream_with_the_gate_off(node: Any, count: int | None) -> None:
     """The oracle cannot turn the gate on. Upstream's experimental allocator, which lists bring in, refuses the devices.
 
-    Its incubating one does not know the field: it gives the devices out, without a copy (docs/adr/0003).
+    Its incubating one does not know the field: it gives the devices out, without a copy (docs/differences.md).
     """
     built_or_skip("oracle-1.37")
     off = replace(FEATURES, optional_node_operations=False, list_type_attributes=True)

@@ -18,7 +18,7 @@ DELIBERATE_UNMARKED = {
     "lists-0008",
     "shares-0034",
 }
-"""Differences beside the cases that are marked `distinct-forgets` (docs/adr/0003-allocator-oddities.md)."""
+"""Differences beside the cases that are marked `distinct-forgets` (docs/differences.md)."""
 
 
 def is_deliberate(case: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ pods come in groups, each with nodes of its own, and each group says what must b
     waiting      pods that no scheduler may look at yet: gated, or without their claims.
 
 Devices and claims of `one-by-one` are those of the allocator's random cases (`tests.allocator.generator`), with every
-feature; what is known to differ there (docs/adr/0003-allocator-oddities.md) is not drawn.
+feature; what is known to differ there (docs/differences.md) is not drawn.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.plugins.recorded_cases import OF_RESIZING, PARTS, ends_upstream, expe
 
 BATCH: Final = 200
 RESIZED: Final = "resized"
-"""A difference that docs/adr/0003-allocator-oddities.md names."""
+"""A difference that docs/differences.md names."""
 Found = tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]
 
 

@@ -152,7 +152,7 @@ def _scores(scores: Mapping[str, Any]) -> dict[str, Any]:
 def differences(family: str, release: str = RELEASES[0]) -> Iterator[tuple[str, str, Any, Any]]:
     """Of each part of a row that differs: the row's name, the part, theirs, ours.
 
-    Left out is what docs/adr/0003-allocator-oddities.md names: how a later release counts pods that are resized.
+    Left out is what docs/differences.md names: how a later release counts pods that are resized.
     """
     cases = Cases(Features(kubernetes=release))
     for case in recorded(release)[family]:
