@@ -2,11 +2,11 @@
 
     poe release v0.1.0 [--output dist]
 
-From the tag's own files, not the checkout's: sdist, wheel (built from the sdist), chart, image or its file tree, bill
-of materials, notes from docs/CHANGELOG.md, and SHA256SUMS. Nothing is uploaded. Checked: the tag's version is
-everywhere the same; the wheel, in a new environment with the locked packages, says it and the tag's commit, schedules
-the demo's pods and serves its page; the image's tree schedules them too; helm takes the packed chart. It ends with 1 at
-the first thing that is wrong.
+From the tag's own files, not the checkout's: sdist, wheel (built from the sdist), chart (packed, and as an OCI layout),
+image or its file tree, bill of materials, notes from docs/CHANGELOG.md, and SHA256SUMS. Nothing is uploaded. Checked:
+the tag's version is everywhere the same; the wheel, in a new environment with the locked packages, says it and the
+tag's commit, schedules the demo's pods and serves its page; the image's tree schedules them too; helm takes the packed
+chart. It ends with 1 at the first thing that is wrong.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Final
 
 import yaml
 
+from manifests.chart_layout import write_layout
 from manifests.image.make import MakeError, check_demo
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
@@ -172,6 +173,7 @@ def _pack_chart(source: Path, output: Path, version: str) -> None:
     rendered = _run([helm, "template", "dra-scheduler", packed, "--kube-version", "1.34.0", *values], source)
     if f"image: mirror.example/dra-scheduler:{version}\n" not in rendered:
         raise ReleaseError(f"{packed.name} does not render the image of version {version}")
+    write_layout(packed, output / f"dra-scheduler-{version}-chart.oci.tar")
 
 
 def _helm() -> Path:

@@ -1,4 +1,4 @@
-"""Builds the Go programs of the tests: the real control plane and the oracle, helm and Prometheus' parser.
+"""Builds the Go programs of the tests: the real control plane and the oracle, helm, a registry, Prometheus' parser.
 
 A program is built once for each content of its Go module (tests/controlplane/go, tests/manifests/go), version of Go and
 set of flags: a digest of them names its folder in the user's cache (never in the repository), and it is put there
@@ -41,6 +41,7 @@ _PACKAGES: Final = {
     "controlplane": (SOURCE, "./controlplane"),
     "promql": (_MANIFESTS, "./promql"),
     "helm": (_MANIFESTS, "helm.sh/helm/v4/cmd/helm"),
+    "crane": (_MANIFESTS, "github.com/google/go-containerregistry/cmd/crane"),
 }
 OF_KUBERNETES: Final = ("oracle", "controlplane")
 PROGRAMS: Final = (

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from manifests.image.root import RootError, build_root
 from manifests.image.run import DOCKERFILE, CannotRunError, command, read_settings
 from manifests.release import ReleaseError, notes_of, release
 from scheduler.embedded.cluster import EmbeddedCluster
+from tests.controlplane.build import built_or_skip
 from tests.manifests.rendering import MANIFESTS, ROOT, named, objects, overlay_text
 
 pytestmark = [pytest.mark.oracle, pytest.mark.helm]
@@ -111,6 +114,7 @@ def test_all_of_it_is_there_and_is_what_the_sums_say(released: Path) -> None:
         f"dra_scheduler-{VERSION}-py3-none-any.whl",
         f"dra_scheduler-{VERSION}.tar.gz",
         f"dra-scheduler-{VERSION}.tgz",
+        f"dra-scheduler-{VERSION}-chart.oci.tar",
         f"dra-scheduler-{VERSION}-image-root.tar",
         "notes.md",
         "sbom.cdx.json",
@@ -127,6 +131,42 @@ def test_the_chart_that_is_packed_has_what_its_links_lead_to(released: Path) -> 
         shipped = packed.extractfile("dra-scheduler/files/rbac.yaml")
         assert shipped is not None
         assert shipped.read() == (MANIFESTS / "base" / "rbac.yaml").read_bytes()
+
+
+def test_the_chart_goes_to_a_registry_as_a_layout_or_by_helm(released: Path, tmp_path: Path) -> None:
+    """A real registry; helm takes the same chart from it, however it came there."""
+    packed, layout = released / f"dra-scheduler-{VERSION}.tgz", tmp_path / "layout"
+    with tarfile.open(released / f"dra-scheduler-{VERSION}-chart.oci.tar") as archive:
+        archive.extractall(layout, filter="data")
+    with registry() as address:
+        _said(built_or_skip("crane"), "push", layout, f"{address}/copied/dra-scheduler:{VERSION}")
+        _said(built_or_skip("helm"), "push", "--plain-http", packed, f"oci://{address}/pushed")
+        for folder in ("copied", "pushed"):
+            (tmp_path / folder).mkdir()
+            chart = f"oci://{address}/{folder}/dra-scheduler"
+            where = ("--version", VERSION, "--plain-http", "--destination", tmp_path / folder)
+            _said(built_or_skip("helm"), "pull", chart, *where)
+            assert (tmp_path / folder / packed.name).read_bytes() == packed.read_bytes()
+
+
+@contextmanager
+def registry() -> Iterator[str]:
+    """An empty registry of images on this machine; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    started = [built_or_skip("crane"), "registry", "serve", "--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stderr is not None
+            assert f"serving on port {port}" in serving.stderr.readline()
+            yield f"127.0.0.1:{port}"
+        finally:
+            serving.kill()
+
+
+def _said(*started: str | Path) -> None:
+    done = subprocess.run(list(map(str, started)), capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_image_has_nothing_else_in_it(released: Path, tree: Path) -> None:
