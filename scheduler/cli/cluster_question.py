@@ -91,7 +91,7 @@ class Asked:
             WrongInputError: None of the known ones is meant, or several are; says where they are.
         """
         if not written.isprintable():
-            raise WrongInputError(f"{written!a} is no name of a {kind}")
+            raise WrongInputError(f"{written!a} cannot be the name of a {kind}")
         there = sorted(set(known))
         namespace, slash, name = written.removeprefix(f"{kind}/").rpartition("/")
         named = [key for key in there if key[1] == name]
@@ -153,7 +153,7 @@ class ClusterQuestion:
         from scheduler.validation.releases import version_in
 
         if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
-            raise click.UsageError(f"-n {self.namespace!a}: is no name of a namespace")
+            raise click.UsageError(f"-n {self.namespace!a}: cannot be the name of a namespace")
         config, connection = self.config(), self.connection()
         home, version = self.namespace or _DEFAULT, ""
         gates: Mapping[str, bool] = {}

@@ -95,7 +95,7 @@ def demo(
         # All is put in order. A cluster that serves is ended like this; else something was left undone.
         sys.exit(0 if serve and signals == [signal.SIGTERM] else 128 + signals[0])
     if not settled:
-        raise click.ClickException(f"some pods had no verdict after {_SETTLE_TIMEOUT_S:.0f} s")
+        raise click.ClickException(f"after {_SETTLE_TIMEOUT_S:.0f} s some pods are neither placed nor refused")
 
 
 async def _ended_by_signals(work: Coroutine[Any, Any, bool], signals: list[int]) -> bool:

@@ -78,7 +78,7 @@ def devices(
     from scheduler.inventory import Filter
 
     if watch and question.files:
-        raise click.UsageError("--watch is about a cluster: leave out the files")
+        raise click.UsageError("--watch watches a cluster: leave out the files")
     wanted = Filter(nodes, classes, free_only)
     if watch:
         with Screen(is_wanted=output in ("table", "wide")) as screen, _input_errors(), suppress(KeyboardInterrupt):

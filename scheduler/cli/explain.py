@@ -83,7 +83,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
 
 def _explain_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
     if not question.is_everywhere and question.namespace is None:
-        raise click.UsageError("say NAME or KIND/NAME; or -A for all pods that wait, -n NAMESPACE for those of one")
+        raise click.UsageError("give NAME or KIND/NAME; -A for all pods that wait; -n NAMESPACE for those of one")
     from scheduler.cli.waiting_pods import explain_all
 
     return explain_all(question.read(), output, now_ms)

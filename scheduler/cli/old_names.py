@@ -35,7 +35,7 @@ def _asks_lines(jsonl: bool) -> bool:
     context = click.get_current_context()
     given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if jsonl and not {*given} <= {*_WITH_LINES}:
-        raise click.UsageError("--jsonl reads standard input; leave the files, the cluster and the other options out")
+        raise click.UsageError("--jsonl reads standard input: leave out files, cluster and other options")
     return jsonl
 
 
@@ -84,7 +84,7 @@ def verdicts(*, pod: str | None, question: ClusterQuestion, output: str, jsonl: 
 
         _answer_lines(Cases().answer_anyhow, {})
     elif pod is None:
-        raise click.UsageError("say which pod: --pod NAME or NAMESPACE/NAME")
+        raise click.UsageError("give the pod: --pod NAME or NAMESPACE/NAME")
     else:
         from scheduler.cli.every_node import ask_every_node
 

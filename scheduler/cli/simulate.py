@@ -140,10 +140,11 @@ def simulate(
 
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
     samples = check_plot(plot_file)
+    others = "--make-room-for, --free, --free-profile and --what-node take no"
     if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
-        raise click.UsageError("what asks for room or nodes goes without --arrivals, -o csv and -o name")
+        raise click.UsageError(f"{others} --arrivals, -o csv or -o name")
     if wanted.is_asked and (pods or claims):
-        raise click.UsageError("what asks for room or nodes goes without --pod and --claim")
+        raise click.UsageError(f"{others} --pod or --claim")
     asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
     given = _on_nodes(given, nodes)
@@ -172,7 +173,7 @@ def simulate(
 def _refuse(arrivals: str | None, given: Mapping[str, bool]) -> None:
     for option, is_given in given.items():
         if is_given and arrivals is None:
-            raise click.UsageError(f"{option} is about --arrivals; name them")
+            raise click.UsageError(f"{option} needs --arrivals FILE")
 
 
 def _read(

@@ -42,7 +42,7 @@ _NEVER: Final = frozenset(
 )
 """Kinds whose names are taken for namespaces else."""
 _HASH_LABEL: Final = "pod-template-hash"
-_FORMS: Final = "say NAME or pod/NAME, claim/NAME, or deploy/, rs/, sts/, ds/, job/ or cronjob/NAME"
+_FORMS: Final = "give NAME or pod/NAME, claim/NAME, or deploy/, rs/, sts/, ds/, job/ or cronjob/NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def pod_named(asked: Asked, written: str, now_ms: int) -> Given:
     """
     subject = read_subject([written])
     if subject.kind == "claim":
-        raise click.UsageError(f"{_shown(written)}: is no pod")
+        raise click.UsageError(f"{_shown(written)} is not a pod")
     key = meant(asked, subject, now_ms).key
     for one in asked.given:
         if one.obj.get("kind") == "Pod" and _key(one.obj) == key:
@@ -135,7 +135,7 @@ def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) ->
     """The pods among the known ones that an option --pod means: one, or a workload's that wait."""
     subject = read_subject([written])
     if subject.kind == "claim":
-        raise click.UsageError(f"{_shown(written)}: is no pod; --claim asks about claims")
+        raise click.UsageError(f"{_shown(written)} is not a pod; ask about a claim with --claim")
     if subject.kind == "pod":
         return {asked.find("pod", subject.name, known)}
     return {*_of_workload(asked, subject, now_ms).waiting}
@@ -158,7 +158,7 @@ def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
     key = asked.find(subject.kind, subject.name, pods)
     workload = f"{subject.kind} {'/'.join(key)}"
     if not pods[key]:
-        raise WrongInputError(f"{workload} has no pods here")
+        raise WrongInputError(f"{workload} has no pods among these objects")
     everyone = sorted(pods[key])
     waiting = tuple(one for one in everyone if pods[key][one])
     return Meant("pod", (*waiting, *everyone)[0], workload, tuple(everyone), waiting)

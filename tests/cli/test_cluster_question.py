@@ -249,11 +249,11 @@ OTHERS = [*in_namespace("other", template("one", 1), pod("web", "one"), pod("db"
         (["wep"], 2, "no pod is named wep; did you mean web?"),
         (["claim/web"], 2, "no claim is named web; known: none"),
         (["."], 2, "no pod is named ."),
-        ([""], 2, "say NAME or pod/NAME"),
-        (["claim"], 2, "say NAME or pod/NAME, claim/NAME"),
-        (["pod/"], 2, "say NAME or pod/NAME"),
-        (["/"], 2, "say NAME or pod/NAME"),
-        (["pod/a/b/c"], 2, "say NAME or pod/NAME"),
+        ([""], 2, "give NAME or pod/NAME"),
+        (["claim"], 2, "give NAME or pod/NAME, claim/NAME"),
+        (["pod/"], 2, "give NAME or pod/NAME"),
+        (["/"], 2, "give NAME or pod/NAME"),
+        (["pod/a/b/c"], 2, "give NAME or pod/NAME"),
     ],
 )
 async def test_names_are_looked_for_in_the_namespace_and_then_where_they_are(

@@ -307,8 +307,8 @@ def test_a_pod_that_the_api_server_refuses_is_a_warning_and_stops_no_other(world
     ("arguments", "text"),
     [
         (("--remove", "node/no-such"), "--remove node/no-such: there is no such object"),
-        (("--once",), "--once is about --arrivals"),
-        (("--seed", "1"), "--seed is about --arrivals"),
+        (("--once",), "--once needs --arrivals"),
+        (("--seed", "1"), "--seed needs --arrivals"),
         (("--add", "0xpod.yaml"), "the number of copies must be from 1 to 100000"),
         (("--add", "no-such.yaml"), "no-such.yaml"),
     ],

@@ -84,4 +84,4 @@ def test_without_matplotlib_it_is_said_what_to_install(
 
 
 def test_it_is_about_arrivals(trace: list[str]) -> None:
-    assert "--plot is about --arrivals" in run(*trace[:2], "--plot", "a.svg").stderr
+    assert "--plot needs --arrivals" in run(*trace[:2], "--plot", "a.svg").stderr

@@ -76,7 +76,7 @@ def test_a_name_is_read_as_kubectl_reads_it(words: list[str], subject: Subject) 
     "words", [[""], ["/"], ["pod"], ["pod/"], ["pod/a/b/c"], ["a", "b"], ["pod", "a", "b"], ["a//b"], ["node/web"]]
 )
 def test_a_name_of_another_form_is_answered_with_the_forms(words: list[str]) -> None:
-    with pytest.raises(click.UsageError, match="say NAME or pod/NAME, claim/NAME, or deploy/"):
+    with pytest.raises(click.UsageError, match="give NAME or pod/NAME, claim/NAME, or deploy/"):
         read_subject(words)
 
 
@@ -304,8 +304,8 @@ def test_room_is_made_for_a_pod_that_waits_by_its_name(tmp_path: Path) -> None:
     assert room("deploy/w").stdout.startswith("default/w-abc-1 fits on node-1 as it is")
     for written, words in (
         ("wep", "no pod is named wep; did you mean web?"),
-        ("claim/gpu", "'claim/gpu': is no pod"),
+        ("claim/gpu", "'claim/gpu' is not a pod"),
         ("gone.yaml", "gone.yaml"),
-        ("pod/", "say NAME or pod/NAME"),
+        ("pod/", "give NAME or pod/NAME"),
     ):
         assert (room(written).exit_code, words in room(written).stderr) == (2, True), room(written).output

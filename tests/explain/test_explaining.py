@@ -598,7 +598,7 @@ def test_a_claim_is_told_by_the_pod_that_waits_or_by_one_of_its_own() -> None:
         ([*TWO, claim(request(count=3)), pod("gpu")], "pod/asked", 1, "2 devices instead of 3"),
         ([*TWO, claim(request(count=3))], "claim/gpu", 1, "2 devices instead of 3"),
         ([*WORLD, claim(), pod("gpu")], "pod/nobody", 2, "no pod is named nobody; known: default/asked"),
-        ([*WORLD], "node/node-1", 2, "say NAME or pod/NAME, claim/NAME"),
+        ([*WORLD], "node/node-1", 2, "give NAME or pod/NAME, claim/NAME"),
     ],
 )
 def test_command_says_it_with_its_exit_code(objects, subject: str, code: int, words: str, tmp_path: Path) -> None:

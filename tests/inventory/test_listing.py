@@ -282,7 +282,7 @@ def test_forms_for_programs_have_the_published_schema(tmp_path: Path) -> None:
     [
         (("--node", "gpu-1"), "did you mean gpu-0?"),
         (("--class", "gpus"), "did you mean gpu?"),
-        (("--watch",), "--watch is about a cluster"),
+        (("--watch",), "--watch watches a cluster"),
     ],
 )
 def test_wrong_use_is_2_and_says_what_was_meant(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
