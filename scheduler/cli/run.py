@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -172,28 +172,31 @@ def run(
         connection = Connection.find(kubeconfig or config.client_connection.kubeconfig or None, context)
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
-    page = _page_arguments(ui_port, config, kubeconfig, context, config_path) if ui_port is not None else None
+    page = _page(ui_port, config, kubeconfig, context) if ui_port is not None else None
     with _calls_profiled(calls_path), _recorded(record_path) as recorder:
         failure = _run(connection, config, recorder, page)
     if failure is not None:
         raise click.ClickException(failure)
 
 
-def _page_arguments(
-    port: int, config: Config, kubeconfig: str | None, context: str | None, config_path: Path | None
-) -> list[str]:
-    """Of `ui`, so that it shows this cluster to those who may read this scheduler's metrics."""
+class _Page(NamedTuple):
+    """The arguments of `ui`, and its configuration file."""
+
+    arguments: Sequence[str]
+    settings: str
+
+
+def _page(port: int, config: Config, kubeconfig: str | None, context: str | None) -> _Page:
+    """So that it shows what this scheduler uses of this cluster, to those who may read this scheduler's metrics."""
+    from scheduler.config.shown import shown
     from scheduler.kube.serving import address_of
 
-    given = {
-        "--kubeconfig": kubeconfig or config.client_connection.kubeconfig,
-        "--context": context,
-        "--config": str(config_path) if config_path is not None else None,
-    }
-    return [
+    given = {"--kubeconfig": kubeconfig or config.client_connection.kubeconfig, "--context": context}
+    arguments = (
         *(f"--address={address_of(config)}", f"--port={port}", *guard_arguments(config.serving)),
         *(f"{option}={value}" for option, value in given.items() if value),
-    ]
+    )
+    return _Page(arguments, shown(config))
 
 
 @contextmanager
@@ -288,7 +291,7 @@ def _written(profile: ProfileConfig) -> dict[str, Any]:
 
 
 def _run(
-    connection: Connection, config: Config, recorder: Recorder | None = None, page: Sequence[str] | None = None
+    connection: Connection, config: Config, recorder: Recorder | None = None, page: _Page | None = None
 ) -> str | None:
     """Run until stopped; what went wrong, if something did."""
     import uvloop
@@ -316,9 +319,7 @@ def _run(
     return None
 
 
-async def _serve(
-    connection: Connection, config: Config, recorder: Recorder | None, page: Sequence[str] | None
-) -> int | None:
+async def _serve(connection: Connection, config: Config, recorder: Recorder | None, page: _Page | None) -> int | None:
     """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
 
@@ -358,14 +359,14 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _with_page(arguments: Sequence[str] | None) -> AsyncIterator[None]:
+async def _with_page(page: _Page | None) -> AsyncIterator[None]:
     """A process with the page, where it is asked for, while this is open."""
-    if arguments is None:
+    if page is None:
         yield
         return
     from scheduler.cli.ui import page_beside
 
-    showing = asyncio.create_task(page_beside(arguments))
+    showing = asyncio.create_task(page_beside(*page))
     try:
         yield
     finally:

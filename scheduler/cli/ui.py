@@ -10,8 +10,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -184,15 +185,41 @@ def _step_back() -> None:
     os.nice(_NICE)
 
 
-async def page_beside(arguments: Sequence[str]) -> None:
+async def page_beside(arguments: Sequence[str], settings: str) -> None:
     """Keep a process with the page, which the scheduler goes before; it ends when this task is cancelled.
 
     Args:
         arguments: Of `ui`.
+        settings: The scheduler's configuration as a file.
     """
-    command = (sys.executable, "-m", "scheduler", "ui", "--ends-with-stdin", *arguments)
+    with _file(settings) as (path, inherited):
+        command = (sys.executable, "-m", "scheduler", "ui", "--ends-with-stdin", f"--config={path}", *arguments)
+        await _keep(command, inherited)
+
+
+@contextmanager
+def _file(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """A path that another process can read, and what it must inherit for that: of memory, where there is such a file.
+
+    A scheduler in a cluster may write into no folder.
+    """
+    if hasattr(os, "memfd_create"):  # Linux
+        with open(os.memfd_create("settings"), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}", (file.fileno(),)
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        yield file.name, ()
+
+
+async def _keep(command: Sequence[str], inherited: Sequence[int]) -> None:
     while True:
-        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, preexec_fn=_step_back)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, preexec_fn=_step_back, pass_fds=inherited
+        )
         try:
             code = await process.wait()
         finally:

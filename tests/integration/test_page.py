@@ -126,6 +126,19 @@ async def test_run_has_the_page_too_and_it_ends_with_the_scheduler(world: World,
             await asyncio.sleep(0.05)
 
 
+async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World) -> None:
+    """What the command line says is the page's too, where nothing may be written (settings go through no folder)."""
+    pool, other = await world.add_nodes(2, devices=1)
+    await world.start_scheduler("--ui=0", f"--slices=driver={world.driver},pool={pool}")
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+            await asyncio.sleep(0.05)
+        async with session.get(f"{found[1]}api/devices") as reply:
+            shown_devices = await reply.json()
+    assert pool in shown_devices["texts"]
+    assert other not in shown_devices["texts"]
+
+
 async def _about(session: aiohttp.ClientSession, url: str) -> str:
     """What the page says of itself; "" when it is not there."""
     try:
