@@ -133,10 +133,12 @@ async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World
     async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
-        async with session.get(f"{found[1]}api/devices") as reply:
-            shown_devices = await reply.json()
-    assert pool in shown_devices["texts"]
-    assert other not in shown_devices["texts"]
+        document: dict[str, Any] = {"texts": [], "version": -1}
+        while pool not in document["texts"]:
+            async with session.get(f"{found[1]}api/devices?after={document['version']}") as reply:
+                document = await reply.json()
+        texts = document["texts"]
+    assert other not in texts
 
 
 async def _about(session: aiohttp.ClientSession, url: str) -> str:
