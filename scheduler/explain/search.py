@@ -3,8 +3,9 @@
 Rules of this module
   1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
   2. The smallest that helps is said; two together where none helps alone.
-  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`; beyond that each turn of the
-     scheduler costs `_STEPS_OF_A_TURN`. When the steps are used up, that is said.
+  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
+     is said. Where others wait for the answer (`looking_steps`), a question costs `_STEPS_OF_A_TURN` for each turn of
+     the scheduler if that is more.
 
 Not here: the candidates (the plugins, `object_edits`).
 """
@@ -19,12 +20,14 @@ from typing import Final
 from scheduler.explain.object_edits import ObjectEdit
 from scheduler.explain.world import Edits, Ruling, World
 from scheduler.framework.blame import Change, Why
+from scheduler.framework.cycle import UNLIMITED_STEPS
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
 _STEPS_LEAST: Final = 400
-_STEPS_OF_A_TURN: Final = 100
-"""A turn ends after some 10 ms, and 400 steps are about 40; a question to a small cluster takes a turn or two."""
+_STEPS_OF_A_TURN: Final = 50
+"""A turn ends after some 10 ms, and 400 steps are about 40. A question takes a turn or two of a small cluster, 130 with
+2,000 nodes, 300 and more where selectors cost much."""
 
 Step = Change | ObjectEdit
 
@@ -54,7 +57,8 @@ class Search:
 
     Attributes:
         left: Steps for questions.
-        looking_steps: For what the plugins look at to say what would help, each time; about 4 us each.
+        looking_steps: For what the plugins look at to say what would help, each time; about 4 us each. UNLIMITED_STEPS
+            in a process of one's own.
     """
 
     world: World
@@ -128,7 +132,8 @@ class Search:
         return fits
 
     def _charge(self, turns: int) -> None:
-        self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
+        if self.looking_steps < UNLIMITED_STEPS:
+            self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
 
     @property
     def _least(self) -> int:

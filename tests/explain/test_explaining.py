@@ -48,9 +48,9 @@ ALONE = ("another-pod-is-first", "another-pod-is-more-important")
 MODEL = f"device.attributes['{DRIVER}'].model"
 
 
-def told(*objects: Obj, namespace: str = "default", budget: int = 40_000) -> Explanation:
+def told(*objects: Obj, namespace: str = "default", **bounds: int) -> Explanation:
     given_ = [Given("file.yaml:1:1", obj) for obj in objects]
-    return explain_pod(given_, (namespace, "asked"), now_ms=NOW_MS, features=Features(), budget=budget)
+    return explain_pod(given_, (namespace, "asked"), now_ms=NOW_MS, features=Features(), **bounds)
 
 
 ASKABLE = [cause for cause in CAUSES if not (cause.gates or cause.deleted or cause.has_history)]
@@ -520,7 +520,7 @@ def test_when_the_budget_is_used_up_that_is_said() -> None:
     assert "the budget is used up after 0 changes" in answer.advice
 
 
-def test_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod with costly selectors takes seconds for each question, however few objects there are."""
     wants = pod("gpu", "nic")
     named = (("gpu", "gpuu"), ("nic", "nicc"))
@@ -537,7 +537,8 @@ def test_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.Monkey
     assert (before.exhausted, before.questions) == (False, 3)
 
     monkeypatch.setattr(Ruling, "turns", property(lambda _: 1_000))
-    answer = told(*objects)
+    assert told(*objects) == before
+    answer = told(*objects, steps_max=1_000_000)
     assert (answer.exhausted, answer.questions) == (True, 1)
     assert "the budget is used up after 1 change" in answer.advice
 
