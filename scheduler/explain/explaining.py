@@ -27,9 +27,11 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
+_PREEMPTED_NAMED: Final = 3
 
 
 class NotThereError(ValueError):
@@ -75,9 +77,13 @@ def explain_pod(
         return answer.model_copy(update={"advice": f"{answer.advice}; {why}", "scores": scores, "nodes": groups})
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
+    preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
     found = Search(world, budget, steps_max).smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
+    if preempted:
+        sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")
+        answer = answer.model_copy(update={"advice": f"nothing needs to be done: {preempted}; {sooner}"})
     update = {"nodes": groups, "notes": notes, "left_out": left_out, "funnels": funnels}
     return answer.model_copy(update=update)
 
@@ -226,6 +232,21 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
         devices=devices,
         notes=notes,
     )
+
+
+def _preempted(ruling: Ruling, verdict: Verdict) -> str:
+    """Whom the scheduler preempts for the pod; "" where it preempts nobody."""
+    room = ruling.answers.machine.ground.view.preemption_of(PodUid(verdict.uid))
+    if room is None or not room.victims:
+        return ""
+    named = [f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims[:_PREEMPTED_NAMED]]
+    more = len(room.victims) - len(named)
+    who = (
+        f"{', '.join(named)} and {more} more have"
+        if more
+        else f"{', '.join(named)} {'has' if len(named) == 1 else 'have'}"
+    )
+    return f"it starts on node {room.node} when {who} ended, which the scheduler preempts for it"
 
 
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:

@@ -520,6 +520,20 @@ def test_when_the_budget_is_used_up_that_is_said() -> None:
     assert "the budget is used up after 0 changes" in answer.advice
 
 
+def test_a_pod_for_which_others_are_preempted_needs_nobody() -> None:
+    """It said which other pod to end, though the scheduler had chosen one already."""
+    running = {**pod("held", name="experiment", nodeName="node-1"), "status": {"phase": "Running"}}
+    waits = pod("gpu", priority=100)
+    for number, one in enumerate((running, waits)):
+        one["metadata"] |= {"uid": f"uid-{one['metadata']['name']}", "resourceVersion": str(number + 5)}
+    held = allocated(claim(name="held"), "gpu-0", users=["experiment"])
+    answer = told(node(), slice_(gpu()), device_class(), claim(), held, running, waits)
+
+    assert (answer.fits, answer.kind) == (False, "holder-terminating")
+    words = "it starts on node node-1 when default/experiment has ended, which the scheduler preempts for it"
+    assert answer.advice.startswith(f"nothing needs to be done: {words}")
+
+
 def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod with costly selectors takes seconds for each question, however few objects there are."""
     wants = pod("gpu", "nic")
