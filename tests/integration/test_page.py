@@ -130,13 +130,14 @@ async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World
     """What the command line says is the page's too, where nothing may be written (settings go through no folder)."""
     pool, other = await world.add_nodes(2, devices=1)
     await world.start_scheduler("--ui=0", f"--slices=driver={world.driver},pool={pool}")
-    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(120), aiohttp.ClientSession() as session:
         while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         document: dict[str, Any] = {"texts": [], "version": -1}
         while pool not in document["texts"]:
             async with session.get(f"{found[1]}api/devices?after={document['version']}") as reply:
                 document = await reply.json()
+            await asyncio.sleep(0.05)
         texts = document["texts"]
     assert other not in texts
 
