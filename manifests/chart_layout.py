@@ -30,12 +30,13 @@ def write_layout(packed: Path, layout: Path) -> None:
         file = chart.extractfile(member)
         assert file is not None
         described: dict[str, Any] = yaml.safe_load(file)
+    config, content = _Blob(_json(described)), _Blob(packed.read_bytes())
     named = {"title": described["name"], "version": described["version"], "description": described["description"]}
     manifest = {
         "schemaVersion": 2,
         "mediaType": _MANIFEST,
-        "config": (config := _Blob(_json(described))).descriptor(_CONFIG),
-        "layers": [(content := _Blob(packed.read_bytes())).descriptor(_CONTENT)],
+        "config": config.descriptor(_CONFIG),
+        "layers": [content.descriptor(_CONTENT)],
         "annotations": {f"org.opencontainers.image.{key}": value for key, value in named.items()},
     }
     whole = _Blob(_json(manifest))

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.offline import Given, OfflineCluster, decide
+from tests.cli.test_terminal import Terminal
 from tests.offline.causes import claim, device_class, gpu, node, pod, slice_
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -37,11 +38,6 @@ SHOWN: Final = [
     for command, shown in re.findall(BLOCK, path.read_text(encoding="utf-8"), re.DOTALL)
 ]
 CUT: Final = "…"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def printed(command: str) -> list[str]:

@@ -241,12 +241,9 @@ def _preempted(ruling: Ruling, verdict: Verdict) -> str:
         return ""
     named = [f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims[:_PREEMPTED_NAMED]]
     more = len(room.victims) - len(named)
-    who = (
-        f"{', '.join(named)} and {more} more have"
-        if more
-        else f"{', '.join(named)} {'has' if len(named) == 1 else 'have'}"
-    )
-    return f"it starts on node {room.node} when {who} ended, which the scheduler preempts for it"
+    who = ", ".join(named) + (f" and {more} more" if more else "")
+    verb = "has" if len(room.victims) == 1 else "have"
+    return f"it starts on node {room.node} when {who} {verb} ended, which the scheduler preempts for it"
 
 
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:

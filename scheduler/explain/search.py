@@ -26,8 +26,8 @@ BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
 _STEPS_LEAST: Final = 400
 _STEPS_OF_A_TURN: Final = 50
-"""A turn ends after some 10 ms, and 400 steps are about 40. A question takes a turn or two of a small cluster, 130 with
-2,000 nodes, 300 and more where selectors cost much."""
+"""A step is about 0.1 ms, and a turn takes up to 10. A question takes a turn or two of a small cluster, 130 with 2,000
+nodes, 300 and more where selectors cost much."""
 
 Step = Change | ObjectEdit
 

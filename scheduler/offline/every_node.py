@@ -101,6 +101,9 @@ class EveryNode:
 
     Args:
         steps_max: Steps of costly searches for all that is asked; a step is about 4 us.
+
+    Attributes:
+        steps_left: Of these; whoever asks the machine in another way for the same question takes from them, too.
     """
 
     def __init__(self, machine: Machine, now_ms: int, steps_max: int = UNLIMITED_STEPS) -> None:

@@ -233,12 +233,12 @@ class _Search:
 
     def __init__(self, new_table: Callable[[], _Table], moves_max: int, questions_max: int, steps_max: int) -> None:
         self._new_table: Final = new_table
-        self._steps_left = steps_max
         table = self._table = new_table()
         self._questions_max: Final = questions_max
         self._room: Final = Room(RoomOutcome.UNKNOWN, (table.pod.namespace, table.pod.name), moves_max)
         self._movable: dict[str, Stored] = {}
         machine = table.machine
+        self._nodes: Final = EveryNode(machine, table.cluster.now_ms, steps_max)  # it has the steps of all questions
         self._runner: Final = machine.runners[scheduler_name_of(table.pod.obj)]
         pod = self._decoded()
         self._priority: Final = pod.priority
@@ -257,7 +257,7 @@ class _Search:
 
     @property
     def _is_over(self) -> bool:
-        return self._room.questions >= self._questions_max or self._steps_left <= 0
+        return self._room.questions >= self._questions_max or self._nodes.steps_left <= 0
 
     def find(self) -> Room:
         room, table = self._room, self._table
@@ -284,7 +284,7 @@ class _Search:
 
     def _ended(self) -> Room:
         room, table = self._room, self._table
-        room.is_out_of_steps = self._steps_left <= 0
+        room.is_out_of_steps = self._nodes.steps_left <= 0
         room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
         if room.outcome in (RoomOutcome.NONE, RoomOutcome.UNKNOWN) and not room.reason:
             table.board.place(table.pod)
@@ -295,17 +295,14 @@ class _Search:
 
     def _potential_nodes(self) -> dict[str, list[Stored]] | None:
         """The nodes on which the pod would fit without their movable pods, and these; None where it fits already."""
-        machine, pod = self._table.machine, self._pod
-        nodes = EveryNode(machine, self._table.cluster.now_ms, self._steps_left)
+        machine, pod, nodes = self._table.machine, self._pod, self._nodes
         cycle, filtered = nodes.begin(self._runner, pod)
-        self._steps_left = nodes.steps_left
         if not filtered.status.is_success:
             return {}
         plan = self._runner.plan(cycle, nodes.view, filtered)
         if not isinstance(plan, Plan):
             return {}
         verdicts = nodes.verdicts(self._runner, cycle, filtered, plan)
-        self._steps_left = nodes.steps_left
         if any(status.is_success for status in verdicts.values()):
             return None
         memory = DryRunMemories(machine.ground.store).of(self._runner, pod, None)
@@ -338,11 +335,10 @@ class _Search:
         self._room.questions += 1
         machine = self._table.machine
         info = machine.ground.store.node_infos[NodeName(node)]
-        cycle = Cycle(self._pod, self._table.cluster.now_ms, self._steps_left)
+        cycle = Cycle(self._pod, self._table.cluster.now_ms, self._nodes.steps_left)
         trial = without(machine.ground, self._runner, cycle, info, frozenset(map(PodUid, removed)))
-        self._steps_left = cycle.steps_left
-        if trial.status is UNFINISHED:
-            self._steps_left = 0  # nothing is proven any more
+        # Where it is not finished, nothing is proven any more.
+        self._nodes.steps_left = cycle.steps_left if trial.status is not UNFINISHED else 0
         return trial.status.is_success
 
     # -- sets of pods ------------------------------------------------------------------------------
@@ -387,7 +383,7 @@ class _Search:
             saved = table.board.snapshot([*pods, table.stored(table.pod.namespace, table.pod.name)])
             # On a new cluster no earlier move has left a trace: no name, no time, no memory of the scheduler's.
             played = table.play(one.node, pods) and self._new_table().play_named(one.node, pods)
-            self._steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
+            self._nodes.steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
             if played is not None:
                 room.outcome, room.cordoned, room.budgets = RoomOutcome.PLAN, one.node, budgets
                 room.moves, room.node, room.devices = played

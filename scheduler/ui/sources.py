@@ -205,9 +205,16 @@ class Source(ABC):
 
     async def _pod(self, key: Key) -> Document:
         read = await self.objects()
-        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
-        ask = partial(ask, steps_max=STEPS_MAX)
-        document: Document = (await asyncio.to_thread(ask)).model_dump(mode="json")
+        explained = await asyncio.to_thread(
+            explain_pod,
+            read.given,
+            key,
+            now_ms=_now_ms(),
+            features=read.features,
+            config=self.config,
+            steps_max=STEPS_MAX,
+        )
+        document: Document = explained.model_dump(mode="json")
         if (
             document["outcome"] == "refused"
         ):  # of what no server has taken there is no history, and any field may be wrong
