@@ -37,6 +37,8 @@ _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
+_EXPLAINED_MAX: Final = 2
+"""Pods at a time: one may take half a minute, and other answers need threads of the pool, too."""
 STEPS_MAX: Final = 1_000_000
 """For looking at all nodes in one question, some 6 s; a pod with eight costly selectors on 50 nodes took 50."""
 TURNS_MAX: Final = 300
@@ -123,6 +125,7 @@ class Source(ABC):
     def __init__(self, config: Config | None) -> None:
         self.config: Final = config
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
+        self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
         self._list_of: tuple[int, DeviceList] | None = None
 
     @property
@@ -205,15 +208,9 @@ class Source(ABC):
 
     async def _pod(self, key: Key) -> Document:
         read = await self.objects()
-        explained = await asyncio.to_thread(
-            explain_pod,
-            read.given,
-            key,
-            now_ms=_now_ms(),
-            features=read.features,
-            config=self.config,
-            steps_max=STEPS_MAX,
-        )
+        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
+        async with self._explaining:
+            explained = await asyncio.to_thread(ask, steps_max=STEPS_MAX)
         document: Document = explained.model_dump(mode="json")
         if (
             document["outcome"] == "refused"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
@@ -12,6 +14,7 @@ import pytest
 
 from allocator import Features
 from scheduler.core.machine import Machine
+from scheduler.explain import explain_pod
 from scheduler.inventory import Filter, devices_observed
 from scheduler.offline import Given
 from scheduler.ui import sources
@@ -295,6 +298,29 @@ async def test_a_look_at_the_pods_that_wait_is_bounded_and_says_who_was_not_trie
     untried = sum(one["outcome"] == "unknown" for one in found["pods"])
     assert 0 < untried < len(found["pods"]) == 301
     assert found["problems"] == [f"{untried} pods were not tried: 1 turns of the scheduler went to others"]
+
+
+async def test_pods_that_take_long_to_explain_leave_threads_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six open pages of pods with costly selectors kept a device's answer waiting for 27 s."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(3))
+    may_end = threading.Event()
+    def slow(*arguments: Any, **options: Any) -> Any:
+        may_end.wait()
+        return explain_pod(*arguments, **options)
+
+    monkeypatch.setattr(sources, "explain_pod", slow)
+    names = [f"pod-{number}" for number in range(6)]
+    asked = source(*(pod("three", name=name) for name in names))
+    pages = [asyncio.ensure_future(asked.pod(("default", name))) for name in names]
+    for _ in range(50):  # each page comes as far as it may
+        await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(20):
+            found = await asked.device(("gpu.example.com", "node-1", "gpu-0"))
+    finally:
+        may_end.set()
+    assert found["version"] == 1
+    assert [page["subject"] for page in await asyncio.gather(*pages)] == [f"pod/default/{name}" for name in names]
 
 
 @pytest.mark.parametrize("spec", [None, 7, {"resourceClaims": 7}, {"resourceClaims": [{}], "containers": []}], ids=str)
