@@ -304,6 +304,7 @@ async def test_pods_that_take_long_to_explain_leave_threads_for_others(monkeypat
     """Six open pages of pods with costly selectors kept a device's answer waiting for 27 s."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(3))
     may_end = threading.Event()
+
     def slow(*arguments: Any, **options: Any) -> Any:
         may_end.wait()
         return explain_pod(*arguments, **options)
