@@ -41,9 +41,12 @@ async def page(browser: Any) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[UiServer]:
+async def server(page: Any) -> AsyncIterator[UiServer]:
     async with UiServer(source(*hostile())) as opened:
         yield opened
+        await page.goto(
+            "about:blank"
+        )  # a page that is still there asks again after 3 s, and reports that nobody answers
 
 
 async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: UiServer) -> None:
@@ -148,6 +151,7 @@ async def test_a_long_table_has_pages(page: Any) -> None:
         await page.click(".pages >> text=next")
         assert "page 2 of 2" in await page.inner_text(".pages")
         assert await page.locator("main > table tbody tr").count() == 22
+        await page.goto("about:blank")
 
 
 async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any, server: UiServer) -> None:
