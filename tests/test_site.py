@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from manifests.site_versions import main
-from tests.ui.chromium import needs_chromium, opened_browser
+from tests.ui.chromium import needs_chromium, new_page, opened_browser
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -89,7 +89,7 @@ async def test_a_reader_goes_from_one_release_to_another(site: Path, tmp_path: P
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         async with opened_browser() as browser:
-            page = await browser.new_page()
+            page = await new_page(browser)
             await page.goto(f"http://127.0.0.1:{server.server_port}/0.1.0/try/")
             link = page.locator(".md-version__link", has_text="0.2.0")
             await link.wait_for(state="attached")

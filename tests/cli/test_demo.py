@@ -17,12 +17,13 @@ from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.model.pod_claims import claim_names
 from tests.cli.answers import DemoAnswer
+from tests.patience import PATIENCE_S
 
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
             assert kubeconfig.is_file()
             assert answer["pods"]
             running.send_signal(number)
-            assert running.wait(timeout=30) == code
+            assert running.wait(timeout=PATIENCE_S) == code
             assert running.stdout.read() == ""
             assert not kubeconfig.parent.exists()
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.example_pictures import EXAMPLES, PICTURES, ROOT, picture, simulated
+from tests.patience import PATIENCE_S
 
 SHOWN = sorted(
     {
@@ -47,5 +48,5 @@ def test_each_use_has_its_page_with_a_picture() -> None:
 def test_the_demo_ends_as_the_page_says(example: str) -> None:
     files = [f"docs/examples/{example}{part}.yaml" for part in ("-cluster", "")]
     command = [sys.executable, "-m", "scheduler", "demo", "--cluster", files[0], "--apply", files[1], "-o", "json"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert placed(json.loads(ended.stdout)) == placed(simulated(example))

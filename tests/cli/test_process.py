@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.kube.silent_server import SilentServer
+from tests.patience import PATIENCE_S
 
 PROGRAM = [sys.executable, "-m", "scheduler"]
 EMBEDDED = [sys.executable, "-m", "scheduler.embedded"]
@@ -41,7 +42,7 @@ def _with_closed(closed: tuple[int, ...], command: list[str]) -> subprocess.Comp
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -92,7 +93,7 @@ def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_or
         assert process.stdout is not None
         assert process.stdout.readline().startswith("API server: https://127.0.0.1:")
         process.terminate()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(arguments: list[str]) -> No
             os.close(its)
             _until_it_reads(ours, process.pid)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
             os.close(ours)
@@ -146,7 +147,7 @@ def test_a_scheduler_that_waits_for_a_silent_server_is_stopped_at_once(
         try:
             server.asked()
             process.send_signal(number)
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
 
@@ -173,7 +174,7 @@ def test_a_scheduler_at_work_is_stopped_in_order(number: signal.Signals, code: i
             assert line, errors
             errors += line
         process.send_signal(number)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == code
     assert b"stopping" in rest
@@ -186,7 +187,7 @@ def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
             assert process.stderr is not None
             assert process.stderr.readline().startswith(b"embedded cluster: ")
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
 
@@ -196,6 +197,8 @@ def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
 
 def test_a_binary_file_is_named_by_the_embedded_cluster(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\x7fELF\x02\x01\xff\xfe")
-    done = subprocess.run([*EMBEDDED, tmp_path / "binary"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [*EMBEDDED, tmp_path / "binary"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
     assert (done.returncode, done.stderr) == (1, f"{tmp_path}/binary: not UTF-8 text (byte 6): is this a manifest?\n")

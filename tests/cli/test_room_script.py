@@ -24,6 +24,7 @@ from scheduler.offline.moving import Move
 from scheduler.offline.room_plan import commands
 from tests.offline.causes import pod, template
 from tests.offline.test_making_room import NODES, Obj, big, count_of, fleet, plan, run, runs
+from tests.patience import PATIENCE_S
 
 KUBECTL = r"""#!/usr/bin/env bash
 printf '%s\n' "kubectl $*" >> "$LOG"
@@ -144,7 +145,7 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
         async def told(*command: str) -> str:
             pipe = asyncio.subprocess.PIPE
             process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=pipe, stderr=pipe)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 output, errors = await process.communicate()
             assert process.returncode == 0, (command, output, errors)
             return output.decode()
@@ -154,7 +155,7 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
         await cluster.apply([*fleet(*NODES), template(count_of(1)), deployment(2)])
         async with SchedulerApp(connection, config) as app:
             await app.synced()
-            available = ("--for=jsonpath={.status.readyReplicas}=2", "deployment/web", "--timeout=30s")
+            available = ("--for=jsonpath={.status.readyReplicas}=2", "deployment/web", f"--timeout={PATIENCE_S:.0f}s")
             await told("kubectl", "wait", *available)
             dump = json.loads(await told("kubectl", "get", DUMPED, "-A", "-o", "json"))
             found = plan(tmp_path, dump["items"], big(4))

@@ -35,6 +35,8 @@ from typing import Literal
 import aiohttp
 from aiohttp import web
 
+from tests.patience import PATIENCE_S
+
 FaultKind = Literal[
     "lose-request", "lose-reply", "answer", "delay", "before", "hold", "truncate", "duplicate", "late-copy"
 ]
@@ -82,7 +84,7 @@ class Fault:
     async def release(self) -> int:
         """For `hold`: let the server have the request now; its HTTP code."""
         self.released.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await self.answered.wait()
         return self.answers[-1]
 

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure
+from tests.patience import PATIENCE_S
 
 
 class Server:
@@ -256,6 +257,6 @@ async def test_a_late_copy_comes_after_the_client_has_its_reply(
     fault = proxy.add(Fault("late-copy", "PATCH", "/pods/", seconds=0.05))
     assert await patch(client, "/api/v1/pods/a") == 201
     assert await patch(client, "/api/v1/pods/b") == 201
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await fault.answered.wait()
     assert server.reached == ["PATCH /api/v1/pods/a", "PATCH /api/v1/pods/b", "PATCH /api/v1/pods/a"]

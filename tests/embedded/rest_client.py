@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.patience import PATIENCE_S
+
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -19,7 +21,6 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 DRA = "/apis/resource.k8s.io/v1"
-WAIT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class RestClient:
 
     async def eventually(self, path: str, wanted: Callable[[Answer], bool]) -> Answer:
         """The first answer that satisfies `wanted`; polls, because controllers owe no event of their own."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.get(path)
                 if wanted(answer):
@@ -123,7 +124,7 @@ class Watch:
 
     async def next(self) -> Any:
         """The next line; fails after a while without one."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             line = await self.response.content.readline()
         return json.loads(line) if line else None
 

@@ -19,6 +19,7 @@ from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
 from scheduler.kube.outcomes import Accepted, Rejected
 from scheduler.kube.requests import ApiClient
+from tests.patience import PATIENCE_S
 
 PODS = "/api/v1/namespaces/default/pods"
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -159,7 +160,7 @@ async def test_controllers_have_the_token_and_do_not_show_it() -> None:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         path = "/apis/resource.k8s.io/v1/resourceclaims?watch=true"
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(PATIENCE_S),
             aiohttp.ClientSession(headers=headers) as session,
             session.get(cluster.url + path, ssl=cluster.tls) as response,
         ):
@@ -184,7 +185,7 @@ async def test_a_served_cluster_has_a_random_token(command: list[str]) -> None:
     assert process.stdout is not None
     try:
         path = ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not path.endswith("kubeconfig"):
                 line = await process.stdout.readline()
                 assert line, "it ended before it named its kubeconfig"

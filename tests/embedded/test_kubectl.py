@@ -14,13 +14,14 @@ import pytest
 import pytest_asyncio
 
 from scheduler.embedded.cluster import EmbeddedCluster
+from tests.patience import PATIENCE_S
 
+_PATIENTLY = f"--timeout={PATIENCE_S:.0f}s"
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH"),
 ]
 
-TIMEOUT_S = 60
 
 MANIFEST = """
 apiVersion: v1
@@ -89,14 +90,14 @@ class Kubectl:
 
     async def fails(self, *arguments: str, stdin: str = "") -> str:
         process = await self.start(*arguments)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             output, _ = await process.communicate(stdin.encode())
         assert process.returncode != 0, output.decode()
         return output.decode()
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
         process = await self.start(*arguments)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             output, _ = await process.communicate(stdin.encode())
         assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {output.decode()}"
         return output.decode()
@@ -245,7 +246,7 @@ async def test_create_watch_and_delete(kubectl: Kubectl) -> None:
 
     reading = asyncio.create_task(read())
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not reading.done():
                 await kubectl("create", "configmap", "one", "--from-literal=a=b", "-o", "name")
                 await kubectl("delete", "configmap", "one")
@@ -285,15 +286,15 @@ spec:
     spec: {nodeName: node-1, containers: [{name: main, image: registry.example/server:1}]}
 """
     await kubectl("apply", "-f", "-", stdin=deployment)
-    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/inference", "--timeout=30s")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/inference", _PATIENTLY)
     await kubectl("patch", "deployment", "inference", "-p", '{"spec": {"replicas": 1}}')
-    await kubectl("wait", "--for=jsonpath={.status.replicas}=1", "deployment/inference", "--timeout=30s")
+    await kubectl("wait", "--for=jsonpath={.status.replicas}=1", "deployment/inference", _PATIENTLY)
     shown = await kubectl("get", "deployment,replicaset,pods", "-l", "app=inference")
     assert "1/1" in shown
     await kubectl("rollout", "restart", "deployment/inference")
-    await kubectl("rollout", "status", "deployment/inference", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/inference", _PATIENTLY)
     await kubectl("delete", "deployment", "inference", "--cascade=foreground")
-    await kubectl("wait", "--for=delete", "pods", "-l", "app=inference", "--timeout=30s")
+    await kubectl("wait", "--for=delete", "pods", "-l", "app=inference", _PATIENTLY)
 
 
 async def test_a_namespace_comes_and_goes_with_its_content(kubectl: Kubectl) -> None:
@@ -306,9 +307,9 @@ async def test_a_namespace_comes_and_goes_with_its_content(kubectl: Kubectl) -> 
 
 async def test_cordon_and_drain(kubectl: Kubectl) -> None:
     await kubectl("run", "lodger", "--image=registry.example/x:1", '--overrides={"spec": {"nodeName": "node-1"}}')
-    await kubectl("wait", "--for=condition=Ready", "pod/lodger", "--timeout=30s")
+    await kubectl("wait", "--for=condition=Ready", "pod/lodger", _PATIENTLY)
     await kubectl("cordon", "node-1")
     assert "SchedulingDisabled" in await kubectl("get", "node", "node-1")
-    assert "evicting pod default/lodger" in await kubectl("drain", "node-1", "--force", "--timeout=30s")
+    assert "evicting pod default/lodger" in await kubectl("drain", "node-1", "--force", _PATIENTLY)
     assert "NotFound" in await kubectl.fails("get", "pod", "lodger")
     await kubectl("uncordon", "node-1")

@@ -13,6 +13,7 @@ from scheduler.embedded.controllers.reactors import Reactors
 from scheduler.embedded.controllers.workloads import Workloads
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, NODE, POD, STATEFUL_SET
 from scheduler.embedded.server.served_kinds import ServedKind
+from tests.patience import PATIENCE_S
 
 SPEC = {"containers": [{"name": "a", "image": "i"}]}
 
@@ -62,7 +63,7 @@ async def until(cluster: EmbeddedCluster, holds: Callable[[], bool]) -> None:
     changed = asyncio.Event()
     for kind in (POD, STATEFUL_SET, DAEMON_SET):
         cluster.api.store.wake_on_change(kind.kind_id, changed.set)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             changed.clear()
             await changed.wait()

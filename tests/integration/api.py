@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from tests.patience import PATIENCE_S
+
 Object = dict[str, Any]
 
 # resource: (prefix of its API group and version, is it namespaced)
@@ -134,7 +136,7 @@ class Api:
         until: Callable[[dict[str, Object]], bool],
         namespace: str | None = None,
         *,
-        seconds: float = 60,
+        seconds: float = PATIENCE_S,
         what: str = "",
     ) -> dict[str, Object]:
         """List and watch until `until(objects by name)` holds; returns those objects.

@@ -32,13 +32,13 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.integration.conftest import RealCluster, real_world, with_manifests
 from tests.integration.world import World, devices_of
+from tests.patience import PATIENCE_S
 
 TIMES: Final = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 GAP_S_MAX: Final = 3.0 + 2.0
 LOSSES: Final = ("killed", "stopped", "cut off")
 INSTANCES: Final = 3
 PODS_ON_A_NODE: Final = 100
-_PATIENCE_S: Final = 120.0
 _FOR_EVER_S: Final = 86_400.0
 
 
@@ -133,7 +133,7 @@ class Failover:
         await self._bound(before + pods)
         if what == "stopped":
             lost.world.signal_scheduler(signal.SIGCONT)
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert await lost.ended(token) == (-signal.SIGKILL if what == "killed" else 1)
         seen = self._seen(what, token, lost_s, bound_before)
         exits = sum(len(one.exits) for one in self.instances)
@@ -172,7 +172,7 @@ class Failover:
             return sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) >= count  # type: ignore[attr-defined]
 
         what = f"{count} pods bound"
-        await self.world.api.wait_for("pods", are_bound, self.world.namespace, seconds=_PATIENCE_S, what=what)
+        await self.world.api.wait_for("pods", are_bound, self.world.namespace, what=what)
 
     def _seen(self, what: str, token: str, lost_s: float, bound_before: int) -> Loss:
         writes = self._ours()

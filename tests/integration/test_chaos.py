@@ -18,6 +18,7 @@ from tests.integration.chaos.ledger import Ledger, Writes
 from tests.integration.chaos.run import Settings, run
 from tests.integration.chaos.schedule import ENDING, KINDS, REQUEST_FAULTS, TARGETS, draw
 from tests.integration.world import UNDER_TEST, gpu, node
+from tests.patience import PATIENCE_S
 
 OURS: Final = "ours"
 DRIVER: Final = "gpu.example.com"
@@ -28,7 +29,7 @@ NOBODY: Final = Writes([], {})
 @pytest.mark.skipif(UNDER_TEST != "ours", reason="this is about ours")
 async def test_every_fault_once(tmp_path: Path) -> None:
     built_or_skip("controlplane")
-    settings = Settings(minutes=0.3, pods=90, nodes=6, lease_s=3.0, patience_s=60.0)
+    settings = Settings(minutes=0.3, pods=90, nodes=6, lease_s=3.0, patience_s=PATIENCE_S)
     report = await run(settings, tmp_path, lambda text: None)
 
     assert report.problems == [], "\n".join(report.lines())

@@ -202,7 +202,7 @@ async def test_a_scheduler_killed_in_the_middle_is_replaced_without_loss(world: 
     await world.stop_scheduler(kill=True)
     await world.start_scheduler()
 
-    await world.wait_bound(*names, seconds=120)
+    await world.wait_bound(*names)
     assert await world.violations() == []
 
 

@@ -12,6 +12,7 @@ from scheduler.config import Config
 from scheduler.kube.credentials import Connection
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.controlplane
@@ -25,7 +26,7 @@ async def test_gates_that_are_off_are_reported_and_stop_nothing(caplog: pytest.L
         await asyncio.to_thread(plane.start)
         caplog.set_level(logging.WARNING)
         async with SchedulerApp(Connection(kubeconfig=plane.kubeconfig()), Config(health_port=None)) as app:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 await app.synced()
             assert app.problems() == []
     finally:

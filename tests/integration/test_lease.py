@@ -150,7 +150,7 @@ async def test_a_process_that_slept_writes_nothing_when_it_wakes_up(world: World
         world.signal_scheduler(signal.SIGSTOP)
         await creating
         await holder_changes(world, first)
-        await second.wait_bound(*pods, seconds=120)
+        await second.wait_bound(*pods)
         before = sent(world)
         world.signal_scheduler(signal.SIGCONT)
 
@@ -178,7 +178,7 @@ async def test_a_process_that_cannot_renew_stops_before_the_next_one_begins(worl
         await creating
         await holder_changes(world, first)
         await world.add_pods(pods[400:], template="one-gpu")  # the first may have been done with all before it ended
-        await second.wait_bound(*pods, seconds=120)
+        await second.wait_bound(*pods)
 
         assert ours[-1] == last < theirs[0]
         assert (
@@ -200,7 +200,7 @@ async def test_a_process_that_is_cut_off_is_replaced(world: World) -> None:
         await holder_changes(world, first)
         assert await world.scheduler_ended() == 1
         world.proxy.accept()
-        await second.wait_bound(*pods, seconds=120)
+        await second.wait_bound(*pods)
         await all_have_what_is_theirs(world, pods)
 
 

@@ -17,6 +17,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.integration.api import ApiError, Object
 from tests.integration.conftest import RealCluster, embedded_world, real_world, with_manifests
 from tests.integration.world import UNDER_TEST, World
+from tests.patience import PATIENCE_S
 
 GATE = "DRANodeAllocatableResources"
 REAL = pytest.mark.controlplane
@@ -95,7 +96,7 @@ async def add_node(world: World, *devices: Object) -> str:
     """A node of 2 CPUs with these devices. Its kubelet says that it counts what they take: 1.37 asks for that."""
     (name,) = await world.add_nodes(1, cpu="2")
     await world.api.merge_patch("nodes", name, {"status": {"declaredFeatures": [GATE]}}, sub="status")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:  # the API server's admission reads nodes from a cache
             try:
                 await world.publish(name, devices)

@@ -21,7 +21,8 @@ from tests.integration.conftest import RealCluster
 from tests.integration.prepared import start_scheduler
 from tests.integration.test_readers import RBAC, TLS
 from tests.integration.world import UNDER_TEST, World, devices_of
-from tests.ui.chromium import needs_chromium, opened_browser
+from tests.patience import PATIENCE_S
+from tests.ui.chromium import needs_chromium, new_context, new_page, opened_browser
 
 pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="this is about our page")
 
@@ -35,13 +36,13 @@ async def page_process(folder: Path, *arguments: str) -> AsyncIterator[str]:
     with log.open("wb") as output:
         process = await start_scheduler(("ui", *arguments), output.fileno())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := _URL.search(log.read_text())):
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.05)
         yield found[1]
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert await process.wait() == 0, log.read_text()
     finally:
         if process.returncode is None:
@@ -62,7 +63,6 @@ async def shown(page: Any) -> dict[str, int]:
 
 
 @needs_chromium
-@pytest.mark.timeout(300)
 async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: World, tmp_path: Path) -> None:
     """Pods come and go; then the page has what the API server has. One that waits is explained, with its events."""
     await world.add_nodes(4, devices=4)
@@ -74,7 +74,7 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
     if isinstance(world.cluster, RealCluster):  # the scheduler has no right to read events, nor what only lint wants
         kubeconfig = world.cluster.control_plane.kubeconfig("admin")
     async with page_process(tmp_path, f"--kubeconfig={kubeconfig}") as url, opened_browser() as browser:
-        page = await browser.new_page()
+        page = await new_page(browser)
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
         await page.goto(url)
@@ -88,11 +88,11 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         count = 2 + 2 + 5
         claims = await world.wait_for("resourceclaims", lambda left: len(left) == count, what="claims of others gone")
         assert len(used(claims)) == count
-        await page.wait_for_selector(f".legend >> text=used {count}", timeout=60_000)
+        await page.wait_for_selector(f".legend >> text=used {count}")
         counts = await shown(page)
         assert counts["used"] == count
         assert counts["free"] == 16 - count
-        found = await (await browser.new_page()).request.get(f"{url}api/devices")
+        found = await (await new_page(browser)).request.get(f"{url}api/devices")
         document = await found.json()
         texts, columns = document["texts"], document["columns"]
         drawn = {
@@ -105,8 +105,8 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         await world.add_pod("greedy", template="five")
         await world.wait_decided("greedy")
         await page.goto(f"{url}#/pending")
-        await page.click(f"text={world.namespace}/greedy", timeout=60_000)
-        await page.wait_for_selector("table.history >> text=event FailedScheduling", timeout=60_000)
+        await page.click(f"text={world.namespace}/greedy")
+        await page.wait_for_selector("table.history >> text=event FailedScheduling")
         assert "asks for 5" in await page.inner_text(".verdict")
         await page.goto(f"{url}#/past")
         await page.wait_for_selector("figure >> text=Pods that waited")
@@ -117,7 +117,7 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
 async def test_run_has_the_page_too_and_it_ends_with_the_scheduler(world: World, kill: bool) -> None:
     await world.add_nodes(1)
     await world.start_scheduler("--ui=0")
-    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
         while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         assert '"live":true' in await _about(session, found[1])
@@ -130,7 +130,7 @@ async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World
     """What the command line says is the page's too, where nothing may be written (settings go through no folder)."""
     pool, other = await world.add_nodes(2, devices=1)
     await world.start_scheduler("--ui=0", f"--slices=driver={world.driver},pool={pool}")
-    async with asyncio.timeout(120), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
         while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         document: dict[str, Any] = {"texts": [], "version": -1}
@@ -170,7 +170,7 @@ async def test_behind_reviews_the_page_asks_for_a_token(
             async with session.get(url + path, ssl=TLS, headers=headers) as reply:
                 assert (path, reply.status) == (path, code)
         async with opened_browser() as browser:
-            page = await (await browser.new_context(ignore_https_errors=True)).new_page()
+            page = await (await new_context(browser, ignore_https_errors=True)).new_page()
             await page.goto(url)
             await page.fill("input[name=token]", tokens["nobody"])
             await page.click("text=Show me")
@@ -194,7 +194,7 @@ async def test_with_rights_in_one_namespace_what_is_not_seen_is_said(
     await asyncio.to_thread(_two_teams, plane.request)
     kubeconfig = plane.service_account_kubeconfig("team-a", "member")
     async with page_process(tmp_path, f"--kubeconfig={kubeconfig}") as url, opened_browser() as browser:
-        page = await browser.new_page()
+        page = await new_page(browser)
         await page.goto(url)
         await page.wait_for_selector("text=Not seen, or not as it is")
         await page.click("text=Not seen, or not as it is")

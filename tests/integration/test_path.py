@@ -61,7 +61,7 @@ async def test_200_pods_use_each_of_200_devices_once_and_the_201st_waits_for_one
     await world.start_scheduler()
     names = [f"pod-{number:03}" for number in range(200)]
     await world.add_pods(names, template="one-gpu")
-    await world.wait_bound(*names, seconds=180)
+    await world.wait_bound(*names)
 
     state = await world.state()
     used = Counter(device for claim in state.claims for device in devices_of(claim))
@@ -85,7 +85,7 @@ async def test_200_pods_use_each_of_200_devices_once_and_the_201st_waits_for_one
 
     # Only the next periodic flush, a minute away and more, would wake it if this deletion did not.
     await world.api.delete("pods", "pod-123", world.namespace)
-    await world.wait_bound("one-too-many", seconds=30)
+    await world.wait_bound("one-too-many")
     assert await world.violations() == []
 
 
@@ -212,7 +212,7 @@ async def test_the_creation_of_a_missing_claim_wakes_its_pod(world: World) -> No
     assert "nodeName" not in pods["waiting"]["spec"]
 
     await world.add_claim("later")
-    await world.wait_bound("waiting", seconds=30)
+    await world.wait_bound("waiting")
     assert await world.violations() == []
 
 
@@ -269,7 +269,7 @@ async def test_resources_fill_up_as_pods_are_bound(world: World) -> None:
 
     lucky = next(name for name in names if name != refused["metadata"]["name"])
     await world.api.delete("pods", lucky, world.namespace)
-    await world.wait_bound(refused["metadata"]["name"], seconds=30)
+    await world.wait_bound(refused["metadata"]["name"])
     assert await world.violations() == []
 
 

@@ -16,6 +16,7 @@ from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.conftest import RealCluster, real_world, with_manifests
 from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "TopologyAwareWorkloadScheduling": True}
@@ -118,7 +119,7 @@ async def add_gang(world: World, name: str, pods: int, **spec: Any) -> None:
 
 async def said_of(world: World, name: str, status: str) -> dict[str, Any]:
     """The condition of a PodGroup, once it has this status."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             group = await world.api.request("GET", f"{groups(world)}/{name}")
             for one in group.get("status", {}).get("conditions") or ():

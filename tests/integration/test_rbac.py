@@ -34,6 +34,7 @@ from tests.integration.conftest import MANIFESTS, RealCluster, real_world, with_
 from tests.integration.preempting import add_pod, add_priorities
 from tests.integration.test_pod_groups import GATES
 from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -44,7 +45,6 @@ METHODS: Final = {
     **dict.fromkeys(("get", "list", "watch"), "GET"),
     **{"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"},
 }
-WAIT_S: Final = 30.0
 # What ServiceAccounts ask, but for what they may do: everybody may ask that.
 READS_TOO: Final = {
     "apiVersion": "audit.k8s.io/v1",
@@ -152,7 +152,7 @@ class Guarded:
             path = f"{RBAC}{where}/{role['kind'].lower()}s/{role['metadata']['name']}"
             body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": role["kind"], "metadata": role["metadata"]}
             await asyncio.to_thread(self.plane.request, "PUT", path, {**body, "rules": rules})
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             for one in [without] if without is not None else RIGHTS:
                 while await self.is_refused(client, one) != (one == without):
                     pass
@@ -245,7 +245,7 @@ async def test_a_missing_right_is_named_by_readyz_until_it_is_granted(guarded: G
         app = app_of(guarded)
         entering = asyncio.create_task(app.__aenter__())
         try:
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await app.serves_health.wait()
                 while "not permitted" not in (answer := await readyz(app))[1]:
                     pass
@@ -266,7 +266,7 @@ async def test_a_right_that_can_be_missed_is_named_by_readyz_with_what_that_cost
     async with guarded.client() as client:
         await guarded.grant(client, without=right)
         try:
-            async with asyncio.timeout(WAIT_S), app_of(guarded) as app:
+            async with asyncio.timeout(PATIENCE_S), app_of(guarded) as app:
                 await app.synced()
                 status, text = await readyz(app)
         finally:
@@ -285,7 +285,7 @@ async def test_a_right_that_is_lost_while_it_runs_is_named_by_readyz(guarded: Gu
                 await app.synced()
                 await guarded.grant(client, without=right)
                 await world.add_pod("pod")
-                async with asyncio.timeout(WAIT_S):
+                async with asyncio.timeout(PATIENCE_S):
                     while "refused" not in (answer := await readyz(app))[1]:
                         pass
                 assert answer[0] == 503

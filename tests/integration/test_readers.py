@@ -24,6 +24,7 @@ from scheduler.recorder import Recorder
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.conftest import RealCluster
 from tests.integration.world import UNDER_TEST
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -56,7 +57,7 @@ async def ask(url: str, path: str, token: str | None, tls: ssl.SSLContext = TLS)
 
 
 async def test_who_reads_metrics(control_plane: RealCluster, tokens: dict[str, str]) -> None:
-    async with asyncio.timeout(120), serving(control_plane) as app:
+    async with asyncio.timeout(PATIENCE_S), serving(control_plane) as app:
         assert app.health is not None
         url = f"https://127.0.0.1:{app.health.port}"
         plane: ControlPlane = control_plane.control_plane
@@ -88,7 +89,7 @@ async def test_a_right_that_is_taken_away_is_lost_within_seconds(
     binding = f"{RBAC}/clusterrolebindings/dra-scheduler-test-reader"
     request = control_plane.control_plane.request
     given = await asyncio.to_thread(request, "GET", binding)
-    async with asyncio.timeout(120), serving(control_plane) as app:
+    async with asyncio.timeout(PATIENCE_S), serving(control_plane) as app:
         assert app.health is not None
         url = f"https://127.0.0.1:{app.health.port}"
         while (await ask(url, "/metrics", tokens["reader"]))[0] != 200:
@@ -111,7 +112,7 @@ async def test_no_token_is_left_anywhere(
     marked = "marked-token-of-nobody"
     texts = []
     try:
-        async with asyncio.timeout(120), serving(control_plane, recorder=recorder) as app:
+        async with asyncio.timeout(PATIENCE_S), serving(control_plane, recorder=recorder) as app:
             assert app.health is not None
             url = f"https://127.0.0.1:{app.health.port}"
             for path in ("/metrics", "/configz", "/readyz", f"/no-such?token={marked}"):

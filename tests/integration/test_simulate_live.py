@@ -53,7 +53,7 @@ async def test_what_is_simulated_is_what_the_live_scheduler_does(world: World, t
         done = [pod["spec"].get("nodeName") or condition_of(pod) for pod in pods.values()]
         return len(done) == PODS and all(done)
 
-    pods = await world.wait_for("pods", settled, seconds=120, what="all pods bound or refused")
+    pods = await world.wait_for("pods", settled, what="all pods bound or refused")
     assert {name for name, pod in pods.items() if not pod["spec"].get("nodeName")} == refused
     claims = {one["metadata"]["name"]: one for one in await world.api.list("resourceclaims", world.namespace)}
     live = {name: (pod["spec"].get("nodeName"), _devices(pod, claims)) for name, pod in pods.items() if name in bound}

@@ -18,6 +18,7 @@ import pytest
 from tests.controlplane.fault_proxy import Fault, api_failure
 from tests.integration.api import ApiError
 from tests.integration.world import UNDER_TEST, World, gpu
+from tests.patience import PATIENCE_S
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 BINDING = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
@@ -50,7 +51,7 @@ async def test_three_hundred_pods_that_wait_for_their_driver_keep_nobody_from_be
         told = [pods[name] for name in waiting if scheduled(pods[name]).get("reason") == "BindingConditionsPending"]
         return len(told) == len(waiting)
 
-    pods = await world.wait_for("pods", is_told, seconds=120, what="300 pods say what they wait for")
+    pods = await world.wait_for("pods", is_told, what="300 pods say what they wait for")
     message = scheduled(pods["waits-7"])["message"]
     assert message.startswith(f"waiting on node {world.tag}-node-00")
     assert " for drivers to set binding conditions: claim waits-7-gpu-" in message
@@ -59,7 +60,7 @@ async def test_three_hundred_pods_that_wait_for_their_driver_keep_nobody_from_be
     await world.add_pods(with_devices, template="quick")
     plain = [f"plain-{number}" for number in range(20)]
     await world.add_pods(plain)
-    await world.wait_bound(*with_devices, *plain, seconds=30)
+    await world.wait_bound(*with_devices, *plain)
     assert await world.violations() == []
 
 
@@ -111,7 +112,7 @@ async def _is_asked(world: World, namespace: str) -> None:
     await world.api.create(
         "resourceclaims", {"metadata": {"name": "probe", "namespace": namespace}, "spec": world.claim_spec()}
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 patch = world.api.merge_patch("resourceclaims", "probe", {"status": {}}, namespace, "status")
@@ -145,7 +146,6 @@ async def test_a_broken_webhook_of_one_namespace_is_told_there_and_stops_nobody_
             "pods",
             lambda pods: any(scheduled(pod).get("reason") == "SchedulerError" for pod in pods.values()),
             broken,
-            seconds=60,
         )
         message = next(scheduled(pod)["message"] for pod in hurt.values() if scheduled(pod))
         assert "writing the status of ResourceClaim" in message or TEXT in message
@@ -155,7 +155,7 @@ async def test_a_broken_webhook_of_one_namespace_is_told_there_and_stops_nobody_
         await world.add_pods(names, template="one-gpu")
         plain = [f"plain-{number}" for number in range(20)]
         await world.add_pods(plain)
-        await world.wait_bound(*names, *plain, seconds=30)
+        await world.wait_bound(*names, *plain)
         assert not any(pod["spec"].get("nodeName") for pod in hurt.values())
         assert await world.violations() == []
         if fault is not None:
@@ -167,7 +167,6 @@ async def test_a_broken_webhook_of_one_namespace_is_told_there_and_stops_nobody_
             "pods",
             lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 280,
             broken,
-            seconds=120,
         )
         assert await world.violations() == []
 

@@ -62,7 +62,7 @@ async def test_both_at_work_give_every_pod_its_devices_once(world: World) -> Non
         for round_ in range(3):
             pods = names(f"round-{round_}")
             await world.add_pods(pods, template="one-gpu")
-            await world.wait_bound(*pods, seconds=120)
+            await world.wait_bound(*pods)
             assert await world.violations() == []
             await delete(world, pods)
 
@@ -87,7 +87,7 @@ async def test_a_sleeper_that_wakes_up_takes_nothing_back(world: World) -> None:
         signal_scheduler(world, signal.SIGCONT)
     # The last pod is the first process's alone: when it is bound, that one has dealt with all that it had in mind.
     await world.add_pods(["last"], template="one-gpu")
-    await world.wait_bound("last", seconds=120)
+    await world.wait_bound("last")
     assert await world.violations() == []
 
 

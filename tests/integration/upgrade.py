@@ -34,7 +34,7 @@ async def bound(world: World, least: int) -> dict[str, list[tuple[str, str]]]:
     def are_bound(pods: dict[str, dict]) -> bool:
         return sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) >= least
 
-    await world.api.wait_for("pods", are_bound, world.namespace, seconds=120, what=f"{least} pods bound")
+    await world.api.wait_for("pods", are_bound, world.namespace, what=f"{least} pods bound")
     state = await world.state()
     names = [pod["metadata"]["name"] for pod in state.pods if pod["spec"].get("nodeName")]
     return {name: devices_of(await world.claim_of(name)) for name in names}

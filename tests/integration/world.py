@@ -29,6 +29,7 @@ from tests.controlplane.fault_proxy import Fault, FaultProxy
 from tests.integration import prepared
 from tests.integration.api import Api, ApiError, Object, is_namespaced
 from tests.integration.invariants import State, Violation, check
+from tests.patience import PATIENCE_S
 
 SCHEDULER_NAME: Final = "dra-scheduler"
 DRIVER: Final = "gpu.example.com"
@@ -150,7 +151,7 @@ class World:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await process.wait()
         except TimeoutError:
             process.kill()
@@ -166,7 +167,7 @@ class World:
         assert self._scheduler is not None, "not started"
         self._scheduler.send_signal(number)
 
-    async def scheduler_ended(self, *, seconds: float = 60) -> int:
+    async def scheduler_ended(self, *, seconds: float = PATIENCE_S) -> int:
         """Wait until it has ended by itself; its exit code."""
         assert self._scheduler is not None, "not started"
         async with asyncio.timeout(seconds):
@@ -324,7 +325,7 @@ class World:
     # -- waiting and judging ----------------------------------------------------------------------------------
 
     async def wait_for(
-        self, resource: str, until: Callable[[dict[str, Object]], bool], *, seconds: float = 60, what: str = ""
+        self, resource: str, until: Callable[[dict[str, Object]], bool], *, seconds: float = PATIENCE_S, what: str = ""
     ) -> dict[str, Object]:
         """As `Api.wait_for`; ends at once when the scheduler has ended."""
         waiting = asyncio.create_task(self.api.wait_for(resource, until, self.namespace, seconds=seconds, what=what))
@@ -343,7 +344,7 @@ class World:
                 task.cancel()
             await asyncio.wait(watched)
 
-    async def wait_bound(self, *names: str, seconds: float = 60) -> dict[str, Object]:
+    async def wait_bound(self, *names: str, seconds: float = PATIENCE_S) -> dict[str, Object]:
         """Until all of these pods are bound; returns the pods."""
 
         def bound(pods: dict[str, Object]) -> bool:
@@ -351,7 +352,7 @@ class World:
 
         return await self.wait_for("pods", bound, seconds=seconds, what=f"{len(names)} pods bound: {names[:4]}")
 
-    async def wait_decided(self, name: str, *, seconds: float = 60) -> None:
+    async def wait_decided(self, name: str, *, seconds: float = PATIENCE_S) -> None:
         """Until the pod is bound, or refused."""
 
         def decided(pods: dict[str, Object]) -> bool:
@@ -360,7 +361,7 @@ class World:
 
         await self.wait_for("pods", decided, seconds=seconds, what=f"pod {name} bound or refused")
 
-    async def wait_unschedulable(self, name: str, *, seconds: float = 60) -> Object:
+    async def wait_unschedulable(self, name: str, *, seconds: float = PATIENCE_S) -> Object:
         """Until the pod has PodScheduled=False, Unschedulable; returns that condition."""
 
         def refused(pods: dict[str, Object]) -> bool:
@@ -371,7 +372,7 @@ class World:
         assert found is not None
         return found
 
-    async def wait_fault(self, fault: Fault, *, seconds: float = 60) -> None:
+    async def wait_fault(self, fault: Fault, *, seconds: float = PATIENCE_S) -> None:
         """Until the fault has had its first request."""
         try:
             async with asyncio.timeout(seconds):

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from scheduler.core.ground.inputs import Input, RelistFinished
 from scheduler.kube.credentials import Connection, Credentials
+from tests.patience import PATIENCE_S
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -77,7 +78,7 @@ class Misbehaving:
 
     async def asked_for(self, count: int) -> None:
         """Wait until `count` requests have come."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.asked) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -230,7 +231,7 @@ class Told:
         self([given])
 
     async def until(self, predicate: Callable[[list[Input]], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not predicate(self.inputs):
                 self._changed.clear()
                 await self._changed.wait()
@@ -275,7 +276,7 @@ class Pauses:
         await asyncio.sleep(0)
 
     async def reached(self, count: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.seconds) < count:
                 self._changed.clear()
                 await self._changed.wait()

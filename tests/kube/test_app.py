@@ -18,6 +18,7 @@ from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.preflight import PreflightError
 from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure
 from tests.kube.test_metrics import rows_of_the_page, served
+from tests.patience import PATIENCE_S
 
 RESOURCE = "resource.k8s.io/v1"
 
@@ -98,7 +99,7 @@ def running(cluster, **settings) -> SchedulerApp:
 async def wait_for(cluster, path: str, is_reached) -> list[dict]:
     """Watch a collection until `is_reached` of its objects; gives them."""
     objects: dict[str, dict] = {}
-    async with asyncio.timeout(30), aiohttp.ClientSession(read_bufsize=1 << 22) as session:
+    async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession(read_bufsize=1 << 22) as session:
         query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
         async with session.get(f"{cluster.url}{path}{query}") as response:
             async for line in response.content:

@@ -20,6 +20,7 @@ from scheduler.kube.watch import Reflector
 from scheduler.machine_turns import INPUTS_WAITING_MAX, MachineTurns
 from tests.kube.misbehaving import Reports, added, bookmark, misbehaving, pod, watch
 from tests.observed import is_of
+from tests.patience import PATIENCE_S
 
 BURST = 100_000
 PIECE = 500
@@ -93,7 +94,7 @@ async def test_a_burst_waits_in_the_network_and_not_in_memory(monkeypatch: pytes
             task = asyncio.create_task(reflector.run())
             turns.begin()
             turns.decide([])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 await machine.is_done.wait()
             task.cancel()
             with suppress(asyncio.CancelledError):

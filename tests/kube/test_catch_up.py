@@ -11,9 +11,9 @@ from scheduler.kube.names_and_versions import Stored
 from scheduler.model.keys import ObjectKey
 from tests.kube.misbehaving import SERVER, added, bookmark, event, misbehaving, page, pod, status, watch
 from tests.kube.test_watch import reflecting
+from tests.patience import PATIENCE_S
 
 SOON_S = 0.05
-LONG_S = 20.0
 ETCD_FAILS = status(500, "InternalError", "etcd")
 SILENT = watch(added(pod("a", 3)), bookmark(9, ends_initial=True), then="hang")
 
@@ -29,7 +29,7 @@ async def test_who_has_seen_the_newest_version_reads_nothing_anew():
         reflecting(server) as running,
     ):
         await running.told.relisted()
-        await running.reflector.catch_up(LONG_S)
+        await running.reflector.catch_up(PATIENCE_S)
 
         assert running.names() == ["a@3", "=Pod"]
         assert [one.query.get("limit") for one in server.asked] == [None, "1"]
@@ -48,7 +48,7 @@ async def test_a_watch_that_is_late_is_waited_for(last):
 
     async with misbehaving(late, page(version=12)) as server, reflecting(server) as running:
         await running.told.relisted()
-        catching_up = asyncio.create_task(running.reflector.catch_up(LONG_S))
+        catching_up = asyncio.create_task(running.reflector.catch_up(PATIENCE_S))
         await server.asked_for(2)
         await asyncio.sleep(0)
         assert not catching_up.done()
@@ -139,7 +139,7 @@ async def test_a_pause_after_failures_ends_when_it_is_our_turn():
         await running.told.relisted()
         running.reflector._pause = for_ever
         ends.set()
-        async with asyncio.timeout(LONG_S):
+        async with asyncio.timeout(PATIENCE_S):
             await paused.wait()
         await running.reflector.catch_up(SOON_S)
 
@@ -175,5 +175,5 @@ async def test_a_kind_that_the_server_does_not_have_is_not_waited_for():
         reflecting(server, kind=Codec().taint_rules) as running,
     ):
         await running.told.relisted()
-        async with asyncio.timeout(LONG_S):
-            await running.reflector.catch_up(LONG_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await running.reflector.catch_up(PATIENCE_S)

@@ -21,6 +21,7 @@ from scheduler.kube.lease import LeaseLostError
 from scheduler.kube.preflight import PreflightError
 from tests.controlplane.fault_proxy import Fault, api_failure
 from tests.kube.test_app import bound, claim, cluster_with, pod, proxied_cluster_with, wait_for, work
+from tests.patience import PATIENCE_S
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -69,7 +70,7 @@ class Log(logging.Handler):
 
     async def until(self, text: str) -> str:
         """The first line that begins so."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := [line for line in self.lines if line.startswith(text)]):
                 self.changed.clear()
                 await self.changed.wait()
@@ -203,7 +204,7 @@ async def test_without_election_no_right_to_leases_is_needed(log):
         )
         async with running(proxy, election={"leader_elect": False}) as app:
             await app.synced()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await refused.happened.wait()
             assert app.problems() == []
             assert not [line for line in log.lines if "lease" in line]

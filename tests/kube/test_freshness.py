@@ -18,6 +18,7 @@ from scheduler.kube.freshness import Freshness
 from scheduler.kube.watch import WatchStats
 from tests.controlplane.fault_proxy import Fault, FaultProxy, api_failure
 from tests.kube.certificates import Authority
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -119,7 +120,7 @@ async def scheduler(connection: Connection, **settings):
 
         async def until(path: str, code: int) -> str:
             """Ask until that is the answer; the server paces who asks."""
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(PATIENCE_S):
                 while True:
                     status, text = await asked(path)
                     if status == code:
@@ -197,7 +198,7 @@ async def test_one_that_waits_for_the_lease_is_alive_while_the_server_is():
                     async with session.get(url) as response:
                         assert response.status == 200
                 proxy.refuse()
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(PATIENCE_S):
                     code = 200
                     while code == 200:
                         async with session.get(url) as response:
@@ -246,7 +247,7 @@ async def test_a_patient_scheduler_waits_for_its_api_server_and_is_alive_meanwhi
         app = SchedulerApp(Connection(url=proxy.url), config, is_patient=True)
         entering = asyncio.create_task(app.__aenter__())
         try:
-            async with asyncio.timeout(90), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
                 await app.serves_health.wait()
                 url = f"http://127.0.0.1:{app.health.port}"
                 text = ""
@@ -279,7 +280,7 @@ async def test_a_patient_scheduler_that_waits_too_long_is_not_alive():
         )
         entering = asyncio.create_task(app.__aenter__())
         try:
-            async with asyncio.timeout(90), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
                 await app.serves_health.wait()
                 code = 200
                 while code == 200:

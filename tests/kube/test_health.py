@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from scheduler.kube.health import HealthLimits, HealthServer
+from tests.patience import PATIENCE_S
 
 NO_IPV6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
 
@@ -46,7 +47,7 @@ async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), metrics=
 
 async def ask(server, path="/livez", *, host="127.0.0.1", source=None):
     """One request on a connection of its own: code and text."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         local = (source, 0) if source else None
         reader, writer = await asyncio.open_connection(host, server.port, local_addr=local)
         try:
@@ -59,7 +60,7 @@ async def ask(server, path="/livez", *, host="127.0.0.1", source=None):
 
 
 async def is_cut(reader) -> bool:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         with contextlib.suppress(ConnectionError):
             return await reader.read() == b""
         return True
@@ -199,7 +200,7 @@ async def test_an_answer_that_is_not_read_is_cut_and_gives_its_place_back():
     async with serving(metrics=lambda: (large, "text/plain"), connections_max=1, idle_s=0.3) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
                     assert await ask(server) == (200, "ok\n")

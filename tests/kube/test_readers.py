@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler.kube.outcomes import Accepted, Rejected, Unknown
 from scheduler.kube.readers import ACCESS_REVIEWS, TOKEN_REVIEWS, UNAUTHORIZED, Readers, ReviewLimits, _bearer_token
+from tests.patience import PATIENCE_S
 
 ALICE = {"username": "alice", "uid": "7", "groups": ["a", "b"], "extra": {"k": ["v"]}}
 
@@ -245,7 +246,7 @@ async def test_who_goes_away_gives_the_place_back():
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         assert await ask(readers) is None
 
 

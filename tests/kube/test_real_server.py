@@ -18,6 +18,7 @@ from scheduler.kube.requests import ApiClient
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
 from tests.kube.certificates import openssl
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.controlplane
 
@@ -59,7 +60,7 @@ def _is_bound(plane: ControlPlane, name: str) -> bool:
 
 
 async def _bound(plane: ControlPlane, name: str) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(PATIENCE_S):
         while not await asyncio.to_thread(_is_bound, plane, name):
             pass
 
@@ -78,7 +79,7 @@ async def test_a_rotated_authority_costs_no_pod(tmp_path: Path) -> None:
             plane.request("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "before"}} | POD)
             await _bound(plane, "before")
             await asyncio.to_thread(_rotate, plane)
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(PATIENCE_S):
                 while not any("is not trusted" in str(one.stats.failure) for one in app.running.reflectors):
                     await asyncio.to_thread(_is_bound, plane, "before")
             await asyncio.to_thread(

@@ -20,6 +20,7 @@ from scheduler.cli.run import find_configuration, run
 from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.kube.misbehaving import misbehaving, status
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
@@ -39,7 +40,7 @@ async def start(*arguments: str, **environment: str) -> asyncio.subprocess.Proce
 
 async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
     """Its exit code and what it wrote to standard error."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         _, errors = await process.communicate()
     assert process.returncode is not None
     return process.returncode, errors.decode()
@@ -141,7 +142,7 @@ async def test_signal_stops_it_in_order(tmp_path, number, code_wanted):
     async with EmbeddedCluster(controllers=False) as cluster:
         process = await start("--no-health", "--log-format", "json", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
         entries = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not any("caches filled" in entry["message"] for entry in entries):
                 entries.append(json.loads(await process.stderr.readline()))
         process.send_signal(number)
@@ -172,7 +173,7 @@ async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         process = await start("--no-health", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
         line = b""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while b"caches filled" not in line:
                 line = await process.stderr.readline()
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/dra-scheduler"
@@ -193,7 +194,7 @@ async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         options = ["--no-health", "--profile-calls", str(calls)]
         process = await start(*options, "--kubeconfig", kubeconfig(tmp_path, cluster.url))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while b"caches filled" not in await process.stderr.readline():
                 pass
         process.send_signal(signal.SIGTERM)
@@ -235,7 +236,7 @@ async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_p
     async with EmbeddedCluster(controllers=False) as cluster, aiohttp.ClientSession() as session:
         options = ["--secure-port", port, "--cert-dir", str(trusted.parent), "--log-level", "debug"]
         process = await start(*options, "--kubeconfig", kubeconfig(tmp_path, cluster.url))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while b"caches filled" not in await process.stderr.readline():
                 pass
         tls = ssl.create_default_context(cafile=str(trusted))
@@ -262,7 +263,7 @@ async def test_options_win_over_the_file(tmp_path):
         for extra in ((), ("--scheduler-name", "from-option", "--scheduler-name", "another")):
             process = await start(*arguments, *extra)
             line = b""
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while b"scheduling pods of" not in line:
                     line = await process.stderr.readline()
             names.append(line.decode().strip().rsplit("scheduling pods of ", 1)[1])

@@ -23,6 +23,7 @@ from scheduler.kube.serving import ServingError, is_secure, serve
 from tests.kube.certificates import Authority
 from tests.kube.test_health import cut_of, is_cut
 from tests.kube.test_readers import ApiServer, readers_of
+from tests.patience import PATIENCE_S
 
 CLIENT = ssl.create_default_context()
 CLIENT.check_hostname, CLIENT.verify_mode = False, ssl.CERT_NONE
@@ -53,7 +54,7 @@ async def serving(certificate, api=None, **given):
 
 async def ask(server, path="/livez", token=None, source=None):
     head = f"Authorization: Bearer {token}\r\n" if token is not None else ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         local = (source, 0) if source else None
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=CLIENT, local_addr=local)
         try:
@@ -224,7 +225,7 @@ async def test_a_client_that_goes_away_stops_waiting_for_its_review(certificate)
             finally:
                 gone.set()
 
-    async with asyncio.timeout(20), serving(certificate, Slow()) as server:
+    async with asyncio.timeout(PATIENCE_S), serving(certificate, Slow()) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=CLIENT)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n")
         await asking.wait()

@@ -29,6 +29,7 @@ from manifests.release import ReleaseError, notes_of, release
 from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.build import built_or_skip
 from tests.manifests.rendering import MANIFESTS, ROOT, named, objects, overlay_text
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.oracle, pytest.mark.helm]
 
@@ -165,7 +166,7 @@ def registry() -> Iterator[str]:
 
 
 def _said(*started: str | Path) -> None:
-    done = subprocess.run(list(map(str, started)), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(list(map(str, started)), capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
 
 
@@ -268,7 +269,7 @@ async def test_the_image_schedules_with_the_shipped_configuration(tree: Path, tm
         assert process.stderr is not None
         log = ""
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while "caches filled" not in log:
                     line = await process.stderr.readline()
                     assert line, log

@@ -23,6 +23,7 @@ from scheduler.framework.blame import SEPARATOR
 from scheduler.kube.credentials import Connection
 from scheduler.model.pod_claims import claim_names
 from tests.offline.causes import CAUSES, Cause
+from tests.patience import PATIENCE_S
 
 Said = Mapping[str, Any]
 _AT_ONCE = 8  # clusters, on a machine with few processors
@@ -69,7 +70,7 @@ async def _changes(cluster: EmbeddedCluster) -> asyncio.Event:
 async def _claims_are_made(cluster: EmbeddedCluster, cause: Cause) -> None:
     """Until the controller has told the pod its claims, or the user why there are none."""
     changed = await _changes(cluster)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             changed.clear()
             pod = cluster.api.find("pods", *_key(cause)) or {}
@@ -84,7 +85,7 @@ async def _claims_are_made(cluster: EmbeddedCluster, cause: Cause) -> None:
 async def _verdict(cluster: EmbeddedCluster, cause: Cause) -> Said:
     changed = await _changes(cluster)
     has_own_node = any(obj["kind"] == "Pod" and obj["spec"].get("nodeName") for obj in cause.objects[-1:])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             changed.clear()
             pod = cluster.api.find("pods", *_key(cause))

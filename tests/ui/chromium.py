@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _FLAGS: Final = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -29,3 +31,14 @@ async def opened_browser() -> AsyncIterator[Any]:
             yield started
         finally:
             await started.close()
+
+
+async def new_context(browser: Any, **options: Any) -> Any:
+    """A context whose pages wait as long as all tests do, where Playwright's would wait 30 s."""
+    context = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return context
+
+
+async def new_page(browser: Any, **options: Any) -> Any:
+    return await (await new_context(browser, **options)).new_page()

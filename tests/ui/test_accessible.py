@@ -8,13 +8,12 @@ from typing import Any, Final
 import pytest
 
 from scheduler.ui.server import UiServer
-from tests.ui.chromium import needs_chromium, opened_browser
+from tests.ui.chromium import needs_chromium, new_context, opened_browser
 from tests.ui.worlds import hostile, source
 
 AXE: Final = Path(__file__).parent / "tools/node_modules/axe-core/axe.min.js"
 pytestmark = [
     needs_chromium,
-    pytest.mark.timeout(120),
     pytest.mark.skipif(not AXE.exists(), reason="LEFT OUT, accessibility: axe-core is not there (tests/setup, npm)"),
 ]
 VIEWS: Final = (
@@ -34,7 +33,7 @@ async def test_no_view_has_a_violation(theme: str, width: int) -> None:
     wrong: dict[str, list[str]] = {}
     async with UiServer(source(*hostile())) as server, opened_browser() as browser:
         # The page's own policy lets in no script but its own.
-        context = await browser.new_context(bypass_csp=True, viewport={"width": width, "height": 800})
+        context = await new_context(browser, bypass_csp=True, viewport={"width": width, "height": 800})
         for view, there in VIEWS:
             page = await context.new_page()
             await page.goto(f"{server.url}#/{view}{'&' if '?' in view else '?'}theme={theme}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.fleet import NAMESPACE
 from benchmarks.page import churn, clustered
-from tests.ui.chromium import needs_chromium, opened_browser
+from tests.ui.chromium import needs_chromium, new_page, opened_browser
 
 pytestmark = needs_chromium
 
@@ -22,7 +22,7 @@ _ANSWERS = """count => new Promise(done => {
 
 async def test_what_a_tab_keeps_does_not_grow_with_its_answers() -> None:
     async with clustered(40) as (api, url, _), opened_browser() as browser:
-        page = await browser.new_page(viewport={"width": 1280, "height": 900})
+        page = await new_page(browser, viewport={"width": 1280, "height": 900})
         await page.goto(url)
         await page.wait_for_selector(".legend")
         kept = await _kept_by(page)
@@ -37,7 +37,7 @@ async def test_what_a_tab_keeps_does_not_grow_with_its_answers() -> None:
         assert after - before < _GROWTH_BYTES_MAX
         claims = await api.list("resourceclaims", NAMESPACE)
         used = sum("allocation" in (claim.get("status") or {}) for claim in claims)
-        await page.wait_for_selector(f".legend >> text=used {used}", timeout=60_000)
+        await page.wait_for_selector(f".legend >> text=used {used}")
 
 
 async def _kept_by(page: Any) -> Callable[[], Awaitable[int]]:

@@ -16,13 +16,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.ui.chromium import needs_chromium, opened_browser
+from tests.patience import PATIENCE_S
+from tests.ui.chromium import needs_chromium, new_page, opened_browser
 
 ROOT: Final = Path(__file__).parents[2]
 PICTURES: Final = ROOT / "docs/pictures"
 _PAGE: Final = re.compile(r"look at (\S+)")
 
-pytestmark = [needs_chromium, pytest.mark.timeout(180)]
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def url() -> AsyncIterator[str]:
     assert process.stderr is not None
     said = ""
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := _PAGE.search(said)) is None:
                 line = (await process.stderr.readline()).decode()
                 assert line, said
@@ -45,7 +46,7 @@ async def url() -> AsyncIterator[str]:
         draining = asyncio.create_task(process.stderr.read())
         yield found[1]
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert await process.wait() == 0
         await draining
     finally:
@@ -56,7 +57,7 @@ async def url() -> AsyncIterator[str]:
 
 async def test_from_the_first_command_to_a_pod_that_is_explained(url: str) -> None:
     async with opened_browser() as browser:
-        page = await browser.new_page(viewport={"width": 1200, "height": 720})
+        page = await new_page(browser, viewport={"width": 1200, "height": 720})
         await page.goto(url)
         await page.wait_for_selector(".link.live")
         assert "of 24 devices free" in await page.inner_text(".sentence")

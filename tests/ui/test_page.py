@@ -6,16 +6,18 @@ Where there is no chromium these tests are left out, and say so; `tests/setup` i
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from scheduler.ui.server import UiServer
-from tests.ui.chromium import needs_chromium, opened_browser
+from scheduler.ui.sources import Source
+from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import HOSTILE, crowd, hostile, source
 
-pytestmark = [needs_chromium, pytest.mark.timeout(120)]
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ async def browser() -> AsyncIterator[Any]:
 async def page(browser: Any) -> AsyncIterator[Any]:
     """A page on which nothing may go wrong: no error, nothing refused by the policy, no request elsewhere."""
     wrong: list[str] = []
-    opened = await browser.new_page(viewport={"width": 1280, "height": 800})
+    opened = await new_page(browser, viewport={"width": 1280, "height": 800})
     opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     opened.on("console", lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None)
     opened.on(
@@ -40,13 +42,18 @@ async def page(browser: Any) -> AsyncIterator[Any]:
     assert [one for one in wrong if expected is None or expected not in one] == []
 
 
+@asynccontextmanager
+async def served(page: Any, shown: Source) -> AsyncIterator[UiServer]:
+    """A server that the page has left when it ends: who is still there reports that its stream broke off."""
+    async with UiServer(shown) as opened:
+        yield opened
+        await page.goto("about:blank")
+
+
 @pytest.fixture
 async def server(page: Any) -> AsyncIterator[UiServer]:
-    async with UiServer(source(*hostile())) as opened:
+    async with served(page, source(*hostile())) as opened:
         yield opened
-        await page.goto(
-            "about:blank"
-        )  # a page that is still there asks again after 3 s, and reports that nobody answers
 
 
 async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: UiServer) -> None:
@@ -143,7 +150,7 @@ async def test_from_a_used_device_to_the_pod_that_has_it(page: Any, server: UiSe
 
 async def test_a_long_table_has_pages(page: Any) -> None:
     """More nodes than a page of the table has."""
-    async with UiServer(source(*crowd(120))) as server:
+    async with served(page, source(*crowd(120))) as server:
         await page.goto(f"{server.url}#/devices?page=7")
         await page.click(".pages >> text=before")
         assert "page 1 of 2" in await page.inner_text(".pages")
@@ -151,7 +158,6 @@ async def test_a_long_table_has_pages(page: Any) -> None:
         await page.click(".pages >> text=next")
         assert "page 2 of 2" in await page.inner_text(".pages")
         assert await page.locator("main > table tbody tr").count() == 22
-        await page.goto("about:blank")
 
 
 async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any, server: UiServer) -> None:
@@ -244,9 +250,9 @@ async def test_what_users_write_is_shown_and_never_run(page: Any, server: UiServ
 
 
 async def test_another_site_cannot_read_it(page: Any, browser: Any, server: UiServer) -> None:
-    async with UiServer(source()) as other:
+    async with served(page, source()) as other:
         await page.goto(other.url)
         read = f"fetch('{server.url}api/devices').then(reply => reply.text(), () => 'refused')"
-        elsewhere = await browser.new_page()
+        elsewhere = await new_page(browser)
         await elsewhere.goto(other.url)
         assert await elsewhere.evaluate(read) == "refused"

@@ -22,6 +22,7 @@ from scheduler.ui.pictures import Document
 from scheduler.ui.server import UiServer, static_files
 from scheduler.ui.sources import FileSource, Objects, _Shared
 from tests.offline.causes import claim, pod, request
+from tests.patience import PATIENCE_S
 from tests.ui.worlds import many_claims, objects, shared, source
 
 
@@ -171,7 +172,7 @@ async def test_whoever_listens_gets_the_version_at_once_and_so_many_listen(serve
         finally:
             for reply in replies:
                 reply.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while server._listeners:  # noqa: ASYNC110 - the server notices when it writes, or when the socket closes
                 await asyncio.sleep(0)
         assert (await get(server, "api/about"))[0] == 200
@@ -276,7 +277,7 @@ async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_
 
 
 async def test_a_pod_with_ten_thousand_claims_is_one_row() -> None:
-    async with UiServer(source(*many_claims(10_000))) as server, asyncio.timeout(60):
+    async with UiServer(source(*many_claims(10_000))) as server, asyncio.timeout(PATIENCE_S):
         status, found, _ = await get(server, "api/pending")
         assert status == 200
         assert len(found["pods"]) == 2
@@ -316,7 +317,7 @@ async def test_pods_that_take_long_to_explain_leave_threads_for_others(monkeypat
     for _ in range(50):  # each page comes as far as it may
         await asyncio.sleep(0)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             found = await asked.device(("gpu.example.com", "node-1", "gpu-0"))
     finally:
         may_end.set()
