@@ -55,7 +55,9 @@ class Device(_Part):
 class FunnelStep(_Part):
     """One rule of a request's devices."""
 
-    stage: str = Field(description="The name of the rule, as explain has it for a node.")
+    stage: str = Field(
+        description="The name of the rule, as explain has it for a node; closed-node: other plugins refuse the node."
+    )
     text: str = Field(description="What the devices that it takes away have in common.")
     removed: int
     left: int
@@ -71,6 +73,9 @@ class RequestFunnel(_Part):
     published: int = Field(description="Devices that the nodes see; one that several see counts on each.")
     nodes: int = Field(description="How many nodes were counted, at most 1,000.")
     steps: tuple[FunnelStep, ...]
+    node: str = Field(description="The node that comes nearest, of those that no other plugin refuses.")
+    node_published: int = Field(description="Devices that this node sees.")
+    node_left: int = Field(description="How many of them the rules leave.")
 
 
 class SelectorFailure(_Part):

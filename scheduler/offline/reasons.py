@@ -11,7 +11,7 @@ the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all. Whoev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,7 @@ FUNNELS_OF_A_POD: Final = 20
 FUNNELS_MAX: Final = 1_000
 NODES_MAX: Final = 100
 """Names beside each reason; all nodes are counted."""
+_CLOSED: Final = "on nodes that refuse the pod for another reason"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,13 @@ class FunnelStep:
 
 @dataclass(frozen=True, slots=True)
 class RequestFunnel:
-    """What the rules leave of the devices for one request (or alternative), summed over the nodes that were counted."""
+    """What the rules leave of the devices for one request (or alternative), summed over the nodes that were counted.
+
+    Attributes:
+        node: The one that comes nearest, of those that nothing but devices keeps from taking the pod, where there are.
+        node_published: Devices that it sees.
+        node_left: Of these what the rules leave.
+    """
 
     claim: str
     request: str
@@ -78,6 +85,13 @@ class RequestFunnel:
     published: int
     nodes: int
     steps: tuple[FunnelStep, ...]
+    node: str
+    node_published: int
+    node_left: int
+
+
+_Refusals = tuple[Cycle | None, list[tuple[NodeName, Status]], list["NodeReason"]]
+"""The cycle in which they were found, each node with its refusal, and the same with equal refusals together."""
 
 
 class _HasUid(Protocol):
@@ -104,54 +118,48 @@ class Reasons:
 
     def of(self, asked: _HasUid) -> list[NodeReason]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
+        cycle, statuses, together = self._refusals(asked)
+        left = min(FUNNELS_OF_A_POD, self._funnels_left)
+        counted = [name for name, status in statuses if status.plugin == DYNAMIC_RESOURCES][:left]
+        if not counted or cycle is None:
+            return together
+        self._funnels_left -= len(counted)
+        infos = self._machine.store.node_infos
+        devices = {name: tuple(self._funnels(cycle, infos[name])) for name in counted}
+        return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
+
+    def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
+        """Of each request what the rules leave on the first `FUNNELS_MAX` nodes; none for a pod without claims."""
+        cycle, statuses, _ = self._refusals(asked)
+        if cycle is None:
+            return ()
+        closed = {name for name, status in statuses if status.plugin not in ("", DYNAMIC_RESOURCES)}
+        infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
+        explained = [(one.name, self._explained(cycle, one)) for one in infos]
+        found = [(name, one.requests) for name, one in explained if isinstance(one, Explanation)]
+        names = [name for name, _ in found]
+        return tuple([_sum(names, rows, closed) for rows in zip(*(one for _, one in found), strict=True)])
+
+    def _refusals(self, asked: _HasUid) -> _Refusals:
+        """The nodes that refuse the pod. No cycle where the pod is not there, or no scheduler answers for it."""
         machine, view = self._machine, self._nodes.view
-        begun = self._begin(asked)
-        if begun is None:
-            return []
-        runner, cycle, filtered = begun
+        pod = machine.store.pods.get(PodUid(asked.uid))
+        runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
+        if pod is None or runner is None:
+            return None, [], []
+        cycle, filtered = self._nodes.begin(runner, pod)
         if filtered.status is NOT_LOOKED_AT:
-            return nodes_alike((name, NOT_LOOKED_AT, ()) for name in machine.store.node_order)
-        if not filtered.status.is_success:
-            return []
-        plan = runner.plan(cycle, view, filtered)
+            return cycle, [], nodes_alike((name, NOT_LOOKED_AT, ()) for name in machine.store.node_order)
+        plan = runner.plan(cycle, view, filtered) if filtered.status.is_success else filtered.status
         if isinstance(plan, Status):
-            return []
+            return cycle, [], []
         known = self._known.get(plan.shape) if plan.shape is not None else None
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
             known = statuses, nodes_alike((name, status, ()) for name, status in statuses)
             if plan.shape is not None:
                 self._known[plan.shape] = known
-        statuses, together = known
-        left = min(FUNNELS_OF_A_POD, self._funnels_left)
-        counted = [name for name, status in statuses if status.plugin == DYNAMIC_RESOURCES][:left]
-        if not counted:
-            return together
-        self._funnels_left -= len(counted)
-        devices = {name: tuple(self._funnels(cycle, machine.store.node_infos[name])) for name in counted}
-        return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
-
-    def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
-        """Of each request what the rules leave on the first `FUNNELS_MAX` nodes; none for a pod without claims."""
-        view = self._nodes.view
-        begun = self._begin(asked)
-        if begun is None:
-            return ()
-        runner, cycle, filtered = begun
-        if filtered.status.is_success:
-            runner.plan(cycle, view, filtered)
-        infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
-        explained = [self._explained(cycle, one) for one in infos]
-        found = [one.requests for one in explained if isinstance(one, Explanation)]
-        return tuple([_sum(rows) for rows in zip(*found, strict=True)]) if found else ()
-
-    def _begin(self, asked: _HasUid) -> tuple[Runner, Cycle, PreFiltered] | None:
-        """Ask PreFilter about the pod; None where it is not there, or no scheduler answers for it."""
-        pod = self._machine.store.pods.get(PodUid(asked.uid))
-        runner = self._machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
-        if pod is None or runner is None:
-            return None
-        return runner, *self._nodes.begin(runner, pod)
+        return cycle, *known
 
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan
@@ -210,15 +218,26 @@ def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) ->
     return [NodeReason(tuple(names), *key) for key, names in nodes.items()]
 
 
-def _sum(rows: Sequence[Funnel]) -> RequestFunnel:
-    """The same request on several nodes."""
-    first, nearest = rows[0], min(rows, key=lambda one: one.lacks)
-    steps, left = [], sum(one.published for one in rows)
-    published, end = left, nearest.end
+def _sum(names: Sequence[NodeName], rows: Sequence[Funnel], closed: Set[NodeName]) -> RequestFunnel:
+    """The same request on several nodes; what selectors leave on those that are `closed` to the pod is lost there."""
+    nearest = min(range(len(rows)), key=lambda at: (names[at] in closed, rows[at].lacks))
+    near, counted = rows[nearest], rows
+    end = near.end if names[nearest] not in closed else None
+    published = left = sum(one.published for one in rows)
+    steps = []
     for stage in Stage:
-        removed = sum(one.step(stage).removed.bit_count() for one in rows)
+        if stage is Stage.NODE:
+            counted = [one for name, one in zip(names, rows, strict=True) if name not in closed]
+            lost = left - sum(one.before(stage).bit_count() for one in counted)
+            left -= lost
+            if lost:
+                steps.append(FunnelStep("closed-node", _CLOSED, lost, left, not counted))
+        removed = sum(one.step(stage).removed.bit_count() for one in counted)
         left -= removed
         ends = end is not None and end.stage is stage
         if removed or ends:
             steps.append(FunnelStep(stage.name.lower().replace("_", "-"), str(stage), removed, left, ends))
-    return RequestFunnel(first.claim, first.request, first.wanted, published, len(rows), tuple(steps))
+    return RequestFunnel(
+        *(near.claim, near.request, near.wanted, published, len(rows), tuple(steps)),
+        *(names[nearest], near.published, near.left),
+    )

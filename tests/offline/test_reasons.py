@@ -60,6 +60,42 @@ def test_nodes_that_the_steps_do_not_suffice_for_are_told_as_not_looked_at(steps
     assert sum(one.nodes for one in counted) == (NODES if steps_max == UNLIMITED_STEPS else 0)
 
 
+def test_devices_on_nodes_that_other_plugins_refuse_are_no_help() -> None:
+    """The tainted node has the most devices; the funnel ends with what the two others leave, and names the nearer."""
+    cluster = OfflineCluster(NOW_MS)
+    tainted = node("big", taints=[{"key": "example.com/closed", "effect": "NoSchedule"}])
+    sizes = {"big": 8, "mid": 3, "small": 2}
+    slices = [slice_(*(gpu(f"gpu-{at}") for at in range(size)), where=where) for where, size in sizes.items()]
+    odd = gpu("gpu-9", attributes={"model": {"string": "T4"}})
+    slices[0]["spec"]["devices"].append(odd)
+    wanted = claim(request("device.attributes['gpu.example.com'].model == 'A100'", count=4))
+    objects = [tainted, node("mid"), node("small"), *slices, device_class(), wanted, pod("gpu")]
+    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+
+    (funnel,) = Reasons(question, budget_steps=1_000).funnels(question.verdicts[0])
+
+    assert [(step.stage, step.removed, step.left, step.ends) for step in funnel.steps] == [
+        ("request-selector", 1, 13, False),
+        ("closed-node", 8, 5, False),
+    ]
+    assert (funnel.published, funnel.nodes) == (14, 3)
+    assert (funnel.node, funnel.node_published, funnel.node_left) == ("mid", 3, 3)
+
+
+def test_where_every_node_is_closed_that_is_where_too_few_are_left() -> None:
+    cluster = OfflineCluster(NOW_MS)
+    tainted = node(taints=[{"key": "example.com/closed", "effect": "NoSchedule"}])
+    assert not cluster.load(
+        [Given("", obj) for obj in (tainted, slice_(gpu()), device_class(), claim(request()), pod("gpu"))]
+    ).problems
+    question = decide(cluster, features=Features(), budget_steps=1_000)
+
+    (funnel,) = Reasons(question, budget_steps=1_000).funnels(question.verdicts[0])
+
+    assert [(step.stage, step.left, step.ends) for step in funnel.steps] == [("closed-node", 0, True)]
+
+
 def test_nothing_is_told_of_nodes_where_none_was_asked() -> None:
     cluster = OfflineCluster(NOW_MS)
     cluster.load([Given("", obj) for obj in (node(), device_class(), pod("missing"))])

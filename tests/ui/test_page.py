@@ -88,6 +88,7 @@ async def test_from_a_waiting_pod_to_its_funnel_and_to_the_devices(page: Any, se
     await page.wait_for_selector(".funnel")
     assert "7\npublished on 3 nodes" in await page.inner_text(".funnel")
     assert "in use" in await page.inner_text(".funnel")
+    assert "Nearest is node node-1: 3 devices published, 2 left." in await page.inner_text(".funnel")
     assert "dra-scheduler explain waits -n default -o wide" in await page.inner_text("main")
     await page.click("main table a >> nth=0")
     await page.wait_for_selector(".legend")

@@ -72,6 +72,7 @@ function Funnels({ all }) {
         ${one.steps.map((/** @type {any} */ step) => html`<li key=${step.stage} class=${step.ends ? "ends" : ""}>
           <meter min="0" max=${one.published || 1} value=${step.left}>${step.left}</meter>
           <b>${step.left.toLocaleString("en")}</b> left: ${step.removed.toLocaleString("en")} ${step.text}${step.ends ? " – this is where too few are left" : ""}</li>`)}
-      </ol></section>`,
+      </ol>
+      <p>Nearest is node <a href=${link("devices", { q: one.node })}>${one.node}</a>: ${counted(one.node_published, "device")} published, ${one.node_left.toLocaleString("en")} left.</p></section>`,
   );
 }
