@@ -21,9 +21,9 @@ from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World, devices_o
 
 pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="kube-scheduler has its own tests")
 
-SHORT = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "1s"}  # less, and a busy machine loses it
+SHORT = {"leaseDuration": "20s", "renewDeadline": "15s", "retryPeriod": "1s"}  # less, and a busy machine loses it
 LONG = {"leaseDuration": "2h", "renewDeadline": "1h", "retryPeriod": "500ms"}
-NODES, DEVICES = 10, 50
+NODES, DEVICES = 10, 20
 PODS = NODES * DEVICES
 WRITES = r"/(pods|resourceclaims|events)\b"
 LEASES = r"/leases\b"
@@ -79,7 +79,7 @@ def times_of_writes(world: World) -> list[float]:
     return times
 
 
-async def five_hundred(world: World) -> list[str]:
+async def two_hundred(world: World) -> list[str]:
     """As many pods as there are devices, none of them created yet; their names."""
     await world.add_nodes(NODES, devices=DEVICES)
     await world.add_class()
@@ -138,9 +138,9 @@ async def reviews(world: World) -> int:
     return world.proxy.seen["POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"]
 
 
-@pytest.mark.parametrize("stopped_at", [60, 200, 400])
+@pytest.mark.parametrize("stopped_at", [25, 80, 160])
 async def test_a_process_that_slept_writes_nothing_when_it_wakes_up(world: World, stopped_at: int) -> None:
-    pods = await five_hundred(world)
+    pods = await two_hundred(world)
     await start(world, SHORT)
     first = await holder_changes(world)
     async with second_process(world) as second:
@@ -162,22 +162,22 @@ async def test_a_process_that_slept_writes_nothing_when_it_wakes_up(world: World
 
 async def test_a_process_that_cannot_renew_stops_before_the_next_one_begins(world: World) -> None:
     """Only its lease is out of reach: it could go on writing, and must not."""
-    pods = await five_hundred(world)
+    pods = await two_hundred(world)
     await start(world, SHORT)
     first = await holder_changes(world)
     ours = times_of_writes(world)
     async with second_process(world) as second:
         theirs = times_of_writes(second)
         await start(second, SHORT)
-        await world.add_pods(pods[:100], template="one-gpu")
-        await some_bound(world, 50)
+        await world.add_pods(pods[:50], template="one-gpu")
+        await some_bound(world, 25)
         world.proxy._faults.insert(0, Fault("lose-request", "*", LEASES, times=-1))
-        creating = asyncio.create_task(world.add_pods(pods[100:400], template="one-gpu"))
+        creating = asyncio.create_task(world.add_pods(pods[50:150], template="one-gpu"))
         assert await world.scheduler_ended() == 1
         last = ours[-1]
         await creating
         await holder_changes(world, first)
-        await world.add_pods(pods[400:], template="one-gpu")  # the first may have been done with all before it ended
+        await world.add_pods(pods[150:], template="one-gpu")  # the first may have been done with all before it ended
         await second.wait_bound(*pods)
 
         assert ours[-1] == last < theirs[0]
@@ -188,13 +188,13 @@ async def test_a_process_that_cannot_renew_stops_before_the_next_one_begins(worl
 
 
 async def test_a_process_that_is_cut_off_is_replaced(world: World) -> None:
-    pods = await five_hundred(world)
+    pods = await two_hundred(world)
     await start(world, SHORT)
     first = await holder_changes(world)
     async with second_process(world) as second:
         await start(second, SHORT)
         creating = asyncio.create_task(world.add_pods(pods, template="one-gpu"))
-        await some_bound(world, 100)
+        await some_bound(world, 60)
         world.proxy.refuse()
         await creating
         await holder_changes(world, first)
