@@ -22,6 +22,7 @@ from tests.integration.side_by_side import (
     SchedulerKind,
     Verdict,
     differences,
+    is_settled,
     play,
     reasons,
     second_thoughts,
@@ -150,6 +151,19 @@ def test_a_search_that_ran_out_of_time_is_no_answer(node: str) -> None:
     ours.verdicts["g00"][second] = Verdict("", "Unschedulable", "", {})
 
     assert len(differences(fleet, kube, ours)) == (0 if node else 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "settled"),
+    [
+        ("0/1 nodes are available: 1 cannot allocate all claims.", True),
+        ("adding the finalizer to ResourceClaim a/b fails since 2026-01-01T00:00:00Z: no answer yet", False),
+        ("waiting for volumes on node node-1", False),
+    ],
+)
+def test_what_passes_by_itself_is_no_verdict(message: str, settled: bool) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    assert is_settled({"spec": {}, "status": {"conditions": [condition]}}) == settled
 
 
 def test_a_pod_that_the_other_one_places_is_found() -> None:
