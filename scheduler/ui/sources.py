@@ -212,9 +212,8 @@ class Source(ABC):
         async with self._explaining:
             explained = await asyncio.to_thread(ask, steps_max=STEPS_MAX)
         document: Document = explained.model_dump(mode="json")
-        if (
-            document["outcome"] == "refused"
-        ):  # of what no server has taken there is no history, and any field may be wrong
+        # Of what no server has taken there is no history, and any field may be wrong.
+        if document["outcome"] == "refused":
             return {**document, "history": [], "unlisted": [*read.unlisted]}
         events = await self._events_of(key)
         history = history_of(read.given, key, events.found)

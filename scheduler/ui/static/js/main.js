@@ -35,7 +35,7 @@ function Frame() {
       <nav aria-label="Views">
         ${Object.entries(TITLES).map(
           ([name, title]) =>
-            html`<a key=${name} href=${link(name)} aria-current=${view === name ? "page" : null}>${title}</a>`,
+            html`<a key=${name} href=${link(name)} aria-current=${current(name, view)}>${title}</a>`,
         )}
       </nav>
       <p class="source" title=${about.source}>${about.live ? "" : "from "}${about.source}</p>
@@ -70,6 +70,13 @@ function Who() {
     <label>Token <input name="token" type="password" autocomplete="off" required /></label> <button>Show me</button>
     <p role="alert">${isAsked.value}</p>
   </form>`;
+}
+
+/** Which entrance leads to what is shown; a pod's page is behind Pending.
+ * @param {string} name @param {string} view */
+function current(name, view) {
+  if (view === name) return "page";
+  return view === "pod" && name === "pending" ? "true" : null;
 }
 
 /** @param {boolean} isLive */
