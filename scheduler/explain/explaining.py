@@ -26,6 +26,7 @@ from scheduler.explain.search import BUDGET, Search
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
+from scheduler.framework.blame import COMMAND
 from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
@@ -79,7 +80,8 @@ def explain_pod(
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    found = Search(world, budget, steps_max).smallest(ruling, object_edits(objects))
+    search = Search(world, budget, steps_max < UNLIMITED_STEPS, min(steps_max, COMMAND.all_steps))
+    found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     if preempted:
         sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")

@@ -4,8 +4,9 @@ Rules of this module
   1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
   2. The smallest that helps is said; two together where none helps alone.
   3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
-     is said. Where others wait for the answer (`looking_steps`), a question costs `_STEPS_OF_A_TURN` for each turn of
-     the scheduler if that is more.
+     is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
+     that is more.
+  4. What plugins look at to say what would help takes from one number of steps, however often they are asked.
 
 Not here: the candidates (the plugins, `object_edits`).
 """
@@ -20,7 +21,6 @@ from typing import Final
 from scheduler.explain.object_edits import ObjectEdit
 from scheduler.explain.world import Edits, Ruling, World
 from scheduler.framework.blame import Change, Why
-from scheduler.framework.cycle import UNLIMITED_STEPS
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
@@ -57,19 +57,20 @@ class Search:
 
     Attributes:
         left: Steps for questions.
-        looking_steps: For what the plugins look at to say what would help, each time; about 4 us each. UNLIMITED_STEPS
-            in a process of one's own.
+        others_wait: For the answer: the process is not one's own.
+        looking_steps: What is left of rule 4's, about 4 us each.
     """
 
     world: World
     left: int
+    others_wait: bool
     looking_steps: int
     found: Found = field(default_factory=lambda: Found(None))
 
     def smallest(self, ruling: Ruling, edits: Sequence[ObjectEdit]) -> Found:
         """The smallest single change that helps, else two."""
         found = self.found
-        found.why = ruling.why(self.looking_steps)
+        found.why = self._why(ruling)
         self._of_the_plugins(ruling)
         is_single = len(found.steps) == 1
         seconds: list[tuple[Step, ...]] = []
@@ -82,7 +83,7 @@ class Search:
                 found.also = (*found.steps, *found.also) if is_single else ()
                 found.steps = (edit,)
                 return found
-            if not found.steps and (second := made.why(self.looking_steps)) is not None and len(second.changes) == 1:
+            if not found.steps and (second := self._why(made)) is not None and len(second.changes) == 1:
                 found.asked += second.asked
                 if self._fits_with(made, second.changes):
                     seconds.append((edit, *second.changes))
@@ -96,6 +97,14 @@ class Search:
                 found.steps = pair
                 return found
         return found
+
+    def _why(self, ruling: Ruling) -> Why | None:
+        if self.looking_steps <= 0:
+            self.found.is_exhausted = True
+            return None
+        why, steps = ruling.why(self.looking_steps)
+        self.looking_steps -= steps
+        return why
 
     def _of_the_plugins(self, ruling: Ruling) -> None:
         """What they propose, as far as it proves right when it is carried out."""
@@ -132,7 +141,7 @@ class Search:
         return fits
 
     def _charge(self, turns: int) -> None:
-        if self.looking_steps < UNLIMITED_STEPS:
+        if self.others_wait:
             self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
 
     @property

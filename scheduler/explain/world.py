@@ -93,11 +93,14 @@ class Ruling:
         assert self.answers.run is not None
         return TURNS_MAX - self.answers.run.turns_left
 
-    def why(self, steps_max: int) -> Why | None:
-        """What the plugins say, and which changes would help; None where they cannot say, within so many steps."""
+    def why(self, steps_max: int) -> tuple[Why | None, int]:
+        """What the plugins say, and which changes would help, within so many steps; and how many it took.
+
+        None where they cannot say.
+        """
         if self.verdict is None or self.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
-            return None
-        limits = structs.replace(COMMAND, steps=min(COMMAND.steps, steps_max))
+            return None, 0
+        limits = structs.replace(COMMAND, all_steps=steps_max)
         return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]
 
     def fits_with(self, changes: Iterable[Change]) -> bool:

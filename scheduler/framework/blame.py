@@ -53,7 +53,8 @@ class Limits(Struct, frozen=True):
         names_others: Pods and claims of other namespaces are named.
         firsts: Changes after which it is asked what else would have to be done, each on one node.
         also: Changes that help and are said beside the first.
-        steps: A pod whose cause takes more gets none.
+        steps: For one question, about 4 us each; a plugin that takes more does not answer.
+        all_steps: For all questions about a pod together; then the search ends.
     """
 
     nodes: int
@@ -65,14 +66,33 @@ class Limits(Struct, frozen=True):
     firsts: int
     also: int
     steps: int
+    all_steps: int
 
 
 EVENT: Final = Limits(
-    nodes=8, devices=512, counts=4, holders=4, changes=24, names_others=False, firsts=6, also=0, steps=5_000
+    nodes=8,
+    devices=512,
+    counts=4,
+    holders=4,
+    changes=24,
+    names_others=False,
+    firsts=6,
+    also=0,
+    steps=5_000,
+    all_steps=500_000,
 )
 """Found beside scheduling, and shown to whoever may read the pod's events."""
 COMMAND: Final = Limits(
-    nodes=64, devices=50_000, counts=16, holders=256, changes=1_000, names_others=True, firsts=256, also=3, steps=10**7
+    nodes=64,
+    devices=50_000,
+    counts=16,
+    holders=256,
+    changes=1_000,
+    names_others=True,
+    firsts=256,
+    also=3,
+    steps=10**7,
+    all_steps=10**7,
 )
 """`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
 

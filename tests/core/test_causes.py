@@ -415,7 +415,7 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     (asked,) = rig.machine.queue.all()
     for helping in (("ours", "theirs"), ("theirs",)):
         rig.machine.causes._search._helped = lambda _, change, texts=helping: change if change.text in texts else None
-        why = rig.machine.causes.why(asked.uid, COMMAND)
+        why, _ = rig.machine.causes.why(asked.uid, COMMAND)
         assert tuple(one.text for one in (*why.changes, *why.also)) == helping
 
 

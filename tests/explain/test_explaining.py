@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,12 @@ from allocator import Features
 from scheduler.cli.explain import explain
 from scheduler.cli.terminal import wrapped
 from scheduler.core.reports.cause_search import CauseSearch
+from scheduler.core.reports.causes import Causes
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
 from scheduler.explain.world import Ruling
-from scheduler.framework.blame import Why
+from scheduler.framework.blame import Limits, Why
 from scheduler.framework.cause_kinds import CAUSE_KINDS
+from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster
 from tests.offline.causes import (
     CAUSES,
@@ -534,19 +537,35 @@ def test_a_pod_for_which_others_are_preempted_needs_nobody() -> None:
     assert answer.advice.startswith(f"nothing needs to be done: {words}")
 
 
-def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod with costly selectors takes seconds for each question, however few objects there are."""
+def two_misspelt() -> list[Obj]:
+    """A pod whose templates are both written wrong, on a cordoned node: three questions, and nothing helps."""
     wants = pod("gpu", "nic")
     named = (("gpu", "gpuu"), ("nic", "nicc"))
     wants["spec"]["resourceClaims"] = [{"name": name, "resourceClaimTemplateName": of} for name, of in named]
-    objects = [
-        node(unschedulable=True),
-        slice_(gpu()),
-        device_class(),
-        template(name="gpu"),
-        template(name="nic"),
-        wants,
-    ]
+    templates = [template(name="gpu"), template(name="nic")]
+    return [node(unschedulable=True), slice_(gpu()), device_class(), *templates, wants]
+
+
+@pytest.mark.parametrize(("steps_max", "asked"), [(9_000, [9_000]), (25_000, [25_000, 15_000, 5_000])])
+def test_what_each_edit_leaves_to_look_for_comes_out_of_the_same_steps(
+    monkeypatch: pytest.MonkeyPatch, steps_max: int, asked: list[int]
+) -> None:
+    limits: list[int] = []
+
+    def why(_: Ruling, steps_left: int) -> tuple[Why | None, int]:
+        limits.append(steps_left)
+        return None, 10_000
+
+    monkeypatch.setattr(Ruling, "why", why)
+    answer = told(*two_misspelt(), steps_max=steps_max)
+
+    assert limits == asked
+    assert answer.exhausted == (len(asked) == 1)
+
+
+def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod with costly selectors takes seconds for each question, however few objects there are."""
+    objects = two_misspelt()
     before = told(*objects)
     assert (before.exhausted, before.questions) == (False, 3)
 
@@ -555,6 +574,43 @@ def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypa
     answer = told(*objects, steps_max=1_000_000)
     assert (answer.exhausted, answer.questions) == (True, 1)
     assert "the budget is used up after 1 change" in answer.advice
+
+
+def packed(nodes: int) -> list[Obj]:
+    """Cordoned nodes, and a claim of 20 shares that almost fill a node's six devices, in no way found soon."""
+    draw = random.Random(0)
+    sizes = [draw.randrange(24, 41) for _ in range(20)]
+    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
+    shares = [request(capacity={"requests": {"memory": str(round(size * scale))}}) for size in sizes]
+    shares = [{**one, "name": f"share-{number}"} for number, one in enumerate(shares)]
+    made = [device_class(), claim(*shares), pod("gpu")]
+    for number in range(nodes):
+        moved = 100 + number, 101 - number, 102, 103, 104, 105
+        devices = [
+            gpu(f"gpu-{at}", allowMultipleAllocations=True, capacity={"memory": {"value": str(size)}})
+            for at, size in enumerate(moved)
+        ]
+        made += [node(f"node-{number}", unschedulable=True), slice_(*devices, where=f"node-{number}")]
+    return made
+
+
+@pytest.mark.parametrize("bound", [20_000, 40_000])
+def test_what_would_help_is_looked_for_within_one_number_of_steps(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+    """However many changes could be tried: each lets the scheduler look for a place that it does not find soon."""
+    spent: list[int] = []
+    real = Causes.why
+
+    def why(self: Causes, uid: PodUid, limits: Limits) -> tuple[Why | None, int]:
+        found = real(self, uid, limits)
+        spent.append(found[1])
+        return found
+
+    monkeypatch.setattr(Causes, "why", why)
+    answer = told(*packed(8), steps_max=bound)
+
+    assert answer.exhausted
+    assert answer.kind == "node-cordoned"
+    assert bound / 2 < sum(spent) < bound + 1_000
 
 
 def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

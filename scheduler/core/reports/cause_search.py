@@ -68,20 +68,34 @@ class _Case(Struct):
     beside: Beside | None = None
     blames: list[Blame] = field(default_factory=list)
     left: int = 0
+    steps_left: int = 0
     asked: int = 0
     is_exhausted: bool = False
 
+    def __post_init__(self) -> None:
+        self.steps_left = self.limits.all_steps
+
     def may_ask(self) -> bool:
         """Whether another change may be tried; then it is counted."""
-        if self.left <= 0:
+        if self.left <= 0 or not self.has_steps():
             self.is_exhausted = True
             return False
         self.left -= 1
         self.asked += 1
         return True
 
+    def has_steps(self) -> bool:
+        """Whether another question may be asked; what the last one cost may be more than there was."""
+        self.is_exhausted |= self.steps_left <= 0
+        return self.steps_left > 0
+
+    def cycle(self, pod: Pod, wall_ms: int) -> Cycle:
+        """A cycle with the steps of one question."""
+        return Cycle(pod, wall_ms, max(0, min(self.limits.steps, self.steps_left)))
+
     def why(self, changes: Sequence[Change] = (), also: Sequence[Change] = ()) -> Why:
-        return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, self.is_exhausted)
+        is_exhausted = self.is_exhausted or self.steps_left <= 0
+        return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, is_exhausted)
 
 
 class CauseSearch(Part):
@@ -166,13 +180,13 @@ class CauseSearch(Part):
     # Blame
 
     def _blames(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
-        runner, cycle = case.runner, Cycle(case.pod, self._timers.wall_ms, case.limits.steps)
+        runner, cycle = case.runner, case.cycle(case.pod, self._timers.wall_ms)
         kept_out = runner.pre_enqueue(case.pod, self._view)
         if kept_out.is_rejection and (found := self._blame(case, cycle, kept_out.plugin, [])):
             case.blames += found
             return
         filtered = runner.pre_filter(cycle, self._view)
-        self._charge(_DRY_RUN_STEPS)
+        self._charge(case, _DRY_RUN_STEPS)
         if not filtered.status.is_success:
             case.blames += self._blame(case, cycle, filtered.status.plugin, [])
             return
@@ -180,11 +194,11 @@ class CauseSearch(Part):
         if isinstance(plan, Status):
             return
         if case.beside is None:
-            refused = self._refused(runner, cycle, plan, filtered, is_decided=is_decided)
+            refused = self._refused(case, cycle, plan, filtered, is_decided=is_decided)
         else:  # nothing is remembered of that
             first = [one.node for one in case.beside.by_pod.values()]
             names = dict.fromkeys([*first, *self._store.node_order])
-            refused = self._refused_now(runner, cycle, plan, filtered, names, is_decided=is_decided)
+            refused = self._refused_now(case, cycle, plan, filtered, names, is_decided=is_decided)
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)
@@ -205,11 +219,11 @@ class CauseSearch(Part):
     def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Blame]:
         before = cycle.steps_left
         found = [*case.runner.blame(name, cycle, nodes, self._view, case.limits)]
-        self._charge(1 + before - cycle.steps_left)
+        self._charge(case, 1 + before - cycle.steps_left)
         return found
 
     def _refused(
-        self, runner: Runner, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
+        self, case: _Case, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
     ) -> dict[str, list[NodeInfo]]:
         """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
 
@@ -228,18 +242,18 @@ class CauseSearch(Part):
                 if of_plugin is None:
                     of_plugin = nodes[status.plugin] = []
                 of_plugin.append(infos[name])
-        self._charge(len(known) // _NAMES_A_STEP)
+        self._charge(case, len(known) // _NAMES_A_STEP)
         # What pods elsewhere decide is remembered of no single node.
         others = (name for name in self._store.node_order if name not in known)
-        for plugin, more in self._refused_now(runner, cycle, plan, filtered, others, is_decided=is_decided).items():
+        for plugin, more in self._refused_now(case, cycle, plan, filtered, others, is_decided=is_decided).items():
             nodes.setdefault(plugin, []).extend(more)
-        found = {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+        found = {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
         self._refusing = plan.shape, position, found
         return found
 
     def _refused_now(
         self,
-        runner: Runner,
+        case: _Case,
         cycle: Cycle,
         plan: Plan,
         filtered: PreFiltered,
@@ -251,11 +265,12 @@ class CauseSearch(Part):
         nodes: dict[str, list[NodeInfo]] = {}
         infos = self._store.node_infos
         for name in itertools.islice((one for one in names if filtered.allows(one) and one in infos), _NODES_ASKED):
-            status = runner.verdict(plan, cycle, infos[name], self._view)
-            self._charge(_DRY_RUN_STEPS)
+            before = cycle.steps_left
+            status = case.runner.verdict(plan, cycle, infos[name], self._view)
+            self._charge(case, _DRY_RUN_STEPS + before - cycle.steps_left)
             if status.is_rejection if is_decided else status.code is Code.ERROR:
                 nodes.setdefault(status.plugin, []).append(infos[name])
-        return {plugin: nodes[plugin] for plugin in reversed(list(runner.plugins)) if plugin in nodes}
+        return {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
 
     # Changes
 
@@ -279,6 +294,8 @@ class CauseSearch(Part):
     ) -> Iterator[tuple[Status, Change, list[Blame]]]:
         """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
+        if not case.has_steps():
+            return
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
             return  # it was given back meanwhile
         if info is None or ground.store.nominations.at(name):
@@ -286,7 +303,8 @@ class CauseSearch(Part):
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
             change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
-        attempt = Cycle(change.pod or case.pod, self._timers.wall_ms, case.limits.steps)
+        attempt = case.cycle(change.pod or case.pod, self._timers.wall_ms)
+        steps = attempt.steps_left
         devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
         found: list[Blame] = []
         with (
@@ -300,11 +318,12 @@ class CauseSearch(Part):
             if blames and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
                 found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
-        self._charge(_DRY_RUN_STEPS + case.limits.steps - attempt.steps_left)
+        self._charge(case, _DRY_RUN_STEPS + steps - attempt.steps_left)
         yield status, change, found
 
-    def _charge(self, steps: int) -> None:
+    def _charge(self, case: _Case, steps: int) -> None:
         self.steps += max(0, steps)
+        case.steps_left -= max(0, steps)
 
 
 def _pinned(blame: Blame, pin: Pin) -> Blame:

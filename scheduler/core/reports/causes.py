@@ -261,11 +261,15 @@ class Causes(Part):
 
     # The cause
 
-    def why(self, uid: PodUid, limits: Limits) -> Why | None:
-        """Why a pod that waits fits no node, at once and however long it takes; None where no plugin can say.
+    def why(self, uid: PodUid, limits: Limits) -> tuple[Why | None, int]:
+        """Why a pod that waits fits no node, at once, and the steps that it took; None where no plugin can say.
 
         For somebody who has the machine alone: `dra-scheduler explain`.
         """
+        self._search.steps = 0
+        return self._why(uid, limits), self._search.steps
+
+    def _why(self, uid: PodUid, limits: Limits) -> Why | None:
         queued = self._queue.find(uid)
         if queued is None:
             return None
