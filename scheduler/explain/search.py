@@ -99,11 +99,9 @@ class Search:
         return found
 
     def _why(self, ruling: Ruling) -> Why | None:
-        if self.looking_steps <= 0:
-            self.found.is_exhausted = True
-            return None
-        why, steps = ruling.why(self.looking_steps)
+        why, steps = ruling.why(self.looking_steps) if self.looking_steps > 0 else (None, 0)
         self.looking_steps -= steps
+        self.found.is_exhausted |= self.looking_steps <= 0
         return why
 
     def _of_the_plugins(self, ruling: Ruling) -> None:
@@ -111,7 +109,7 @@ class Search:
         found, why = self.found, self.found.why
         if why is None:
             return
-        found.asked, found.is_exhausted = why.asked, why.is_exhausted
+        found.asked, found.is_exhausted = why.asked, found.is_exhausted or why.is_exhausted
         proposed = [why.changes, *((one,) for one in why.also)] if why.changes else []
         for place, changes in enumerate(proposed):
             if place:  # the machine that has seen the last one's objects is of no use any more
