@@ -27,7 +27,6 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.blame import COMMAND
-from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
 
@@ -47,13 +46,13 @@ def explain_pod(
     features: Features,
     config: Config | None = None,
     budget: int = BUDGET,
-    steps_max: int = UNLIMITED_STEPS,
+    steps_max: int = COMMAND.all_steps,
 ) -> Explanation:
     """Explain one pod; `key` is namespace and name.
 
     Args:
         steps_max: For looking at all nodes, about 4 us each, and as many for what would help; what was not looked at is
-            said.
+            said. Fewer than by default where others wait for the answer.
 
     Raises:
         NotThereError: No pod has this name.
@@ -80,7 +79,7 @@ def explain_pod(
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    search = Search(world, budget, steps_max < UNLIMITED_STEPS, min(steps_max, COMMAND.all_steps))
+    search = Search(world, budget, steps_max < COMMAND.all_steps, steps_max)
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     if preempted:

@@ -92,7 +92,7 @@ class Answer:
 
 NOT_LOOKED_AT: Final = Status(
     Code.UNFINISHED,
-    ("not looked at: the steps for this question are used up; dra-scheduler explain looks at all nodes",),
+    ("not looked at: the steps for this question are used up; dra-scheduler explain -o wide looks at all nodes",),
 )
 
 

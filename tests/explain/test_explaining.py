@@ -21,10 +21,10 @@ from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.core.reports.causes import Causes
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
 from scheduler.explain.world import Ruling
-from scheduler.framework.blame import Limits, Why
+from scheduler.framework.blame import COMMAND, Limits, Why
 from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.model.keys import PodUid
-from scheduler.offline import Given, OfflineCluster
+from scheduler.offline import Answers, Given, OfflineCluster, Reasons
 from tests.offline.causes import (
     CAUSES,
     DRIVER,
@@ -574,6 +574,21 @@ def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypa
     answer = told(*objects, steps_max=1_000_000)
     assert (answer.exhausted, answer.questions) == (True, 1)
     assert "the budget is used up after 1 change" in answer.advice
+
+
+def test_looking_at_all_nodes_ends_in_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 200,000 steps for each of a thousand nodes it would take an hour."""
+    bounds: list[int] = []
+
+    def reasons(answers: Answers, *, budget_steps: int, steps_max: int) -> Reasons:
+        bounds.append(steps_max)
+        return Reasons(answers, budget_steps=budget_steps, steps_max=20_000)
+
+    monkeypatch.setattr("scheduler.explain.explaining.Reasons", reasons)
+    answer = told(*packed(1))
+
+    assert bounds == [COMMAND.all_steps]
+    assert any("explain -o wide looks at all nodes" in one.reason for one in answer.nodes)
 
 
 def packed(nodes: int, **spec: object) -> list[Obj]:
