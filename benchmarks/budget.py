@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import random
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from benchmarks.deciding import HOST, START_MS, NullShell
+from benchmarks.pools import packed_shares
 from scheduler.core.ground.inputs import RelistFinished, TimerFired
 from scheduler.core.observation import KINDS
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
@@ -99,13 +99,10 @@ def packed() -> list[dict[str, Any]]:
     """Twenty claims that almost fill shared devices, in no way that is found soon."""
     specs = []
     for seed in range(20):
-        rnd = random.Random(seed)
-        sizes = [rnd.randrange(24, 41) for _ in range(20)]
-        scale = 0.999 * sum(range(100, 106)) / sum(sizes)
         requests = []
-        for index, size in enumerate(sizes):
+        for index, share in enumerate(packed_shares(seed)):
             request = builders.request_object(f"r{index}", device_class=_PACKED)
-            request["exactly"]["capacity"] = {"requests": {"memory": str(round(size * scale))}}
+            request["exactly"]["capacity"] = {"requests": {"memory": share}}
             requests.append(request)
         specs.append(builders.claim_spec_object(*requests))
     return specs

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
@@ -23,6 +22,7 @@ from benchmarks import hostile_patterns
 from benchmarks.contenders import ROOT
 from benchmarks.fleet import CLASS, DRIVER, Object, node_name
 from benchmarks.loads import create_all
+from benchmarks.pools import packed_devices, packed_shares
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from tests.controlplane.cluster import ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError
@@ -218,13 +218,7 @@ def _packed_stage(nodes: int) -> Iterator[tuple[str, Object]]:
     """Six devices a node that several claims may use; as much in all on each node, never in the same parts."""
     yield _class(PACKED, PACKED)
     for number in range(nodes):
-        moved = number % 40
-        sizes = (100 + moved, 101 - moved, 102, 103, 104, 105)
-        devices = [
-            {"name": f"d{index}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": str(size)}}}
-            for index, size in enumerate(sizes)
-        ]
-        yield _slice(PACKED, node_name(number), devices)
+        yield _slice(PACKED, node_name(number), packed_devices(number % 40))
 
 
 @asynccontextmanager
@@ -235,12 +229,9 @@ async def _backtracking(field: Field) -> AsyncIterator[None]:
 
 
 def _packed_claim(name: str, seed: int) -> tuple[str, Object]:
-    draw = random.Random(seed)
-    sizes = [draw.randrange(24, 41) for _ in range(20)]
-    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
     requests = [
-        _request(f"r{index}", PACKED, capacity={"requests": {"memory": str(round(size * scale))}})
-        for index, size in enumerate(sizes)
+        _request(f"r{index}", PACKED, capacity={"requests": {"memory": share}})
+        for index, share in enumerate(packed_shares(seed))
     ]
     return _claim(name, *requests)
 

@@ -1,11 +1,12 @@
 """A node's pool with partitions or shares, as the test driver of scheduler_perf (1.37) publishes it.
 
 Rebuilt from what its test cases say (Partitionable, PartitionableBacktracking, CompatibilityGroups,
-ConsumableCapacity); the names are ours.
+ConsumableCapacity); the names are ours. And the packed one, ours altogether: what is asked of it nearly fills it.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,6 +44,23 @@ def backtracking() -> list[Object]:
         for index in range(1, 9)
     ]
     return [{"sharedCounters": sets}, {"devices": devices}]
+
+
+def packed_devices(moved: int = 0) -> list[Object]:
+    """Six devices that several claims may use: as much in all whatever `moved` is, never in the same parts."""
+    sizes = (100 + moved, 101 - moved, 102, 103, 104, 105)
+    return [
+        {"name": f"device-{index}", "allowMultipleAllocations": True, "capacity": {"memory": _amount(str(size))}}
+        for index, size in enumerate(sizes)
+    ]
+
+
+def packed_shares(seed: int) -> list[str]:
+    """Capacities of 20 requests that almost fill these devices, in no way that a search finds soon."""
+    draw = random.Random(seed)
+    sizes = [draw.randrange(24, 41) for _ in range(20)]
+    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
+    return [str(round(size * scale)) for size in sizes]
 
 
 def consumable() -> list[Object]:

@@ -6,7 +6,7 @@ Rules of this module
   3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
      is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
      that is more.
-  4. What plugins look at to say what would help takes from one number of steps, however often they are asked.
+  4. Plugins look for what would help within one number of steps, however often they are asked.
 
 Not here: the candidates (the plugins, `object_edits`).
 """

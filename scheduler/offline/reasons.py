@@ -219,7 +219,7 @@ def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) ->
 
 
 def _sum(names: Sequence[NodeName], rows: Sequence[Funnel], closed: Set[NodeName]) -> RequestFunnel:
-    """The same request on several nodes; what selectors leave on those that are `closed` to the pod is lost there."""
+    """The same request on several nodes. What the selectors leave on nodes that are `closed` to the pod is a step."""
     nearest = min(range(len(rows)), key=lambda at: (names[at] in closed, rows[at].lacks))
     near, counted = rows[nearest], rows
     end = near.end if names[nearest] not in closed else None

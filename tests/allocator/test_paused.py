@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from allocator import RELEASES, AllocationError, BudgetExhausted, DeviceId, InUse, Unfinished, allocate_in_parts
 from allocator.answers.paused_searches import _PAUSED_MAX, _STALE
+from benchmarks.pools import packed_shares
 from tests.allocator.build import case, claim, device, pool, request
 from tests.allocator.cases import ask, claims_of, features_of, in_use_of, inventory_of, question_of
 from tests.allocator.generator import Generator
@@ -19,11 +20,8 @@ RANDOMS = st.randoms(use_true_random=False)
 
 def hostile(seed: int = 5) -> dict[str, Any]:
     """Shares that almost fill six devices, in no way that a search would find soon."""
-    rnd = random.Random(seed)
     devices = [device(f"d{index}", memory=f"{100 + index}", allowMultipleAllocations=True) for index in range(6)]
-    sizes = [rnd.randrange(24, 41) for _ in range(20)]
-    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
-    requests = [request(f"r{index}", memory=str(round(size * scale))) for index, size in enumerate(sizes)]
+    requests = [request(f"r{index}", memory=share) for index, share in enumerate(packed_shares(seed))]
     return case([pool(*devices)], [claim(*requests)])
 
 

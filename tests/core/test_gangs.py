@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from benchmarks.pools import packed_devices, packed_shares
 from scheduler.core import gang_cycles
 from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.inputs import WriteRejected
@@ -552,19 +552,13 @@ def test_a_search_without_an_end_rests_and_says_how_far_it_came():
     rig.server.put_class(builders.device_class())
     for node in "ab":
         rig.add_nodes(node)
-        devices = tuple(
-            {"name": f"d{size}", "allowMultipleAllocations": True, "capacity": {"memory": {"value": str(100 + size)}}}
-            for size in range(6)
-        )
+        devices = tuple(packed_devices())
         rig.server.put_slice(builders.resource_slice(f"slice-{node}", node=node, devices=devices))
     for name, seed in (("x", 1), ("y", 2)):
-        rnd = random.Random(seed)
-        sizes = [rnd.randrange(24, 41) for _ in range(20)]
-        scale = 0.999 * sum(range(100, 106)) / sum(sizes)
         requests = []
-        for index, size in enumerate(sizes):
+        for index, share in enumerate(packed_shares(seed)):
             request = builders.request_object(f"r{index}")
-            request["exactly"]["capacity"] = {"requests": {"memory": str(round(size * scale))}}
+            request["exactly"]["capacity"] = {"requests": {"memory": share}}
             requests.append(request)
         rig.server.put_claim(builders.claim(name, spec=builders.claim_spec_object(*requests)))
         member(rig, name, "g", 2, devices=0, claims=(name,))

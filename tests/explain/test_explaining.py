@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from allocator import Features
+from benchmarks.pools import packed_devices, packed_shares
 from scheduler.cli.explain import explain
 from scheduler.cli.terminal import wrapped
 from scheduler.core.reports.cause_search import CauseSearch
@@ -592,20 +592,15 @@ def test_looking_at_all_nodes_ends_in_a_terminal_too(monkeypatch: pytest.MonkeyP
 
 
 def packed(nodes: int, **spec: object) -> list[Obj]:
-    """Nodes, and a claim of 20 shares that almost fill a node's six devices, in no way found soon."""
-    draw = random.Random(0)
-    sizes = [draw.randrange(24, 41) for _ in range(20)]
-    scale = 0.999 * sum(range(100, 106)) / sum(sizes)
-    shares = [request(capacity={"requests": {"memory": str(round(size * scale))}}) for size in sizes]
-    shares = [{**one, "name": f"share-{number}"} for number, one in enumerate(shares)]
+    """Nodes, and a pod whose claim has a place on each that no search finds soon."""
+    shares = [
+        {**request(capacity={"requests": {"memory": share}}), "name": f"share-{number}"}
+        for number, share in enumerate(packed_shares(0))
+    ]
     made = [device_class(), claim(*shares), pod("gpu")]
     for number in range(nodes):
-        moved = 100 + number, 101 - number, 102, 103, 104, 105
-        devices = [
-            gpu(f"gpu-{at}", allowMultipleAllocations=True, capacity={"memory": {"value": str(size)}})
-            for at, size in enumerate(moved)
-        ]
-        made += [node(f"node-{number}", **spec), slice_(*devices, where=f"node-{number}")]
+        where = f"node-{number}"
+        made += [node(where, **spec), slice_(*packed_devices(number), where=where)]
     return made
 
 

@@ -352,34 +352,34 @@ class World:
 
         return await self.wait_for("pods", bound, seconds=seconds, what=f"{len(names)} pods bound: {names[:4]}")
 
-    async def wait_decided(self, name: str, *, seconds: float = PATIENCE_S) -> None:
+    async def wait_decided(self, name: str) -> None:
         """Until the pod is bound, or refused."""
 
         def decided(pods: dict[str, Object]) -> bool:
             pod = pods.get(name)
             return pod is not None and (bool(pod["spec"].get("nodeName")) or condition_of(pod) is not None)
 
-        await self.wait_for("pods", decided, seconds=seconds, what=f"pod {name} bound or refused")
+        await self.wait_for("pods", decided, what=f"pod {name} bound or refused")
 
-    async def wait_unschedulable(self, name: str, *, seconds: float = PATIENCE_S) -> Object:
+    async def wait_unschedulable(self, name: str) -> Object:
         """Until the pod has PodScheduled=False, Unschedulable; returns that condition."""
 
         def refused(pods: dict[str, Object]) -> bool:
             return condition_of(pods.get(name)) is not None
 
-        pods = await self.wait_for("pods", refused, seconds=seconds, what=f"pod {name} unschedulable")
+        pods = await self.wait_for("pods", refused, what=f"pod {name} unschedulable")
         found = condition_of(pods[name])
         assert found is not None
         return found
 
-    async def wait_fault(self, fault: Fault, *, seconds: float = PATIENCE_S) -> None:
+    async def wait_fault(self, fault: Fault) -> None:
         """Until the fault has had its first request."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(PATIENCE_S):
                 await fault.happened.wait()
         except TimeoutError:
             raise AssertionError(
-                f"no request like {fault.method} {fault.path} within {seconds:g} s; seen: {dict(self.proxy.seen)}\n"
+                f"no request like {fault.method} {fault.path} within {PATIENCE_S:g} s; seen: {dict(self.proxy.seen)}\n"
                 f"--- the scheduler's log ends:\n{self.log_tail()}"
             ) from None
 

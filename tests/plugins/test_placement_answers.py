@@ -21,7 +21,6 @@ from scheduler.plugins.dynamic_resources.placing import PlacementMemory, empty_s
 from scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests import builders
 from tests.core.rig import Rig
-from tests.patience import PATIENCE_S
 from tests.plugins.test_placement import RANKED, device, profile, rig_with
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +102,7 @@ def test_answers_do_not_depend_on_the_hash_seed() -> None:
         )
         for seed in ("1", "2")
     ]
-    printed = {one.communicate(timeout=PATIENCE_S)[0] for one in running}
+    printed = {one.communicate(timeout=300)[0] for one in running}
     assert [one.returncode for one in running] == [0, 0]
     assert len(printed) == 1
     assert printed != {""}

@@ -77,16 +77,16 @@ class _Case(Struct):
 
     def may_ask(self) -> bool:
         """Whether another change may be tried; then it is counted."""
-        if self.left <= 0 or not self.has_steps():
+        if self.left <= 0 or not self.has_steps:
             self.is_exhausted = True
             return False
         self.left -= 1
         self.asked += 1
         return True
 
+    @property
     def has_steps(self) -> bool:
-        """Whether another question may be asked; what the last one cost may be more than there was."""
-        self.is_exhausted |= self.steps_left <= 0
+        """Whether another question may be asked; the last one may have cost more than was left."""
         return self.steps_left > 0
 
     def cycle(self, pod: Pod, wall_ms: int) -> Cycle:
@@ -94,7 +94,7 @@ class _Case(Struct):
         return Cycle(pod, wall_ms, max(0, min(self.limits.steps, self.steps_left)))
 
     def why(self, changes: Sequence[Change] = (), also: Sequence[Change] = ()) -> Why:
-        is_exhausted = self.is_exhausted or self.steps_left <= 0
+        is_exhausted = self.is_exhausted or not self.has_steps
         return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, is_exhausted)
 
 
@@ -294,7 +294,7 @@ class CauseSearch(Part):
     ) -> Iterator[tuple[Status, Change, list[Blame]]]:
         """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
-        if not case.has_steps():
+        if not case.has_steps:
             return
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
             return  # it was given back meanwhile
