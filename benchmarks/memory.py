@@ -98,7 +98,7 @@ def main() -> int:
     garbage_collector.settle()  # as the app does
     before = resident_mb()
     print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {before} MB resident", flush=True)
-    inventory, feasibility = shell.machine.store.inventory, shell.machine.feasibility
+    ledger = shell.machine.store.ledger
     largest = 0
     for number in range(args.pods):
         selector = f"device.attributes['gpu.example.com'].uuid != 'job-{number}'"
@@ -117,8 +117,7 @@ def main() -> int:
             largest = max(largest, resident)
             print(
                 f"{number + 1} pods, {len(shell.bound)} bound: {resident} MB resident, "
-                f"{inventory.plans.entries} entries, "
-                f"{len(inventory.plans)} plans, {feasibility.verdicts} verdicts remembered, "
+                f"{ledger.size >> 20} MB remembered, "
                 f"longest input {shell.longest_s * 1000:.1f} ms",
                 flush=True,
             )
@@ -126,9 +125,7 @@ def main() -> int:
     if args.gone:
         delete_all(shell)
         kept = resident_mb() - before
-        print(
-            f"all deleted: {kept} MB more than before, {inventory.plans.entries} entries, {len(inventory.plans)} plans"
-        )
+        print(f"all deleted: {kept} MB more than before, {ledger.size >> 20} MB remembered")
         return 0 if kept <= 30 else 1
     return 0 if largest < (400 if args.terms else 1024) else 1
 

@@ -53,9 +53,7 @@ class Shell(NullShell):
                     replace(one, memory=memory) if isinstance(one, DynamicResources) else one for one in profile.plugins
                 ),
             )
-        # Its clock runs ahead, by minutes for some pods, and which of equally good nodes is chosen depends on what is
-        # remembered: so nothing is forgotten for its age.
-        super().__init__(profile, CoreSettings(is_strict=True, remembered_ms_max=2**62))
+        super().__init__(profile, CoreSettings(is_strict=True))
 
     def see(self, objects) -> None:
         pairs = list(objects)

@@ -38,6 +38,7 @@ from allocator.values.model import (
     PoolId,
     ResourceSlice,
 )
+from allocator.values.remembered import Ledger
 
 _FAULT_WORK: Final = 20
 """Looking for faults of a pool, for each of its slices and devices."""
@@ -99,7 +100,12 @@ class Inventory:
     """
 
     def __init__(
-        self, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = (), *, is_supposed: bool = False
+        self,
+        slices: Iterable[ResourceSlice] = (),
+        classes: Iterable[DeviceClass] = (),
+        *,
+        is_supposed: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
         """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it."""
         self.is_supposed: Final = is_supposed
@@ -115,7 +121,7 @@ class Inventory:
         self.meter: Final = Meter()
         """Counts the work of all who read this inventory; see `meter`."""
         self._planner: Final = Planner(self._classes, self.meter)
-        self.plans: Final = Plans(self._planner, self._forget_slot)
+        self.plans: Final = Plans(self._planner, self._forget_slot, ledger or Ledger())
         self._nodes: Final[dict[Features, dict[str, _NodeEntry]]] = {}
         self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
         self._shared_pools: Final[dict[_SharedKey, NodePools]] = {}
@@ -206,17 +212,14 @@ class Inventory:
     def put_class(self, device_class: DeviceClass) -> None:
         """Add a class, or replace the one of the same name."""
         self._classes[device_class.name] = device_class
-        self._class_changed()
+        self.revision += 1
+        self.classes_revision += 1
 
     def remove_class(self, name: str) -> None:
         """Remove a class; one that is not there changes nothing."""
         if self._classes.pop(name, None) is not None:
-            self._class_changed()
-
-    def _class_changed(self) -> None:
-        self.revision += 1
-        self.classes_revision += 1
-        self.plans.drop_all()
+            self.revision += 1
+            self.classes_revision += 1
 
     def _indexes_of(self, slice_: ResourceSlice) -> list[tuple[dict[PoolId, int], PoolId]]:
         pool_id = slice_.pool_id
@@ -311,7 +314,7 @@ class Inventory:
     # --- answers ----------------------------------------------------------------------------------------
 
     def plan(self, specs: Sequence[ClaimSpec], features: Features) -> Plan:
-        """The plan for claims with these specs; the same object as long as no class changes and it is not forgotten.
+        """The plan for claims with these specs; the same object until a class of theirs changes or it is forgotten.
 
         Raises:
             PausedError: as `Planner.plan`.
@@ -327,7 +330,7 @@ class Inventory:
         offer.update(self._slices, changed, self.meter)
         return offer
 
-    def _forget_slot(self, key: SlotKey) -> int:
+    def _forget_slot(self, key: SlotKey) -> None:
         touched = 0
         for pool in self._pools.values():
             for view in pool.views.values():
@@ -342,7 +345,6 @@ class Inventory:
             pools.candidates.pop(key, None)
         self._offers.pop(key, None)
         self.meter.spent += _FORGET_WORK * touched
-        return touched
 
     def node_pools(self, node: NodeView, features: Features) -> NodePools:
         """The pools of a node in the order they are tried.

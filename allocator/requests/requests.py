@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from allocator.requests.capacity import Consumption, consume
 from allocator.requests.selectors import Derivation, Matcher
-from allocator.requests.slot_records import EntryCount, SlotKey, SlotRecord
+from allocator.requests.slot_records import ENTRY_BYTES, SlotKey, SlotRecord
 from allocator.values.features import Features
 from allocator.values.meter import Meter
 from allocator.values.model import (
@@ -37,6 +37,8 @@ from cel.quantity import Quantity
 N = TypeVar("N", "Matcher", "Derivation")
 _SERIALS: Final = count()
 _CONSUMPTION_MAX: Final = 1_024
+_PLAN_BYTES: Final = 3_000
+"""A plan, and each of its slots with compiled selectors."""
 _NOTHING_DERIVED: Final[Mapping[str, Derivation]] = {}
 
 
@@ -153,13 +155,17 @@ class Plan:
 
     Attributes:
         serial: Its own, and never another plan's.
+        classes: The classes that the claims name, as they were; None for one that was not there.
         records: Of its slots, each once.
         is_exact: No slot wants all devices and nothing is wrong: `claims[].checks` are empty.
         is_unconstrained: In addition no slot is under a constraint.
     """
 
-    def __init__(self, claims: tuple[ClaimPlan, ...], features: Features) -> None:
+    def __init__(
+        self, claims: tuple[ClaimPlan, ...], features: Features, classes: Mapping[str, DeviceClass | None]
+    ) -> None:
         self.serial: Final = next(_SERIALS)
+        self.classes: Final = tuple(classes.items())
         self.claims: Final = claims
         self.features: Final = features
         self.requests: Final = tuple(request for claim in claims for request in claim.requests)
@@ -203,12 +209,12 @@ class Planner:
     def __init__(self, classes: Mapping[str, DeviceClass], meter: Meter) -> None:
         self._classes: Final = classes
         self._meter: Final = meter
-        self.total: Final = EntryCount()
         self._answering: Final[dict[object, AnyAnswering]] = {}
         self._records: Final[dict[SlotMeaning, SlotRecord]] = {}
         self._by_key: Final[dict[SlotKey, tuple[SlotMeaning, SlotRecord]]] = {}
         self._serial = count()
         self._draft = Draft()
+        self._named: Final[dict[str, DeviceClass | None]] = {}
 
     def discount_masks(self, keys: Iterable[SlotKey]) -> None:
         """Masks that were kept with a pool for these slots are gone."""
@@ -227,19 +233,17 @@ class Planner:
         for _, record in self._by_key.values():
             record.discount_candidates(all_of_them=True)
 
-    def is_used(self, key: SlotKey) -> bool:
-        """Whether a plan or a draft has such slots."""
-        return self._by_key[key][1].users > 0
-
-    def entries_of(self, key: SlotKey) -> int:
-        """What is kept for such slots, with their part of the answers that slots share."""
-        meaning, record = self._by_key[key]
-        return record.entries + sum(one.size // one.users for one in meaning.answering)
+    def size(self, plan: Plan) -> int:
+        """Bytes that are kept for the plan, with its part of what it shares with others."""
+        entries = 0
+        for record in plan.records:
+            meaning, _ = self._by_key[record.key]
+            entries += (record.entries + sum(one.size // one.users for one in meaning.answering)) // record.users
+        return _PLAN_BYTES * (1 + len(plan.slots)) + ENTRY_BYTES * entries
 
     def forget_slots(self, key: SlotKey) -> None:
         """Slots with this key are gone, and what answers for them if it has no others."""
-        meaning, record = self._by_key.pop(key)
-        record.discount_all()
+        meaning, _ = self._by_key.pop(key)
         del self._records[meaning]
         for one in meaning.answering:
             self._let_go(one)
@@ -248,7 +252,6 @@ class Planner:
         one.users -= 1
         if not one.users and self._answering.get(one.meaning) is one:
             del self._answering[one.meaning]
-            self.total.entries -= one.size
 
     def discard(self, draft: Draft) -> list[SlotKey]:
         """The plan is finished, or nobody wants it any more. Returns the slots that no plan has."""
@@ -265,6 +268,7 @@ class Planner:
             PausedError: compiling their selectors takes longer than is allowed now.
         """
         self._draft = draft
+        self._named.clear()
         claims: list[ClaimPlan] = []
         slots = requests = 0
         for index, spec in enumerate(specs):
@@ -272,20 +276,23 @@ class Planner:
             claims.append(claim)
             requests += len(claim.requests)
             slots += sum(len(request.slots) for request in claim.requests)
-        return Plan(tuple(claims), features)
+        return Plan(tuple(claims), features, self._named)
+
+    def is_current(self, plan: Plan) -> bool:
+        """Whether the classes that its claims name are as they were."""
+        return all(self._classes.get(name) is known for name, known in plan.classes)
 
     def device_class(self, name: str) -> DeviceClass | None:
-        return self._classes.get(name)
+        found = self._named[name] = self._classes.get(name)
+        return found
 
     def matcher(self, device_class: DeviceClass, details: RequestAlternative, features: Features) -> Matcher:
         key = (device_class.selectors, details.selectors, features)
-        return self._prepared(key, lambda: Matcher(*key, meter=self._meter, total=self.total, meaning=key), Matcher)
+        return self._prepared(key, lambda: Matcher(*key, meter=self._meter, meaning=key), Matcher)
 
     def derivation(self, expression: str, features: Features) -> Derivation:
         key = (expression, features)
-        return self._prepared(
-            key, lambda: Derivation(*key, meter=self._meter, total=self.total, meaning=key), Derivation
-        )
+        return self._prepared(key, lambda: Derivation(*key, meter=self._meter, meaning=key), Derivation)
 
     def _prepared(self, key: object, make: Callable[[], N], kind: type[N]) -> N:
         """What answers so, one for all slots; it is compiled."""
@@ -307,7 +314,7 @@ class Planner:
         meaning = SlotMeaning(matcher, tuple(sorted(derivations.items())), details.tolerations, amounts, features)
         record = self._records.get(meaning)
         if record is None:
-            record = self._records[meaning] = SlotRecord(next(self._serial), self.total, len(derivations))
+            record = self._records[meaning] = SlotRecord(next(self._serial), len(derivations))
             self._by_key[record.key] = meaning, record
             for one in meaning.answering:
                 one.users += 1

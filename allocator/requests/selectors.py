@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from allocator.requests.slot_records import ENTRY_WORDS, EntryCount
+from allocator.requests.slot_records import ENTRY_BYTES
 from allocator.values.features import Features
 from allocator.values.meter import Meter, PausedError
 from allocator.values.model import Attribute, AttributeKind, AttributeValue, Device, DeviceCapacity, DeviceSelector
@@ -155,11 +155,9 @@ class Answering(ABC, Generic[C, A]):
         features: Features,
         *,
         meter: Meter,
-        total: EntryCount,
         meaning: object,
     ) -> None:
         """`texts`: whether it is the class's, its number there, and the expression."""
-        self._total: Final = total
         self.meaning: Final = meaning
         self.users = 0
         self._features: Final = features
@@ -267,9 +265,7 @@ class Answering(ABC, Generic[C, A]):
         except KeyError:
             answer = self._evaluate(device, read)
             if len(self._answers) >= (_ANSWERS_MAX if self._is_costly else _CHEAP_ANSWERS_MAX):
-                self._total.entries -= len(self._answers)
                 self._answers.clear()
-            self._total.entries += 1
             self._answers[self._readings.one(key)] = answer
             return answer
 
@@ -310,9 +306,7 @@ class Answering(ABC, Generic[C, A]):
             meter.spent += work
             meter.is_fresh = False
             one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
-            kept = expression.kept // ENTRY_WORDS
-            self._total.entries += kept - one.entries
-            one.entries = kept
+            one.entries = 8 * expression.kept // ENTRY_BYTES
             if answer is not None:
                 return answer
         return None
@@ -332,7 +326,6 @@ class Matcher(Answering[Selector, "Failure | Mismatch"]):
         features: Features,
         *,
         meter: Meter,
-        total: EntryCount,
         meaning: object,
     ) -> None:
         texts = [
@@ -340,7 +333,7 @@ class Matcher(Answering[Selector, "Failure | Mismatch"]):
             for is_class, group in ((True, class_selectors), (False, selectors))
             for index, selector in enumerate(group)
         ]
-        super().__init__(texts, features, meter=meter, total=total, meaning=meaning)
+        super().__init__(texts, features, meter=meter, meaning=meaning)
 
     def _stages(self, expression: str, environment: Environment) -> Generator[None, None, Selector]:
         return compile_in_stages(expression, environment)
@@ -365,10 +358,8 @@ class Matcher(Answering[Selector, "Failure | Mismatch"]):
 class Derivation(Answering[DerivedAttribute, "Failure | Attribute"]):
     """The expression of an attribute that a request derives."""
 
-    def __init__(
-        self, expression: str, features: Features, *, meter: Meter, total: EntryCount, meaning: object
-    ) -> None:
-        super().__init__([(False, 0, expression)], features, meter=meter, total=total, meaning=meaning)
+    def __init__(self, expression: str, features: Features, *, meter: Meter, meaning: object) -> None:
+        super().__init__([(False, 0, expression)], features, meter=meter, meaning=meaning)
 
     def value(self, device: Device) -> Failure | Attribute:
         """As `answer`."""

@@ -4,11 +4,11 @@ A slot's verdicts are kept where they are used: masks with the pools, candidates
 and answers apart. Here they are counted.
 
 Rules of this module
-  1. An entry is one answer, or what is kept for one pool, node or slice: 150 to 500 bytes.
+  1. An entry is one answer, or what is kept for one pool, node or slice: `ENTRY_BYTES` on average.
   2. Counts follow what is dropped for other reasons (a slice changes) closely, not exactly; they never fall below 0.
   3. What is forgotten is computed again when it is asked for: no answer depends on it.
 
-Not here: when there is too much, and what is forgotten then (`remembered_plans`, `inventory`).
+Not here: when there is too much (`allocator.values.remembered`), and how it is forgotten (`remembered_plans`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,7 @@ from typing import Final, TypeAlias
 SlotKey: TypeAlias = int
 """Names what a slot accepts; equal for slots that accept the same devices."""
 
-ENTRIES_MAX: Final = 500_000
-"""About 150 MB."""
-ENTRY_WORDS: Final = 40
-"""An entry, in words of 8 bytes."""
-
-
-class EntryCount:
-    """All entries of one inventory, those of answers included."""
-
-    def __init__(self) -> None:
-        self.entries = 0
+ENTRY_BYTES: Final = 160
 
 
 class SlotRecord:
@@ -43,10 +33,9 @@ class SlotRecord:
         masks, candidates, slices: Entries with pools, with nodes, and of counted slices.
     """
 
-    def __init__(self, key: SlotKey, total: EntryCount, derived: int = 0) -> None:
+    def __init__(self, key: SlotKey, derived: int = 0) -> None:
         self.key: Final = key
         self._each: Final = 1 + derived
-        self._total: Final = total
         self.users = 0
         self.masks = 0
         self.candidates = 0
@@ -54,30 +43,19 @@ class SlotRecord:
 
     def count_mask(self) -> None:
         self.masks += self._each
-        self._total.entries += self._each
 
     def count_candidates(self) -> None:
         self.candidates += self._each
-        self._total.entries += self._each
 
     def count_slice(self) -> None:
         self.slices += 1
-        self._total.entries += 1
 
     def discount_mask(self) -> None:
-        if self.masks:
-            self.masks -= self._each
-            self._total.entries -= self._each
+        self.masks = max(0, self.masks - self._each)
 
     def discount_candidates(self, all_of_them: bool = False) -> None:
-        gone = self.candidates if all_of_them else min(self._each, self.candidates)
-        self.candidates -= gone
-        self._total.entries -= gone
+        self.candidates = 0 if all_of_them else max(0, self.candidates - self._each)
 
     @property
     def entries(self) -> int:
         return self.masks + self.candidates + self.slices
-
-    def discount_all(self) -> None:
-        self._total.entries -= self.entries
-        self.masks = self.candidates = self.slices = 0

@@ -349,7 +349,7 @@ class AllocationConfig:
     configuration: Mapping[str, Any]
 
 
-class Allocation(Struct, frozen=True):
+class Allocation(Struct, frozen=True, weakref=True):
     """A claim's `status.allocation`. `node_selector` None means usable on every node."""
 
     results: tuple[DeviceResult, ...]

@@ -69,6 +69,8 @@ class Config(Section):
         pod_initial_backoff_seconds: How long a pod waits after its first failed attempt; doubled with each.
         pod_max_backoff_seconds: The longest wait between two attempts.
         pod_max_in_unschedulable_pods_duration: After so long a pod is tried again though nothing has changed.
+        remembered_bytes: About so many bytes may be remembered to answer sooner; None: 32 MiB and 48 KiB for each node,
+            512 MiB at most.
         report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
         kubernetes: The release to follow where releases differ; None: the API server's.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
@@ -104,6 +106,7 @@ class Config(Section):
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, Field(ge=1)] = 10
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
+    remembered_bytes: Annotated[int, Field(ge=1_000_000)] | None = None
     report_causes: bool = True
     kubernetes: Literal["1.36", "1.37"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
@@ -196,6 +199,7 @@ class Config(Section):
             backoff_ms_initial=self.pod_initial_backoff_seconds * 1000,
             backoff_ms_max=self.pod_max_backoff_seconds * 1000,
             unschedulable_ms_max=int(self.pod_max_in_unschedulable_pods_duration * 1000),
+            remembered_bytes_max=self.remembered_bytes,
             reports_causes=self.report_causes,
             is_paranoid=self.is_paranoid,
             checks_invariants=self.checks_invariants,

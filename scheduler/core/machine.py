@@ -108,7 +108,6 @@ class Machine:
         aftermath = Aftermath(
             ground,
             queue=self.queue,
-            feasibility=self.feasibility,
             conditions=conditions,
             causes=self.causes,
             troubles=self.troubles,
@@ -251,6 +250,7 @@ class Machine:
             popped = queue.pop_searching(timers.now_ms) if is_search_turn else queue.pop(timers.now_ms)
             if popped is None:
                 break
+            self.store.ledger.begin(popped.namespace)
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
             self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)

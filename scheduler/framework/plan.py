@@ -75,7 +75,7 @@ class Shape:
         return f"Shape({self.scheduler_name}, {self._parts})"
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, weakref=True):
     """Which plugins take part in one cycle.
 
     Args:

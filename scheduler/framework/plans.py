@@ -1,7 +1,7 @@
 """Makes the plans of one profile: which plugins take part in a cycle, sorted by what their answers depend on.
 
 Rules of this module
-  1. Pods of equal shape have the same plan: it is made once.
+  1. Pods of equal shape have the same plan, as long as somebody has it (`core.trying.shape_record`).
   2. A plugin that has nothing to do for a pod (SKIP in PreFilter) is in no row of its plan.
 
 Not here: what a plan is (`plan`), calling its plugins (`runner`).
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 from scheduler.framework.api import (
     FactFilterPlugin,
@@ -27,8 +28,6 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.evaluations import Evaluations
 from scheduler.framework.plan import Plan, PreFiltered, Shape
-
-_PLANS_MAX: Final = 4_096
 
 
 class NoShapeError(Exception):
@@ -61,7 +60,7 @@ class Plans:
         every = (*filters, *scorers)
         self._every: Final[tuple[ShapedPlugin, ...]] = tuple({plugin.name: plugin for plugin in every}.values())
         self._asked: Final[dict[frozenset[str], tuple[ShapedPlugin, ...]]] = {}  # by those that have nothing to do
-        self._plans: Final[dict[tuple[Hashable, ...], Plan]] = {}
+        self._plans: Final[WeakValueDictionary[tuple[Hashable, ...], Plan]] = WeakValueDictionary()
 
     def of(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan:
         """Raises NoShapeError."""
@@ -84,8 +83,6 @@ class Plans:
         parts = tuple(shapes)
         plan = self._plans.get(parts)
         if plan is None:
-            if len(self._plans) >= _PLANS_MAX:
-                self._plans.clear()
             plan = self._plans[parts] = self._sort(skipped, Shape(self._scheduler_name, *parts))
         return plan
 

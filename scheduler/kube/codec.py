@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import orjson
@@ -159,27 +160,23 @@ Volume = TypeVar("Volume", PersistentVolume, PersistentVolumeClaim)
 
 
 class _DecodedOnce(Generic[Decoded]):
-    """The answers of a decoder by text, a value or the problem; bounded, the oldest is forgotten first."""
+    """A decoder that gives equal texts the same value, as long as somebody has it."""
 
-    def __init__(self, decode: Callable[[Any], Decoded], size_max: int) -> None:
+    def __init__(self, decode: Callable[[Any], Decoded]) -> None:
         self._decode = decode
-        self._size_max = size_max
-        self._by_raw: dict[bytes, tuple[Decoded | None, str]] = {}
+        self._by_raw: WeakValueDictionary[bytes, Decoded] = WeakValueDictionary()
 
     def __call__(self, raw: bytes) -> tuple[Decoded | None, str]:
         """The value, or None and what is wrong with the text."""
         found = self._by_raw.get(raw)
         if found is None:
             try:
-                found = self._decode(orjson.loads(raw)), ""
+                found = self._by_raw[raw] = self._decode(orjson.loads(raw))
             except ValueError as error:  # DecodeError and JSONDecodeError are
-                found = None, str(error)
+                return None, str(error)
             except Exception as error:  # see WatchedKind.decode_object
-                found = None, f"{type(error).__name__}: {error}"
-            if len(self._by_raw) >= self._size_max:
-                del self._by_raw[next(iter(self._by_raw))]
-            self._by_raw[raw] = found
-        return found
+                return None, f"{type(error).__name__}: {error}"
+        return found, ""
 
 
 def salvage_allocation(raw: bytes) -> Allocation | None:
@@ -203,15 +200,15 @@ def salvage_allocation(raw: bytes) -> Allocation | None:
 
 
 class ClaimDecoder:
-    """ResourceClaims; keeps the specs decoded so far, and the latest allocations.
+    """ResourceClaims.
 
     Many claims have one spec. An allocation is one claim's: it is read in the answer to a write, and soon again in what
-    is observed. To keep 4,096 of them cost 6 MiB.
+    is observed.
     """
 
-    def __init__(self, specs_max: int = 4096, allocations_max: int = 512) -> None:
-        self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec, specs_max)
-        self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation, allocations_max)
+    def __init__(self) -> None:
+        self._specs: _DecodedOnce[ClaimSpec] = _DecodedOnce(decode_claim_spec)
+        self._allocations: _DecodedOnce[Allocation] = _DecodedOnce(decode_allocation)
 
     def claim(self, wire: _WireClaim) -> ResourceClaim:
         meta, status = wire.metadata, wire.status

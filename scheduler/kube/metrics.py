@@ -99,9 +99,7 @@ def _since(name: str, text: str, read: Callable[[WatchStats], float | None]) -> 
 
 
 def _remembered(app: Observed) -> Values:
-    plans = app.machine.store.inventory.plans
-    counts = {"verdicts": app.machine.feasibility.verdicts, "devices": plans.entries, "plans": len(plans)}
-    return {(what,): float(count) for what, count in counts.items()}
+    return {(what,): float(size) for what, size in app.machine.store.ledger.by_what.items()}
 
 
 def _pending(app: Observed) -> Values:
@@ -254,8 +252,8 @@ OBSERVED: Final = (
         lambda app: app.machine.queue.counts()[Place.IN_FLIGHT.value],
     ),
     ObservedMetric(
-        "dra_scheduler_remembered_entries",
-        "What is remembered and bounded by size: verdicts on nodes, entries for devices, plans of claims.",
+        "dra_scheduler_remembered_bytes",
+        "What is remembered to answer sooner, about so many bytes; bounded in all, what is unused longest goes first.",
         "gauge",
         ("what",),
         _remembered,

@@ -1,6 +1,6 @@
 """What selectors see of a pod: pods that look alike to them are counted together.
 
-Equal likenesses are one object while somebody has it, so they are told apart by identity.
+Equal likenesses are one object while somebody has it, so they are told apart by identity. A number is never used again.
 
 Cost: `likeness_of` O(labels).
 """
@@ -8,6 +8,7 @@ Cost: `likeness_of` O(labels).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -17,14 +18,16 @@ from scheduler.model.objects import Pod
 class Likeness:
     """The namespace and labels of pods, and whether they are terminating (have a deletionTimestamp)."""
 
-    __slots__ = ("__weakref__", "is_terminating", "labels", "namespace")
+    __slots__ = ("__weakref__", "is_terminating", "labels", "namespace", "number")
 
     def __init__(self, namespace: str, labels: Mapping[str, str], *, is_terminating: bool) -> None:
         self.namespace: Final = namespace
         self.labels: Final = labels
         self.is_terminating: Final = is_terminating
+        self.number: Final = next(_NUMBERS)
 
 
+_NUMBERS: Final = count()
 _KNOWN: Final[WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], Likeness]] = WeakValueDictionary()
 
 
@@ -37,3 +40,8 @@ def likeness_of(pod: Pod) -> Likeness:
     if known is None:
         known = _KNOWN[key] = Likeness(meta.namespace, labels, is_terminating=pod.is_deleting)
     return known
+
+
+def likenesses_count() -> int:
+    """How many there are now."""
+    return len(_KNOWN)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from allocator import Allocated, Features, Shortcuts, allocate, explain
+from allocator.requests.slot_records import ENTRY_BYTES
 from tests.allocator.build import answer, asks, case, claim, device, first_of, picked, pool, request
 from tests.allocator.cases import answer_of, ask, claims_of, in_use_of, inventory_of, question_of
 from tests.allocator.derived import BROKEN
@@ -283,7 +284,8 @@ def test_what_is_kept_of_derived_attributes_is_counted_and_forgotten() -> None:
         inventory = inventory_of(one)
         question = question_of(one, claims_of(one), inventory, in_use_of(one), budget_steps=10_000, features=FEATURES)
         assert isinstance(allocate(question), Allocated)
-        kept.append(inventory._planner.total.entries)
+        (plan,) = (plan for _, plan in inventory.plans._plans.items())
+        kept.append(inventory._planner.size(plan) // ENTRY_BYTES)
     assert kept[1] >= kept[0] + 2 * 9 + 3 * 9  # with the mask, with the candidates, and the answers for three devices
 
 

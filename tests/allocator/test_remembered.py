@@ -18,8 +18,10 @@ from allocator import (
     allocate,
     candidate_nodes,
     decode_claim_spec,
+    decode_class,
 )
-from allocator.answers import remembered_plans as plans_module
+from allocator.requests.slot_records import ENTRY_BYTES
+from allocator.values.remembered import Ledger
 from tests.allocator.build import DRIVER, case, claim, device, device_class, pool, request
 from tests.allocator.cases import inventory_of, share_ids
 
@@ -28,14 +30,21 @@ NODES = 6
 FEATURES = Features()
 
 
-def world() -> Inventory:
+def world(ledger: Ledger | None = None) -> Inventory:
     slices = [
         pool(
             *(device(f"d{index}", uuid=f"u{node}-{index}") for index in range(3)), name=f"n{node}", nodeName=f"n{node}"
         )
         for node in range(NODES)
     ]
-    return inventory_of(case(slices, [], classes=[device_class()]))
+    made = inventory_of(case(slices, [], classes=[device_class()]))
+    return Inventory(made.slices.values(), made.classes.values(), ledger=ledger)
+
+
+def entries(inventory: Inventory) -> int:
+    """What is counted for the slots that there are, and their answers."""
+    counted = sum(record.entries for record in inventory._planner._records.values())
+    return counted + sum(matcher.size for matcher in inventory._planner._answering.values())
 
 
 def spec(number: int, count: int = 1) -> ClaimSpec:
@@ -74,7 +83,7 @@ def test_entries_are_what_is_kept() -> None:
     inventory = world()
     for number in range(5):
         ask_everywhere(inventory, spec(number))
-    assert inventory.plans.entries == kept(inventory) == 5 * (3 * NODES + 3 * NODES)
+    assert entries(inventory) == kept(inventory) == 5 * (3 * NODES + 3 * NODES)
 
 
 def test_they_follow_slices_that_change() -> None:
@@ -84,57 +93,54 @@ def test_they_follow_slices_that_change() -> None:
         for slice_ in list(inventory.slices.values()):
             inventory.put_slice(slice_)
         ask_everywhere(inventory, spec(1))
-    assert inventory.plans.entries == kept(inventory)
+    assert entries(inventory) == kept(inventory)
 
 
-@pytest.mark.parametrize("most", [0, 40, 100])
-def test_what_is_unused_longest_is_forgotten_and_answers_stay_the_same(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plans_module, "ENTRIES_MAX", most)
-    inventory = world()
+@pytest.mark.parametrize("limit", [1, 30_000, 100_000])
+def test_what_is_unused_longest_is_forgotten_and_answers_stay_the_same(limit: int) -> None:
+    ledger = Ledger(lambda: limit)
+    inventory = world(ledger)
     for number in [*range(12), *range(12), 3, 3]:
+        ledger.begin("default")
         answers = ask_everywhere(inventory, spec(number))
         assert answers == ask_everywhere(world(), spec(number))
-        assert inventory.plans.entries == kept(inventory)
-    of_one = 6 * NODES
-    assert inventory.plans.entries <= most + 2 * of_one
-    assert len(inventory.plans) <= 2 + most // of_one
+        assert entries(inventory) == kept(inventory)
+        ledger.begin("default")
+        assert ledger.size <= max(limit, 12_000), "that of the last question stays"
+        assert ledger.by_what["devices"] == ledger.size >= ENTRY_BYTES * entries(inventory)
+    assert len(inventory.plans) == {1: 1, 30_000: 2, 100_000: 8}[limit]
 
 
-def test_plans_of_claims_that_want_nothing_go_when_others_come() -> None:
+def test_a_plan_is_made_anew_when_a_class_that_it_names_changes_and_no_other() -> None:
     inventory = world()
-    specs = [spec(number) for number in range(200)]
-    for one in specs:
-        ask_everywhere(inventory, one)
-        inventory.plans.retire(one)
-    ask_everywhere(inventory, specs[-1])
-    assert len(inventory.plans) <= plans_module._IDLE_MAX + 1
-    slots = plans_module._IDLE_MAX + plans_module._UNUSED_MAX + 2
-    assert inventory.plans.entries == kept(inventory) <= slots * 6 * NODES
+    plan = inventory.plan([spec(1)], FEATURES)
+    other = decode_class(device_class("other"))
+    inventory.put_class(other)
+    assert inventory.plan([spec(1)], FEATURES) is plan
+    inventory.put_class(next(iter(inventory.classes.values())))
+    inventory.remove_class("other")
+    assert inventory.plan([spec(1)], FEATURES) is plan, "it is the same object"
+    inventory.put_class(decode_class(device_class()))
+    assert inventory.plan([spec(1)], FEATURES) is not plan
 
 
-def test_a_plan_that_is_wanted_again_is_not_idle() -> None:
-    inventory = world()
-    wanted = spec(1_000)
-    plan = inventory.plan([wanted], FEATURES)
-    for number in range(100):
-        inventory.plans.retire(wanted)
-        assert inventory.plan([wanted], FEATURES) is plan
-        one = spec(number)
-        inventory.plan([one], FEATURES)
-        inventory.plans.retire(one)
+def test_a_plan_for_a_class_that_is_not_there_is_made_anew_when_it_comes() -> None:
+    inventory = Inventory()
+    (claim_plan,) = inventory.plan([spec(1)], FEATURES).claims
+    assert "not found" in str(claim_plan.checks)
+    inventory.put_class(decode_class(device_class()))
+    assert inventory.plan([spec(1)], FEATURES).is_exact
 
 
 def test_masks_survive_a_class_that_changes() -> None:
     """New plans have the same slots, so nothing is evaluated again."""
     inventory = world()
     ask_everywhere(inventory, spec(1))
-    entries = inventory.plans.entries
+    counted = entries(inventory)
     inventory.put_class(next(iter(inventory.classes.values())))
     before = inventory.meter.spent
     ask_everywhere(inventory, spec(1))
-    assert inventory.plans.entries == entries
+    assert entries(inventory) == counted
     assert inventory.meter.spent - before < 50_000
 
 
@@ -156,7 +162,7 @@ def test_nothing_is_kept_of_claims_that_go_while_their_selectors_are_compiled(ot
     inventory = world()
     if others:  # of which some use the same selectors, and stay
         ask_everywhere(inventory, asking_for(0))
-    before, entries = users(inventory), inventory.plans.entries
+    before, counted = users(inventory), entries(inventory)
     turns, is_finished = 0, False
     while not is_finished:
         turns += 1
@@ -171,45 +177,32 @@ def test_nothing_is_kept_of_claims_that_go_while_their_selectors_are_compiled(ot
                 assert inventory.plans._drafts
         if not is_finished:
             inventory.plans.retire(wanted[-1])
-            while inventory.plans._unused:
-                inventory.plans._forget_some()
             assert users(inventory) == before
-            assert inventory.plans.entries == entries
+            assert entries(inventory) == counted
     assert turns > 3
 
 
-def test_of_drafts_that_nobody_asks_for_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans_module, "_DRAFTS_MAX", 5)
-    inventory = world()
+def test_drafts_that_nobody_asks_for_are_forgotten() -> None:
+    ledger = Ledger(lambda: 600_000)
+    inventory = world(ledger)
     for number in range(40):
+        ledger.begin("default")
         inventory.meter.allow(1)
         with pytest.raises(PausedError):
             inventory.plan([asking_for(number)], FEATURES)
-    assert len(inventory.plans._drafts) == len(inventory._planner._answering) == 5
+    assert 1 < len(inventory.plans._drafts) == len(inventory._planner._answering) < 20
 
 
-def test_slots_of_claims_that_are_gone_are_forgotten_without_another_question() -> None:
-    inventory = world()
-    specs = [spec(number) for number in range(400)]
-    for one in specs:
-        ask_everywhere(inventory, one)
-    for one in specs:
-        inventory.plans.retire(one)
-    assert len(inventory._planner._records) <= plans_module._IDLE_MAX + plans_module._UNUSED_MAX + 1
-    assert inventory.plans.entries == kept(inventory)
-
-
-def test_a_slot_that_nobody_had_and_a_draft_has_again_is_not_forgotten() -> None:
-    inventory = world()
+def test_a_slot_that_a_draft_has_is_not_forgotten_with_the_plan_that_had_it() -> None:
+    ledger = Ledger()
+    inventory = world(ledger)
     first = asking_for(1)
     inventory.plan([first], FEATURES)
-    inventory.put_class(next(iter(inventory.classes.values())))
-    assert len(inventory.plans._unused) == 4
     inventory.meter.allow(1)
     with pytest.raises(PausedError):
         inventory.plan([first, asking_for(2)], FEATURES)
-    while inventory.plans._unused:
-        inventory.plans._forget_some()
+    inventory.plans._plans.clear()
+    assert len(inventory._planner._by_key) == 4
     inventory.meter.allow_all()
     plan = inventory.plan([first, asking_for(2)], FEATURES)
     assert {slot.key for slot in plan.slots} == inventory._planner._by_key.keys()

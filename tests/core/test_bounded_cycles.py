@@ -212,9 +212,8 @@ def test_a_pod_that_asks_more_than_is_kept_is_told_so(demands, what):
     assert rig.machine.store.pod_counts.steps < 10 * 3
 
 
-def test_the_answers_for_one_pod_do_not_push_each_other_out(monkeypatch):
-    monkeypatch.setattr(pod_counts, "_NODES_KEPT_MAX", 100)
-    rig = counting(30)
+def test_the_answers_for_one_pod_do_not_push_each_other_out():
+    rig = counting(30, remembered_bytes_max=100_000)
     rig.add_pod("p", **spread(60))
     rig.wait(10_000)
     assert rig.node_of("p") is not None

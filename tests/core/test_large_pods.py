@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.core.counting import pod_counts
 from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
@@ -194,17 +193,15 @@ def test_node_affinity_of_many_terms_decides_as_it_does_otherwise():
 
 @pytest.mark.slow
 def test_what_is_kept_of_pods_that_wait_is_bounded(monkeypatch):
-    monkeypatch.setattr(terms_module, "_KEPT", SizedCache(200_000))
-    monkeypatch.setattr(pod_counts, "_REQUIREMENTS_KEPT_MAX", 1_000)
-    monkeypatch.setattr(pod_counts, "_LARGE_ANSWERS_KEPT", 4)
-    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
+    monkeypatch.setattr(terms_module, "_KEPT", SizedCache(1_400_000))
+    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False, remembered_bytes_max=500_000)
     rig.add_nodes("n0")
     before = len(terms_module._KNOWN)
     for number in range(40):
         rig.server.put_pod(large(f"p{number}", near(200, of=str(number))))
         rig.settle()
-    assert terms_module._KEPT.size <= 200_000
-    assert len(rig.machine.store.pod_counts._answers) <= 6
+    assert terms_module._KEPT.size <= 1_400_000
+    assert rig.machine.store.ledger.size <= 500_000
     assert len(terms_module._KNOWN) - before <= 20 * 200
     rig.add_pod("web", node="n0", labels={"app": "web"})
     for _ in range(5_000):

@@ -320,14 +320,14 @@ def test_a_single_term_is_summed_up_by_what_it_does(keys):
     assert store.pod_counts.sums(meaning, keys) == ({}, {}, expected)
 
 
-def test_questions_unused_longest_are_forgotten(monkeypatch):
-    monkeypatch.setattr(pod_counts_module, "_NODES_KEPT_MAX", 20)
-    monkeypatch.setattr(pod_counts_module, "_ANSWERS_KEPT", 2)
-    store = Store(Features())
+def test_questions_unused_longest_are_forgotten():
+    store = Store(Features(), remembered_bytes=9_000)
     for number in range(10):
         store.observe_node(builders.node(f"n{number}", labels={"zone": "a"}))
     for key in range(5):
+        store.ledger.begin("default")
         store.pod_counts.count(PodQuestion((), "zone", needed_keys=("zone",) * key))
+    store.ledger.begin("default")
     assert len(store.pod_counts.answers()) == 2
 
 

@@ -1,9 +1,7 @@
-"""What is remembered for pods' claims goes when they are allocated or gone: a pod's selector is often its own."""
+"""What is remembered for pods and claims is bounded by its weight: a pod's selector is often its own."""
 
 from __future__ import annotations
 
-from allocator.answers import remembered_plans
-from scheduler.core.trying import feasibility
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins import default_plugins
 from tests import builders
@@ -19,11 +17,11 @@ def world(**settings: object) -> Rig:
     return rig
 
 
-def add(rig: Rig, number: int, count: int = 1) -> None:
+def add(rig: Rig, number: int, count: int = 1, namespace: str = "default") -> None:
     selector = f"device.attributes['gpu.example.com'].uuid != 'job-{number}'"
     spec = builders.claim_spec_object(builders.request_object(selector=selector, count=count))
-    rig.server.put_claim(builders.claim(f"c{number}", spec=spec))
-    rig.add_pod(f"p{number}", claims=(f"c{number}",))
+    rig.server.put_claim(builders.claim(f"c{number}", namespace=namespace, spec=spec))
+    rig.add_pod(f"p{number}", namespace=namespace, claims=(f"c{number}",))
     rig.watch()
 
 
@@ -34,42 +32,45 @@ def run(rig: Rig) -> None:
         rig.watch()
 
 
-def test_plans_of_allocated_claims_are_forgotten():
-    rig = world()
-    for number in range(80):
-        add(rig, number)
-        run(rig)
-    assert all(rig.node_of(f"p{number}") for number in range(80))
-    assert len(rig.machine.store.inventory.plans) <= remembered_plans._IDLE_MAX
+LIMIT = 300_000
 
 
-def test_so_are_those_of_claims_that_were_deleted():
-    rig = world()
+def test_all_that_is_remembered_of_pods_that_came_and_went_stays_within_the_limit():
+    rig = world(remembered_bytes_max=LIMIT)
+    ledger, sizes = rig.machine.store.ledger, []
     for number in range(80):
-        add(rig, number, count=101)
+        add(rig, number, count=1 if number % 2 else 101)
         run(rig)
         rig.server.delete_pod(PodKey("default", f"p{number}"))
         rig.server.delete_claim(ClaimKey("default", f"c{number}"))
         rig.watch()
-    assert len(rig.machine.store.inventory.plans) <= remembered_plans._IDLE_MAX
+        sizes.append(ledger.size)
+    assert max(sizes) <= LIMIT
+    assert min(sizes[40:]) > LIMIT // 2
+    assert set(ledger.by_what) > {"devices", "verdicts", "counts"}
+    assert sum(ledger.by_what.values()) == ledger.size
+    assert 0 < len(rig.machine.store.inventory.plans) < 40
 
 
-def test_claims_that_wait_keep_theirs():
-    rig = world()
+def test_a_namespace_of_many_shapes_pushes_out_its_own_and_not_those_of_others():
+    rig = world(remembered_bytes_max=LIMIT)
+    add(rig, 999, count=101, namespace="quiet")
+    run(rig)
+    (shape, _), *_ = rig.machine.feasibility.records()
     for number in range(60):
-        add(rig, number, count=101)
-    for _ in range(10):
+        add(rig, number, count=101, namespace="loud")
         run(rig)
-    assert len(rig.machine.store.inventory.plans) == 60
+    kept = [one for one, _ in rig.machine.feasibility.records()]
+    assert shape in kept
+    assert len(kept) < 30
 
 
-def test_shapes_are_bounded_in_number():
-    rig = world(remembered_shapes_max=5)
-    for number in range(20):
+def test_pods_are_decided_where_next_to_nothing_may_be_remembered():
+    rig = world(remembered_bytes_max=1)
+    for number in range(10):
         add(rig, number)
         run(rig)
-    assert len(list(rig.machine.feasibility.records())) <= 5
-    assert rig.machine.feasibility.verdicts <= 5
+    assert all(rig.node_of(f"p{number}") for number in range(10))
 
 
 def refusing() -> Rig:
@@ -81,25 +82,6 @@ def refusing() -> Rig:
         gpus = tuple(builders.device_object(f"gpu-{index}", uuid=f"{node}-{index}") for index in range(8))
         rig.server.put_slice(builders.resource_slice(f"s-{node}", node=node, devices=gpus))
     return rig
-
-
-def test_verdicts_for_pods_that_are_gone_go_before_those_for_pods_that_wait(monkeypatch):
-    monkeypatch.setattr(feasibility, "_IDLE_VERDICTS_MAX", 10)
-    rig = refusing()
-    for number in range(60):
-        add(rig, number, count=9)
-        run(rig)
-    found = rig.machine.feasibility
-    assert found.verdicts == 2 * len(list(found.records())) == 120
-    for number in range(55):
-        if number % 4:
-            rig.server.delete_pod(PodKey("default", f"p{number}"))
-    rig.watch()
-    waiting = {group.shape for group in rig.machine.queue.waiting.groups()}
-    assert len(waiting) == 19
-    kept = {shape for shape, _ in found.records()}
-    assert waiting <= kept
-    assert found.verdicts == 2 * len(kept) < 60
 
 
 def test_thousands_of_selectors_that_read_the_same_share_what_devices_show():

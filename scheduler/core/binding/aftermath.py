@@ -27,7 +27,6 @@ from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.stakes import Released
 from scheduler.core.state.store import claims_of
-from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.held import Held
 from scheduler.framework.status import Code, Status
@@ -44,7 +43,6 @@ class Aftermath(Part):
         ground: Ground,
         *,
         queue: SchedulingQueue,
-        feasibility: Feasibility,
         conditions: PodConditions,
         causes: Causes,
         troubles: Troubles,
@@ -55,7 +53,6 @@ class Aftermath(Part):
         """`given_up` is called with each pod that is not being bound any more, `released` with each claim not held."""
         super().__init__(ground)
         self._queue: Final = queue
-        self._feasibility: Final = feasibility
         self._conditions: Final = conditions
         self._causes: Final = causes
         self._troubles: Final = troubles
@@ -84,7 +81,6 @@ class Aftermath(Part):
     def leave(self, uid: PodUid) -> None:
         """The pod is bound, gone, or nobody wants it bound any more."""
         self._queue.remove(uid, self._timers.now_ms)
-        self._feasibility.forget_unused(self._queue.waiting.has_shape)
         self._conditions.forget(uid)
         self._causes.forget(uid)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from allocator.values.remembered import Cache, Ledger
 from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.label_selectors import Selector
 from scheduler.model.objects import Namespace
 
-_SELECTORS_MAX: Final = 1_000
 _CHANGES_MAX: Final = 10_000
 _UNLIMITED: Final = 2**62
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -39,22 +39,27 @@ class _Known:
         self.read = read
         self.cost: Final = 1 + len(selector.requirements or ())
 
+    @property
+    def kept(self) -> int:
+        """Bytes."""
+        return 2_000 + 400 * self.cost + 100 * (len(self.names) + len(self.pending))
+
 
 class MatchingNamespaces:
     """Names by selector, together with names that are given."""
 
-    def __init__(self, namespaces: NewestObjects[str, Namespace]) -> None:
+    def __init__(self, namespaces: NewestObjects[str, Namespace], ledger: Ledger) -> None:
         self._namespaces: Final = namespaces
         self._seen: dict[str, Namespace] = {}
         self._read = -1
         self._changed: Final[list[str]] = []
-        self._known: Final[dict[tuple[Selector, frozenset[str]], _Known]] = {}
+        self._known: Final[Cache[tuple[Selector, frozenset[str]], _Known]] = Cache(ledger, "matching namespaces")
         self.asked = 0
         """What asking about namespaces took so far (rule 2)."""
 
     def names(self, selector: Selector, named: frozenset[str]) -> frozenset[str]:
         self.find(selector, named, _UNLIMITED)
-        return self._known[selector, named].names
+        return self._read_changes(selector, named).names
 
     def left(self, selector: Selector, named: frozenset[str]) -> int:
         """What finding out takes at most."""
@@ -85,9 +90,8 @@ class MatchingNamespaces:
         self._see()
         known = self._known.get((selector, named))
         if known is None:
-            if len(self._known) >= _SELECTORS_MAX:
-                self._known.clear()
-            known = self._known[selector, named] = _Known(selector, named, self._namespaces, len(self._changed))
+            known = _Known(selector, named, self._namespaces, len(self._changed))
+            self._known.put((selector, named), known)
         elif known.read < len(self._changed):
             known.pending.update(dict.fromkeys(self._changed[known.read :]))
             known.read = len(self._changed)

@@ -4,34 +4,32 @@ Rules of this module
   1. An answer reads, before it is used, what changed since it was used last (`Store.population`), and recounts these
      nodes. Answers equal a recount of all nodes (`invariants`).
   2. Pods that look alike to selectors are asked about once (`model.likeness`).
-  3. What is kept is bounded: answers unused longest are forgotten. A pod's own questions are always kept, or it would
-     never have all of them answered.
+  3. Answers are remembered as far as the ledger allows; those to a pod's own questions are of its own turn.
   4. Counting for a pod pauses between two nodes, and within one between two likenesses where selectors are long. What
      was counted stays, and nobody is given an answer of which a part is missing.
   5. Nodes can be supposed to be others for a while (`as_if`): with pods more or less.
 
 Not here: what counts mean for a pod (the plugins).
 
-Cost: a known question O(nodes that changed * likenesses on them); a new one O(nodes * likenesses on them). Memory:
-about 200 bytes for each node of a question, 300 where it is asked which nodes are near.
+Cost: a known question O(nodes that changed * likenesses on them); a new one O(nodes * likenesses on them).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
+from allocator.values.remembered import Cache, Ledger
 from scheduler.core.counting.matching_namespaces import MatchingNamespaces
 from scheduler.core.counting.question_counts import PodCount
 from scheduler.core.counting.term_counts import MatchingTerms, TermCount, TermKind, TermsSummedUp, kinds_of, sums_of_one
 from scheduler.core.ground.change_log import ChangeLog
 from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.framework.cycle import UNLIMITED_STEPS
-from scheduler.framework.pod_counts_view import NODES_PER_STEP, QUESTIONS_MAX, PodQuestion, TermSums, values_of
+from scheduler.framework.pod_counts_view import NODES_PER_STEP, PodQuestion, TermSums, values_of
 from scheduler.framework.pod_counts_view import MatchingTerms as Terms
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
@@ -39,19 +37,10 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace
 from scheduler.model.pod_terms import PodTerm
 
-_NODES_KEPT_MAX: Final = 1_000_000
-_REQUIREMENTS_KEPT_MAX: Final = 50_000
-"""Of all questions together; one takes up to 400 bytes, and a question of one pod may have thousands."""
-_ANSWERS_KEPT: Final = 4 * QUESTIONS_MAX  # so that no pod's own questions push each other out
-_LARGE_ANSWERS_KEPT: Final = 2 * QUESTIONS_MAX  # a pod's terms and its constraints
-_MEANT_MAX: Final = 20_000
 _NO_LABELS: Final[Mapping[str, str]] = {}
-_SUMS_KEPT: Final = 64
 _MANY_TERMS: Final = 5_000
 _FEW_TERMS: Final = 4
 _FEW_NODES: Final = 4
-_LARGE_SUMS_KEPT: Final = 16
-_SUMMED_TERMS_MAX: Final = 500_000
 _SUMMED_PER_STEP: Final = 3
 """Terms of a value that are summed up in the time in which a node is counted."""
 
@@ -59,14 +48,21 @@ _SUMMED_PER_STEP: Final = 3
 class _Meant:
     """Which terms mean pods of some labels, as far as the terms have been read."""
 
-    __slots__ = ("era", "found", "kinds", "read", "terms", "went")
+    __slots__ = ("_key_size", "era", "found", "kinds", "read", "terms", "went")
 
-    def __init__(self, terms: MatchingTerms) -> None:
+    def __init__(self, terms: MatchingTerms, key_size: int) -> None:
+        """`key_size`: labels."""
+        self._key_size: Final = key_size
         self.era = self.went = -1
         self.read = 0
         self.found: list[PodTerm] = []
         self.kinds: set[TermKind] = set()  # of those found
         self.terms = terms
+
+    @property
+    def kept(self) -> int:
+        """Bytes."""
+        return 1_200 + 150 * self._key_size + 16 * len(self.found)
 
 
 _CAUGHT_UP: Final = 8_000
@@ -88,20 +84,23 @@ class PodCounts:
         node_infos: Mapping[NodeName, NodeInfo],
         population: ChangeLog,
         namespaces: NewestObjects[str, Namespace],
+        ledger: Ledger,
     ) -> None:
         self._node_infos: Final = node_infos
         self._population: Final = population
         self._namespaces: Final = namespaces
         self._versions: Final = itertools.count()
-        self._answers: Final[OrderedDict[PodQuestion, PodCount]] = OrderedDict()
-        self._kept = 0
-        self._requirements = 0
+        self._answers: Final[Cache[PodQuestion, PodCount]] = Cache(ledger, "counts")
         self._terms: Final = TermCount(self._versions)
-        self._sums: Final[OrderedDict[tuple[Terms, tuple[str, ...]], TermsSummedUp]] = OrderedDict()
-        self._meant: Final[OrderedDict[tuple[object, ...], _Meant]] = OrderedDict()
+        self._sums: Final[Cache[tuple[Terms, tuple[str, ...]], TermsSummedUp]] = Cache(
+            ledger, "sums of terms", lambda one: one.kept
+        )
+        self._meant: Final[Cache[tuple[object, ...], _Meant]] = Cache(
+            ledger, "terms that mean a pod", lambda one: one.kept
+        )
         self._none: Final = MatchingTerms((), frozenset())
         self._sets: Final[WeakValueDictionary[tuple[PodTerm, ...], MatchingTerms]] = WeakValueDictionary()
-        self._matching: Final = MatchingNamespaces(namespaces)
+        self._matching: Final = MatchingNamespaces(namespaces, ledger)
         self._instead: Callable[[], Iterable[NodeInfo]] | None = None
         self._supposed: dict[NodeName, NodeInfo] = {}
         self._supposing: Final[list[tuple[PodCount | TermCount, int]]] = []
@@ -143,32 +142,15 @@ class PodCounts:
             if self._instead is not None:
                 self._suppose(found)
             return found
-        found = found or self._new(question)
-        self._answers.move_to_end(question)
-        kept, before = len(found.by_node), found.looked_up
+        found = found or self._answers.put(question, PodCount(question, self._versions))
+        before = found.looked_up
         if found.pending:
             self._bring_part(found, UNLIMITED_STEPS)
         else:
             self._bring(found)
         self.steps += (found.looked_up - before) // _LOOKUPS_PER_NODE
-        self._bound(len(found.by_node) - kept)
         self._suppose(found)
         return found
-
-    def _new(self, question: PodQuestion) -> PodCount:
-        found = self._answers[question] = PodCount(question, self._versions)
-        self._requirements += found.size
-        self._bound(0)
-        return found
-
-    def _bound(self, more: int) -> None:
-        self._kept += more
-        while (self._kept > _NODES_KEPT_MAX and len(self._answers) > _ANSWERS_KEPT) or (
-            self._requirements > _REQUIREMENTS_KEPT_MAX and len(self._answers) > _LARGE_ANSWERS_KEPT
-        ):
-            _, dropped = self._answers.popitem(last=False)
-            self._kept -= len(dropped.by_node)
-            self._requirements -= dropped.size
 
     def prepare(self, questions: Collection[PodQuestion], steps_left: int) -> bool:
         # What the pauses leave behind must not count as unanswered, or a pod of many questions would never have all.
@@ -179,7 +161,7 @@ class PodCounts:
             found = self._answers.get(question)
             if found is not None and found.position == self._population.position and not found.pending:
                 continue
-            found = found or self._new(question)
+            found = found or self._answers.put(question, PodCount(question, self._versions))
             limit = at_once
             if found.pending or self._behind(found) > little or self.steps >= at_once:
                 if has_counted and self.steps >= last:
@@ -194,10 +176,7 @@ class PodCounts:
 
     def _count_part(self, found: PodCount, last: int) -> bool:
         """Bring an answer up to date; False: `last` steps came before the end."""
-        self._answers.move_to_end(found.question)
-        kept = len(found.by_node)
         is_finished = self._bring_part(found, last)
-        self._bound(len(found.by_node) - kept)
         if is_finished:
             self._suppose(found)
         return is_finished
@@ -249,20 +228,10 @@ class PodCounts:
 
     def _sum_up(self, meaning: Terms, keys: tuple[str, ...], most: int) -> tuple[TermsSummedUp, bool]:
         terms = self.terms()
-        known = self._sums.get((meaning, keys))
-        if known is None:
-            known = self._sums[meaning, keys] = TermsSummedUp(meaning.terms, keys)
-            self._bound_sums()
-        else:
-            self._sums.move_to_end((meaning, keys))
+        known = self._sums.get((meaning, keys)) or self._sums.put((meaning, keys), TermsSummedUp(meaning.terms, keys))
         read, is_finished = known.bring(terms, _SUMMED_PER_STEP * most)
         self.steps += read // _SUMMED_PER_STEP
         return known, is_finished
-
-    def _bound_sums(self) -> None:
-        kept = sum(one.size for one in self._sums.values())
-        while len(self._sums) > _SUMS_KEPT or (kept > _SUMMED_TERMS_MAX and len(self._sums) > _LARGE_SUMS_KEPT):
-            kept -= self._sums.popitem(last=False)[1].size
 
     def terms(self) -> TermCount:
         """All terms, up to date."""
@@ -311,9 +280,7 @@ class PodCounts:
         key = (namespace, frozenset(labels.items()), frozenset(of_namespace.items()))
         meant = self._meant.get(key)
         if meant is None:
-            while len(self._meant) >= _MEANT_MAX:
-                self._meant.popitem(last=False)
-            meant = self._meant[key] = _Meant(self._none)
+            meant = self._meant.put(key, _Meant(self._none, len(labels) + len(of_namespace)))
         if meant.era == terms.era and meant.read == len(terms.came) and meant.went == terms.went:
             return meant.terms
         if meant.era != terms.era:

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
-from scheduler.model.likeness import Likeness
+from scheduler.model.likeness import Likeness, likenesses_count
 from scheduler.model.node_info import NodeInfo
 
-_LIKENESSES_MAX: Final = 50_000
+_LIKENESSES_MIN: Final = 1_000
+"""So many are remembered by each question, gone or not."""
 
 
 class PodCount:
@@ -39,11 +40,16 @@ class PodCount:
         self._values: dict[int, int] = {}  # by number of pods, so that the smallest is found among few
         self._inhabited: dict[str, None] = {}
         self._names: dict[str, dict[NodeName, None]] | None = None
-        self._is_meant: Final[dict[Likeness, bool]] = {}
+        self._is_meant: Final[dict[int, bool]] = {}  # by the likeness's number, so that nothing is kept of pods gone
         self.pending: Final[dict[NodeName, None]] = {}
         """Nodes that changed before `position`, and have not been counted since."""
         self.looked_up = 0
         """Requirements of the question that were looked at so far."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes."""
+        return 1_500 + 200 * len(self.by_node) + 60 * len(self._is_meant) + 400 * self.size
 
     @property
     def domains(self) -> int:
@@ -71,18 +77,18 @@ class PodCount:
     def on_node(self, info: NodeInfo) -> int:
         number, known = 0, self._is_meant
         for likeness, pods in info.likenesses.items():
-            is_meant = known.get(likeness)
+            is_meant = known.get(likeness.number)
             if is_meant is None:
                 is_meant = self._ask(likeness)
             if is_meant:
                 number += pods
-        if len(known) > _LIKENESSES_MAX:
+        if len(known) > _LIKENESSES_MIN and len(known) > 2 * likenesses_count():
             known.clear()
         return number
 
     def _ask(self, likeness: Likeness) -> bool:
         is_meant, asked = self.question.ask(likeness)
-        self._is_meant[likeness] = is_meant
+        self._is_meant[likeness.number] = is_meant
         self.looked_up += asked
         return is_meant
 
@@ -91,7 +97,7 @@ class PodCount:
         last, known = self.looked_up + lookups, self._is_meant
         has_asked = False
         for likeness in info.likenesses:
-            if likeness not in known:
+            if likeness.number not in known:
                 if has_asked and self.looked_up >= last:
                     return False
                 self._ask(likeness)

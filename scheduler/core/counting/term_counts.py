@@ -172,9 +172,9 @@ class TermsSummedUp:
         """Dictionaries that nobody has been given yet."""
 
     @property
-    def size(self) -> int:
-        """How many terms there are."""
-        return len(self._terms)
+    def kept(self) -> int:
+        """Bytes."""
+        return 1_000 + 200 * len(self._terms)
 
     def bring(self, counts: TermCount, most: int) -> tuple[int, bool]:
         """Read on, one term at least; how many numbers there were, and False when `most` came before the end."""

@@ -31,9 +31,8 @@ class CoreSettings:
             its share are not tried. What waits, or is in doubt and not being sent, holds no place.
         feasible_nodes_enough: Nodes of a shape that must be known to fit before looking for more of them stops
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
-        remembered_verdicts_max: Bound on verdicts kept, over all pod shapes; the shapes unused longest are forgotten.
-        remembered_shapes_max: Bound on the shapes they are kept for.
-        remembered_ms_max: How long a shape is kept that no pod has; longer than a pod waits until it is tried again.
+        remembered_bytes_max: Bound on what is remembered to answer sooner (`allocator.values.remembered`); None: by how
+            many nodes there are.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         reports_causes: After kube-scheduler's sentence say why a pod fits no node, and what would let it in (`causes`).
         takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
@@ -53,9 +52,7 @@ class CoreSettings:
     search_steps_before_rest: int = 250_000
     places: int = 256
     feasible_nodes_enough: int = 100
-    remembered_verdicts_max: int = 1_000_000
-    remembered_shapes_max: int = 4_096
-    remembered_ms_max: int = 360_000
+    remembered_bytes_max: int | None = None
     conflicts_max: int = 8
     reports_causes: bool = False
     takes_notes: bool = False

@@ -55,10 +55,6 @@ class WaitingPods:
     def groups(self) -> Iterable[ShapeGroup]:
         return self._groups.values()
 
-    def has_shape(self, shape: Shape) -> bool:
-        """Whether pods of this shape wait together."""
-        return shape in self._groups
-
     def alone(self) -> Iterable[QueuedPod]:
         """The pods that are in no group."""
         return {uid: pod for pods in self._alone_by_plugin.values() for uid, pod in pods.items()}.values()

@@ -65,7 +65,7 @@ class Part:
 
 def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlaces, settings: CoreSettings) -> Ground:
     """That of a machine which knows nothing yet."""
-    store, timers = Store(features), Timers()
+    store, timers = Store(features, settings.remembered_bytes_max), Timers()
     overlay, volumes = ClaimOverlay(store), VolumeOverlay(store)
     return Ground(
         store,

@@ -24,6 +24,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
+from allocator.values.remembered import Ledger
 from scheduler.core.counting.pod_counts import PodCounts
 from scheduler.core.ground.change_log import ChangeLog
 from scheduler.core.ground.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
@@ -52,9 +53,11 @@ from scheduler.model.storage import AnyStorageObject
 class Store:
     """What the cluster looks like, as far as it has been observed."""
 
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: Features, remembered_bytes: int | None = None) -> None:
+        """`remembered_bytes`: as `CoreSettings.remembered_bytes_max`."""
         self.features: Final = features
-        self.inventory: Final = Inventory()
+        self.ledger: Final = Ledger(lambda: remembered_bytes or _remembered_bytes(len(self.node_infos)))
+        self.inventory: Final = Inventory(ledger=self.ledger)
         self.tainted: Final = TaintedSlices(self.inventory)
         self.changes: Final = ChangeLog()
         # The part of it that changes what pods and labels there are.
@@ -64,7 +67,7 @@ class Store:
         self.claims: Final[ObjectsByUid[ClaimUid, ResourceClaim]] = ObjectsByUid()
         self.claim: Final[Callable[[ClaimKey], ResourceClaim | None]] = self.claims.by_key
         self.namespaces: Final[NewestObjects[str, Namespace]] = NewestObjects()
-        self.pod_counts: Final = PodCounts(self.node_infos, self.population, self.namespaces)
+        self.pod_counts: Final = PodCounts(self.node_infos, self.population, self.namespaces, self.ledger)
         self.pod_groups: Final[NewestObjects[PodGroupKey, PodGroup]] = NewestObjects(may_return=True)
         self.assumed: Final[dict[PodUid, NodeName]] = {}
         # What the claims of assumed pods take of their nodes, for those that take anything.
@@ -449,6 +452,11 @@ def claims_of(pod: Pod) -> tuple[ClaimKey, ...]:
         if name:
             claims[ClaimKey(namespace, name)] = None
     return (*claims, *special)
+
+
+def _remembered_bytes(nodes: int) -> int:
+    """How much may be remembered in a cluster of so many nodes: 37 MiB for 100, 266 MiB for 5,000."""
+    return min(32 * 2**20 + 48 * 2**10 * nodes, 512 * 2**20)
 
 
 def _looks_alike(before: Pod, after: Pod) -> bool:

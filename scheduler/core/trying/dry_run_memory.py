@@ -12,21 +12,20 @@ Rules of this module
      when it is finished, and look once more at what they decide for: what they would be given is for claims of their
      own.
   4. That no node helps holds for all of them until anything at all changes: it is said again without a look at nodes.
-  5. Bounded: what was used longest ago is forgotten.
 
 Not here: what is found (the plugin DefaultPreemption).
 
-Memory: about 1 KiB for each node of a pod or shape.
+Memory: `_NODE_BYTES` for each node of a pod or shape, in the ledger of what is remembered.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from allocator.values.remembered import Cache
 from scheduler.core.state.store import Store
 from scheduler.framework.plan import Plan
 from scheduler.framework.preemption import NodeTried
@@ -35,8 +34,7 @@ from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
-_NODES_MAX: Final = 50_000
-_WAITING_MAX: Final = 10_000
+_NODE_BYTES: Final = 1_024
 
 
 class _Moment(Struct, frozen=True):
@@ -77,9 +75,8 @@ class DryRunMemories:
 
     def __init__(self, store: Store) -> None:
         self._store: Final = store
-        self._by_key: Final[OrderedDict[Hashable, _Known]] = OrderedDict()
-        self._interrupted: Final[OrderedDict[PodUid, dict[NodeName, _Found]]] = OrderedDict()
-        self._kept_alone = 0
+        self._by_key: Final[Cache[Hashable, _Known]] = Cache(store.ledger, "dry runs", lambda one: _size(one.by_node))
+        self._interrupted: Final[Cache[PodUid, dict[NodeName, _Found]]] = Cache(store.ledger, "dry runs", _size)
 
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
         """The memory for a pod whose cycle has this plan."""
@@ -90,26 +87,17 @@ class DryRunMemories:
         moment = _Moment(
             self._store.population.position if reads_others else -1, self._store.disruption_budgets.changes
         )
-        known = self._by_key.get(key)
-        if known is None:
-            known = self._by_key[key] = _Known()
-        self._by_key.move_to_end(key)
-        self._bound()
-        own = self._interrupted.pop(pod.uid, None)
-        self._kept_alone -= len(own or ())
+        known = self._by_key.get(key) or self._by_key.put(key, _Known())
+        own = self._interrupted.forget(pod.uid)
         return DryRunMemory(self._store, known, pod.uid, moment, own=own, is_shared=key != pod.uid)
 
     def interrupted(self, uid: PodUid, memory: DryRunMemory) -> None:
         """The pod's search goes on in a later cycle."""
-        own = self._interrupted[uid] = memory.alone()
-        self._kept_alone += len(own)
-        while len(self._interrupted) > _WAITING_MAX or (self._kept_alone > _NODES_MAX and len(self._interrupted) > 1):
-            self._kept_alone -= len(self._interrupted.popitem(last=False)[1])
+        self._interrupted.put(uid, memory.alone())
 
-    def _bound(self) -> None:
-        kept = sum(len(known.by_node) for known in self._by_key.values())
-        while len(self._by_key) > 1 and kept > _NODES_MAX:
-            kept -= len(self._by_key.popitem(last=False)[1].by_node)
+
+def _size(found: Mapping[NodeName, _Found]) -> int:
+    return _NODE_BYTES * (1 + len(found))
 
 
 class DryRunMemory:

@@ -22,9 +22,7 @@ Rules of this module
 
 Cost: a cycle of a known shape O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes looked
 at).
-Memory: about 200 bytes a verdict, bounded by `CoreSettings.remembered_verdicts_max`; shapes unused longest go first.
-Those that no pod has had for `remembered_ms_max` go, too: some never come again, as those of pods with volumes. With
-each pod that leaves some go that no pod waits with, as long as more than `_IDLE_VERDICTS_MAX` are kept.
+Memory: `ShapeRecord.kept`, in the ledger of what is remembered.
 
 Source: percentageOfNodesToScore and selectHost of pkg/scheduler/schedule_one.go v1.36.3. Differs on purpose: ties are
 spread by age instead of at random, and normalized scores are over the nodes that are known to fit.
@@ -32,13 +30,13 @@ spread by age instead of at random, and normalized scores are over the nodes tha
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
 
+from allocator.values.remembered import Cache
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.alike_nodes import NONE_ALIKE, AlikeNodes, Likeness
 from scheduler.core.trying.dry_run import beside_nominated
@@ -56,10 +54,6 @@ NODE_STEPS: Final = 2
 """Looking at a node at all."""
 _NAMES_A_STEP: Final = 50
 """Names of nodes that are gone through in the time of a step."""
-_IDLE_VERDICTS_MAX: Final = 50_000
-"""Kept at least for pods to come: some 10 MB."""
-_FORGET_MAX: Final = 4
-"""Shapes that are looked at with each pod that leaves: a record of 5,000 verdicts takes 0.2 ms to forget."""
 _ENDS_LOOKING: Final = (Code.ERROR, Code.UNFINISHED)
 _REFUSED: Final = Status.unschedulable("node(s) were tried before")
 
@@ -128,14 +122,12 @@ class Unfinished:
 
 
 class Feasibility(Part):
-    """Records of all shapes, least recently used first."""
+    """Records of all shapes."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._alike: Final = AlikeNodes(ground.view)
-        self._records: Final[OrderedDict[Shape, ShapeRecord]] = OrderedDict()
-        self.verdicts = 0
-        """Verdicts that are remembered."""
+        self._records: Final[Cache[Shape, ShapeRecord]] = Cache(ground.store.ledger, "verdicts")
         self._stamp = 0
         self._start = 0
         self.filter_calls = 0
@@ -143,7 +135,7 @@ class Feasibility(Part):
         self.steps = 0
         """Steps that looking at nodes and reserving took, over all cycles."""
 
-    def records(self) -> Iterable[tuple[Shape, ShapeRecord]]:
+    def records(self) -> Iterator[tuple[Shape, ShapeRecord]]:
         return self._records.items()
 
     def refused(self, shape: Shape) -> Iterator[tuple[NodeName, Status]]:
@@ -157,21 +149,19 @@ class Feasibility(Part):
     def find(self, asked: Question) -> Chosen | NoneFits | Unfinished | Status:
         """The best node. A status only when a plugin failed: then nothing is known."""
         shape = asked.plan.shape
-        record = self._records.pop(shape, None) if shape is not None else None
+        record = self._records.get(shape) if shape is not None else None
         if record is None:
-            record = ShapeRecord()
+            record = ShapeRecord(asked.plan)
+            if shape is not None:
+                self._records.put(shape, record)
         found = self._find(asked, record)
-        if asked.without:
-            self.verdicts -= record.size
-            for name in asked.without:
-                record.forget(name)
-                record.changed[name] = None
-            self.verdicts += record.size
+        for name in asked.without:
+            record.forget(name)
+            record.changed[name] = None
         return found
 
     def _find(self, asked: Question, record: ShapeRecord) -> Chosen | NoneFits | Unfinished | Status:
         cycle, plan = asked.cycle, asked.plan
-        size = record.size
         allowed = cycle.steps_left
         if plan.shape is None:  # what is found out is not remembered, so it is found out in one go
             cycle.steps_left = UNLIMITED_STEPS
@@ -202,11 +192,6 @@ class Feasibility(Part):
             taken = steps_left - cycle.steps_left
             self.steps += taken
             cycle.steps_left = max(1, allowed - taken)
-            if plan.shape is not None:
-                record.asked_ms = self._ground.timers.now_ms
-                self._records[plan.shape] = record
-                self.verdicts += record.size - size
-                self._bound()
         allowed = cycle.steps_left
         found = self._conclude(asked, record, verdicts, passing)
         taken = allowed - cycle.steps_left
@@ -420,30 +405,6 @@ class Feasibility(Part):
             record.changed[info.name] = None
         if failure is not None:
             raise PluginFailedError(failure)
-
-    def _bound(self) -> None:
-        settings, records = self._settings, self._records
-        while len(records) > 1 and (
-            self.verdicts > settings.remembered_verdicts_max
-            or len(records) > settings.remembered_shapes_max
-            or next(iter(records.values())).asked_ms <= self._ground.timers.now_ms - settings.remembered_ms_max
-        ):
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        _, dropped = self._records.popitem(last=False)
-        self.verdicts -= dropped.size
-
-    def forget_unused(self, is_awaited: Callable[[Shape], bool]) -> None:
-        """A pod has left: of the shapes that no pod waits with, some go where much is kept."""
-        for _ in range(_FORGET_MAX):
-            if self.verdicts <= _IDLE_VERDICTS_MAX:
-                return
-            shape = next(iter(self._records))
-            if is_awaited(shape):
-                self._records.move_to_end(shape)
-            else:
-                self._drop_oldest()
 
     # Distrust
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from scheduler.framework.plan import Facts
+from scheduler.framework.plan import Facts, Plan
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -32,6 +32,12 @@ RawScores: TypeAlias = tuple[frozenset[int], ...]
 """For each plugin that normalizes, the raw scores there are."""
 
 NO_FACTS: Final[Facts] = ()
+
+_SHAPE_BYTES: Final = 8_000
+"""A shape with its plan, and a record without verdicts."""
+_VERDICT_BYTES: Final = 380
+_NODE_BYTES: Final = 8
+"""A node that has not been looked at."""
 
 
 class Fit(Struct):
@@ -157,12 +163,11 @@ class ShapeRecord:
         raws, normalized: For each plugin that normalizes the weighted normalized score by raw score, of these raw
             scores.
         ranking: The number of times that `normalized` has changed.
-        asked_ms: When a pod of the shape was decided last.
+        plan: That of the shape, which is remembered as long as this is.
         rounds, judging: The number of rounds of judging facts, and what was kept of the last one.
     """
 
     __slots__ = (
-        "asked_ms",
         "behind",
         "beside",
         "changed",
@@ -175,6 +180,7 @@ class ShapeRecord:
         "nominated_for",
         "normalized",
         "order",
+        "plan",
         "position",
         "ranking",
         "raws",
@@ -182,9 +188,9 @@ class ShapeRecord:
         "rounds",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self.plan: Final = plan
         self.rounds = 0
-        self.asked_ms = 0
         self.beside: tuple[Preemption, ...] = ()
         self._clear()
 
@@ -208,6 +214,11 @@ class ShapeRecord:
     @property
     def size(self) -> int:
         return len(self.fits) + len(self.rejected.statuses) + len(self.behind)
+
+    @property
+    def kept(self) -> int:
+        """Bytes."""
+        return _SHAPE_BYTES + _VERDICT_BYTES * self.size + _NODE_BYTES * (len(self.order) + len(self.changed))
 
     def start_over(self, order: tuple[NodeName, ...], cursor: int, position: int) -> None:
         self._clear()
