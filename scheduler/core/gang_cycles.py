@@ -50,6 +50,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_attempt import GangAttempt, MakeRoom
+from scheduler.core.trying.group_topology import LabelValues
 from scheduler.core.trying.post_filters import PostFilters
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error
@@ -74,6 +75,8 @@ _ATTEMPTS_MAX: Final = 64
 """Searches that go on. One that has not gone on for longest begins anew."""
 _TURN_STEPS: Final = 1_000
 """About 4 ms. Less would mostly take places again that the turn before had given back."""
+_MEMBERS_OF_STEP: Final = 3
+"""Pods that are counted (`_count`)."""
 _SILENT_MS: Final = 1_000
 """How long a search may last before the pods get a reason."""
 NEVER: Final = "Never"
@@ -137,6 +140,7 @@ class GangCycles(Part):
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
+        self._label_values: Final = LabelValues(ground)
         self._post_filters: Final = post_filters
         self._aftermath: Final = aftermath
         self._bindings: Final = bindings
@@ -198,6 +202,7 @@ class GangCycles(Part):
             pods = quorum.ready[:GANG_PODS_MAX]
             attempt = GangAttempt(
                 *(self._ground, self._feasibility, self._attempts, pods, quorum.needed),
+                label_values=self._label_values,
                 post_filters=self._post_filters if self._may_make_room(quorum, group) else None,
                 topology_key=group.topology_key if group is not None else None,
                 before=attempt,
@@ -208,6 +213,7 @@ class GangCycles(Part):
             self._queue.rest(queued, attempt.rests_until_ms, now_ms)
             return
         begun = self._feasibility.steps
+        self._feasibility.steps += (len(quorum.ready) + len(quorum.others)) // _MEMBERS_OF_STEP
         found = attempt.go_on(calls_max, steps_max)
         queued.steps, queued.rests = attempt.steps_each, attempt.rests  # the search is all of theirs
         steps = self._feasibility.steps - begun

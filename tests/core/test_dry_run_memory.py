@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.core.trying import dry_run_memory
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.decisions import BindPod, DeletePod
 from scheduler.model.keys import NodeName, PodKey
@@ -356,3 +357,19 @@ def test_another_priority_has_other_hopes() -> None:
     to_the_end(rig)
     assert rig.node_of("high") == "n0"
     assert rig.node_of("equal") is None
+
+
+def test_shapes_without_a_node_that_was_tried_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group with a topology asks for a shape of its own in each value of the label."""
+    monkeypatch.setattr(dry_run_memory, "_NODES_MAX", 50)
+    rig = rig_of()
+    memories = DryRunMemories(rig.machine.store)
+    runner = rig.machine.runners[builders.SCHEDULER]
+    for number in range(200):
+        plan = SimpleNamespace(shape=f"shape-{number}", fact_filters=())
+        memory = memories.of(runner, builders.pod("x"), plan)  # type: ignore[arg-type]
+        for node in range(number % 3):
+            memory.put(NodeName(f"n{node}"), SimpleNamespace(outcome=None), is_alone=True)  # type: ignore[arg-type]
+        *before, _last = memories._by_key.values()
+        assert sum(1 + len(known.by_node) for known in before) <= 50
+    assert len(memories._by_key) > 10

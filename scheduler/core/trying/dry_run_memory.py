@@ -62,11 +62,13 @@ class _Known:
     Attributes:
         by_node: What was found.
         hopeless, hopeless_at: Why no node helps, and when that was found; None, where it was not.
+        counted: What of this counts in `DryRunMemories`: one for each node, and one more.
     """
 
-    __slots__ = ("by_node", "hopeless", "hopeless_at")
+    __slots__ = ("by_node", "counted", "hopeless", "hopeless_at")
 
     def __init__(self) -> None:
+        self.counted = 0
         self.by_node: Final[dict[NodeName, _Found]] = {}
         self.hopeless: Status | None = None
         self.hopeless_at: tuple[int, _Moment] | None = None
@@ -79,7 +81,7 @@ class DryRunMemories:
         self._store: Final = store
         self._by_key: Final[OrderedDict[Hashable, _Known]] = OrderedDict()
         self._interrupted: Final[OrderedDict[PodUid, dict[NodeName, _Found]]] = OrderedDict()
-        self._kept_alone = 0
+        self._kept = self._kept_alone = 0
 
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
         """The memory for a pod whose cycle has this plan."""
@@ -90,11 +92,11 @@ class DryRunMemories:
         moment = _Moment(
             self._store.population.position if reads_others else -1, self._store.disruption_budgets.changes
         )
+        self._bound()
         known = self._by_key.get(key)
         if known is None:
             known = self._by_key[key] = _Known()
         self._by_key.move_to_end(key)
-        self._bound()
         own = self._interrupted.pop(pod.uid, None)
         self._kept_alone -= len(own or ())
         return DryRunMemory(self._store, known, pod.uid, moment, own=own, is_shared=key != pod.uid)
@@ -107,9 +109,13 @@ class DryRunMemories:
             self._kept_alone -= len(self._interrupted.popitem(last=False)[1])
 
     def _bound(self) -> None:
-        kept = sum(len(known.by_node) for known in self._by_key.values())
-        while len(self._by_key) > 1 and kept > _NODES_MAX:
-            kept -= len(self._by_key.popitem(last=False)[1].by_node)
+        if not self._by_key:
+            return
+        last = self._by_key[next(reversed(self._by_key))]  # only what was used last has changed
+        self._kept += 1 + len(last.by_node) - last.counted
+        last.counted = 1 + len(last.by_node)
+        while len(self._by_key) > 1 and self._kept > _NODES_MAX:
+            self._kept -= self._by_key.popitem(last=False)[1].counted
 
 
 class DryRunMemory:
