@@ -14,7 +14,7 @@ Rules of this module
   3. All pods that wait are placed if that is found; else as many as are needed, the most important first.
   4. A gang has the turns of one pod, and the budget of its pods: whichever of them the queue gives out goes on with the
      one search, and when that has taken as long as so many pods may take, all of them rest. How far it came is said on
-     each of its pods.
+     each of its pods. For its lane, and when it does not fit, all that it took counts as for one pod.
   5. A gang that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
   6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
      room is being made.
@@ -215,7 +215,7 @@ class GangCycles(Part):
         begun = self._feasibility.steps
         self._feasibility.steps += (len(quorum.ready) + len(quorum.others)) // _MEMBERS_OF_STEP
         found = attempt.go_on(calls_max, steps_max)
-        queued.steps, queued.rests = attempt.steps_each, attempt.rests  # the search is all of theirs
+        queued.steps, queued.rests, queued.shares = attempt.steps, attempt.rests, attempt.shares  # it is all of theirs
         steps = self._feasibility.steps - begun
         attempt.steps += steps
         if found is None:
@@ -250,7 +250,6 @@ class GangCycles(Part):
     def _postpone(self, queued: QueuedPod, quorum: Quorum, attempt: GangAttempt, steps: int) -> None:
         """The search goes on in a later turn; where it takes long, say so."""
         now_ms = self._ground.timers.now_ms
-        queued.steps = attempt.steps_each - steps  # so that it counts as having taken its share, this turn's included
         rest_ms = self._queue.postponed(queued, now_ms, steps=steps)
         attempt.rests = queued.rests
         self._searches[quorum.key] = attempt
@@ -372,7 +371,7 @@ class GangCycles(Part):
         for queued in quorum.ready:
             if queued is not tried:
                 self._queue.fly(queued, now_ms)
-            queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
+            queued.steps = attempt.steps  # what costs much is not tried again soon, whichever of them is woken
             rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
             self._queue.rejected(queued, rejecters, None, now_ms)
 
@@ -395,7 +394,7 @@ class GangCycles(Part):
         mates = structs.replace(quorum, ready=tuple([one for one in quorum.ready if one is not tried]))
         self._set_aside(mates, tried, frozenset(), attempt)
         self._group_conditions.report(tried.pod, reason_of(failure))
-        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps_each)
+        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps - tried.steps)
         for one in mates.ready:
             self._conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))
 

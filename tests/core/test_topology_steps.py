@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import TimerFired
+from scheduler.core.queue import search_lanes
 from scheduler.core.trying.group_topology import LabelValues
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.plans import Plans
@@ -22,9 +25,9 @@ from tests.core.test_group_topology import group, member, placed, running, world
 HOST = "kubernetes.io/hostname"
 
 
-def hosts(nodes: int, groups: int = 1, members: int = 6, *, with_devices: int = 20) -> Rig:
+def hosts(nodes: int, groups: int = 1, members: int = 6, *, with_devices: int = 20, **settings: Any) -> Rig:
     """Groups whose pods want five devices each of one host; some hosts have eight devices, the others none."""
-    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False)
+    rig = Rig(*default_plugins(), is_paranoid=False, checks_invariants=False, **settings)
     rig.server.put_class(builders.device_class())
     for number in range(nodes):
         rig.add_nodes(f"n{number}")
@@ -114,10 +117,44 @@ def test_a_pod_of_another_namespace_waits_for_two_turns_of_groups_at_most(groups
     assert beside[1] <= alone[1] + 2 * 1_100, (alone, beside)  # every other time it is a turn of theirs
 
 
+def spent_with_time(rig: Rig, seconds: int) -> int:
+    """Steps within so much time, where a step takes 4 us and the timer fires whenever it is due."""
+    feasibility, begun, until_ms = rig.machine.feasibility, rig.machine.feasibility.steps, rig.now_ms + seconds * 1_000
+    while (deadline := rig.machine.next_deadline_ms()) is not None and deadline <= until_ms:
+        before = feasibility.steps
+        rig.now_ms = max(rig.now_ms, deadline)
+        rig.tick()
+        rig.execute()
+        rig.now_ms += -(-(feasibility.steps - before) // 250)
+    rig.now_ms = max(rig.now_ms, until_ms)
+    return feasibility.steps - begun
+
+
+def test_groups_that_fit_nowhere_have_a_quarter_of_the_thread_however_little_each_of_their_pods_takes(monkeypatch):
+    monkeypatch.setattr(search_lanes, "_CREDIT_MAX_STEPS", 50_000)
+    rig = hosts(150, groups=10, members=16, with_devices=150)
+    assert spent_with_time(rig, 1) > 50_000
+    in_a_second = spent_with_time(rig, 3) / 3
+    assert 50_000 < in_a_second < 70_000
+
+
+def test_a_group_that_took_long_and_fits_nowhere_rests_four_times_as_long_and_then_a_change_wakes_it():
+    rig = hosts(150, members=16, with_devices=150, search_steps_before_rest=50_000)
+    steps = spent_with_time(rig, 1)
+    assert rig.machine.queue.counts()["unschedulable"] == 16
+    assert 50_000 < steps < 100_000
+    rig.add_nodes("large")
+    rig.server.put_slice(builders.resource_slice("large", node="large", devices=80))
+    rig.watch()
+    assert spent_with_time(rig, 1) == 0
+    spent_with_time(rig, 3)
+    assert set(placed(rig).values()) == {"large"}
+
+
 RACKS = st.sampled_from(["a", "b", "c", None])
 
 
-@settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(RACKS, st.integers(0, 3)), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1)), min_size=1, max_size=3),

@@ -136,9 +136,9 @@ class GangAttempt:
         self._search: Final = self._run()
 
     @property
-    def steps_each(self) -> int:
-        """What it has taken for each pod; a large gang may take as much as `_SHARES_MAX` pods."""
-        return self.steps // min(len(self.order), _SHARES_MAX)
+    def shares(self) -> int:
+        """It may take as much as so many pods before it rests."""
+        return min(len(self.order), _SHARES_MAX)
 
     def speakers(self, unfit: QueuedPod) -> frozenset[PodUid]:
         """Pods for which a change may help the gang: the one that did not fit, and the first of some other shapes."""
