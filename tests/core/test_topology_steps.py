@@ -142,7 +142,7 @@ def test_a_group_that_took_long_and_fits_nowhere_rests_four_times_as_long_and_th
     rig = hosts(150, members=16, with_devices=150, search_steps_before_rest=50_000)
     steps = spent_with_time(rig, 1)
     assert rig.machine.queue.counts()["unschedulable"] == 16
-    assert 50_000 < steps < 100_000
+    assert 50_000 < steps < 150_000
     rig.add_nodes("large")
     rig.server.put_slice(builders.resource_slice("large", node="large", devices=80))
     rig.watch()

@@ -50,7 +50,7 @@ from scheduler.model.keys import NodeName, PodUid
 
 _PLACEMENTS_MORE: Final = 128
 """Beside one for each pod."""
-_STEPS_OF_PLACEMENT: Final = 25
+_STEPS_OF_PLACEMENT: Final = 40
 _STEPS_TO_TAKE_AGAIN: Final = 20
 _LABELS_OF_STEP: Final = 5
 """Nodes whose label is read, or pods."""
