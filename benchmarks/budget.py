@@ -20,7 +20,8 @@ from benchmarks.pools import packed_shares
 from scheduler.core.ground.inputs import RelistFinished, TimerFired
 from scheduler.core.observation import KINDS
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
-from scheduler.model.keys import PodKey
+from scheduler.model.keys import PodGroupKey, PodKey
+from scheduler.model.pod_group import PodGroup
 from tests import builders
 from tests.observed import observed
 
@@ -185,6 +186,18 @@ def ten_groups() -> Load:
     ]
 
 
+def groups_of_one_host() -> Load:
+    """Twenty PodGroups of 64 pods, on one host each; a pod wants five of its eight devices: they fit nowhere."""
+    return [
+        (
+            builders.claim_spec_object(builders.request_object(count=5)),
+            {"schedulingGroup": {"podGroupName": f"g{group}"}},
+        )
+        for group in range(20)
+        for _ in range(64)
+    ]
+
+
 def packed_group() -> Load:
     """Two pods of the claims of `packed`."""
     return [(spec, _group("packed", 2)) for spec in packed()[:2]]
@@ -243,6 +256,7 @@ GROUP_LOADS: Final[dict[str, tuple[int, Callable[[], Load]]]] = {
     "a group of 100 costly selectors, 500 nodes": (500, group_of_costly),
     "ten groups of 100, six selectors, 500 nodes": (500, ten_groups),
     "a group of two packed claims, 24 nodes": (24, packed_group),
+    "twenty groups of 64 on one host, 2,000 nodes": (2_000, groups_of_one_host),
 }
 
 
@@ -276,6 +290,9 @@ def _staged(name: str) -> tuple[Shell, Load]:
 
 def measure(name: str, ticks: int) -> str:
     shell, load = _staged(name)
+    for group in {fields["schedulingGroup"]["podGroupName"]: None for _, fields in load if "schedulingGroup" in fields}:
+        key = PodGroupKey("default", group)
+        shell.handle(observed(PodGroup(key, f"uid-{group}", min_count=64, topology_key=HOST), 1))
     for number, (spec, fields) in enumerate(load):
         for given in shell.add(f"hostile-{number}", spec, {"cpu": "1m"}, **fields):
             shell.handle(given)

@@ -14,7 +14,7 @@ Rules of this module
   3. All pods that wait are placed if that is found; else as many as are needed, the most important first.
   4. A gang has the turns of one pod, and the budget of its pods: whichever of them the queue gives out goes on with the
      one search, and when that has taken as long as so many pods may take, all of them rest. How far it came is said on
-     each of its pods.
+     each of its pods. For its lane, and when it does not fit, all that it took counts as for one pod.
   5. A gang that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
   6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
      room is being made.
@@ -50,6 +50,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_attempt import GangAttempt, MakeRoom
+from scheduler.core.trying.group_topology import LabelValues
 from scheduler.core.trying.post_filters import PostFilters
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error
@@ -74,6 +75,8 @@ _ATTEMPTS_MAX: Final = 64
 """Searches that go on. One that has not gone on for longest begins anew."""
 _TURN_STEPS: Final = 1_000
 """About 4 ms. Less would mostly take places again that the turn before had given back."""
+_MEMBERS_OF_STEP: Final = 3
+"""Pods that are counted (`_count`)."""
 _SILENT_MS: Final = 1_000
 """How long a search may last before the pods get a reason."""
 NEVER: Final = "Never"
@@ -137,6 +140,7 @@ class GangCycles(Part):
         self._queue: Final = queue
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
+        self._label_values: Final = LabelValues(ground)
         self._post_filters: Final = post_filters
         self._aftermath: Final = aftermath
         self._bindings: Final = bindings
@@ -198,6 +202,7 @@ class GangCycles(Part):
             pods = quorum.ready[:GANG_PODS_MAX]
             attempt = GangAttempt(
                 *(self._ground, self._feasibility, self._attempts, pods, quorum.needed),
+                label_values=self._label_values,
                 post_filters=self._post_filters if self._may_make_room(quorum, group) else None,
                 topology_key=group.topology_key if group is not None else None,
                 before=attempt,
@@ -208,8 +213,9 @@ class GangCycles(Part):
             self._queue.rest(queued, attempt.rests_until_ms, now_ms)
             return
         begun = self._feasibility.steps
+        self._feasibility.steps += (len(quorum.ready) + len(quorum.others)) // _MEMBERS_OF_STEP
         found = attempt.go_on(calls_max, steps_max)
-        queued.steps, queued.rests = attempt.steps_each, attempt.rests  # the search is all of theirs
+        queued.steps, queued.rests, queued.shares = attempt.steps, attempt.rests, attempt.shares  # it is all of theirs
         steps = self._feasibility.steps - begun
         attempt.steps += steps
         if found is None:
@@ -244,7 +250,6 @@ class GangCycles(Part):
     def _postpone(self, queued: QueuedPod, quorum: Quorum, attempt: GangAttempt, steps: int) -> None:
         """The search goes on in a later turn; where it takes long, say so."""
         now_ms = self._ground.timers.now_ms
-        queued.steps = attempt.steps_each - steps  # so that it counts as having taken its share, this turn's included
         rest_ms = self._queue.postponed(queued, now_ms, steps=steps)
         attempt.rests = queued.rests
         self._searches[quorum.key] = attempt
@@ -366,7 +371,7 @@ class GangCycles(Part):
         for queued in quorum.ready:
             if queued is not tried:
                 self._queue.fly(queued, now_ms)
-            queued.steps = attempt.steps_each  # what costs much is not tried again soon, whichever of them is woken
+            queued.steps = attempt.steps  # what costs much is not tried again soon, whichever of them is woken
             rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
             self._queue.rejected(queued, rejecters, None, now_ms)
 
@@ -389,7 +394,7 @@ class GangCycles(Part):
         mates = structs.replace(quorum, ready=tuple([one for one in quorum.ready if one is not tried]))
         self._set_aside(mates, tried, frozenset(), attempt)
         self._group_conditions.report(tried.pod, reason_of(failure))
-        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps_each)
+        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps - tried.steps)
         for one in mates.ready:
             self._conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))
 

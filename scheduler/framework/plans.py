@@ -1,7 +1,8 @@
 """Makes the plans of one profile: which plugins take part in a cycle, sorted by what their answers depend on.
 
 Rules of this module
-  1. Pods of equal shape have the same plan, as long as somebody has it (`core.trying.shape_record`).
+  1. Pods of equal shape have the same plan, as long as somebody has it (`core.trying.shape_record`). Plugins are sorted
+     once for those that take part.
   2. A plugin that has nothing to do for a pod (SKIP in PreFilter) is in no row of its plan.
 
 Not here: what a plan is (`plan`), calling its plugins (`runner`).
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
+
+from msgspec import structs
 
 from scheduler.framework.api import (
     FactFilterPlugin,
@@ -61,6 +64,7 @@ class Plans:
         self._every: Final[tuple[ShapedPlugin, ...]] = tuple({plugin.name: plugin for plugin in every}.values())
         self._asked: Final[dict[frozenset[str], tuple[ShapedPlugin, ...]]] = {}  # by those that have nothing to do
         self._plans: Final[WeakValueDictionary[tuple[Hashable, ...], Plan]] = WeakValueDictionary()
+        self._sorted: Final[dict[frozenset[str], Plan]] = {}  # likewise
 
     def of(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan:
         """Raises NoShapeError."""
@@ -78,15 +82,18 @@ class Plans:
             shapes.append(shape)
             if shape is None:
                 is_remembered = False
+        rows = self._sorted.get(skipped)
+        if rows is None:
+            rows = self._sorted[skipped] = self._sort(skipped)
         if not is_remembered:
-            return self._sort(skipped, None)
+            return rows
         parts = tuple(shapes)
         plan = self._plans.get(parts)
         if plan is None:
-            plan = self._plans[parts] = self._sort(skipped, Shape(self._scheduler_name, *parts))
+            plan = self._plans[parts] = structs.replace(rows, shape=Shape(self._scheduler_name, *parts))
         return plan
 
-    def _sort(self, skipped: frozenset[str], shape: Shape | None) -> Plan:
+    def _sort(self, skipped: frozenset[str]) -> Plan:
         filters: tuple[list[FilterPlugin], list[FilterPlugin]] = ([], [])
         scorers: tuple[list[ScorePlugin], list[ScorePlugin]] = ([], [])
         places: dict[str, int] = {}
@@ -115,7 +122,7 @@ class Plans:
                     scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
         ranker = next((one for one in scorers[True] if isinstance(one, RankingPlugin) and one.ranks), None)
         return Plan(
-            shape=shape,
+            shape=None,
             filters=self._evaluations.filters(filters[False]),
             fact_plugins=tuple(fact_plugins),
             fact_filters=tuple(fact_filters),

@@ -69,6 +69,8 @@ class Cluster:
             named = self.log.since(position)
             assert named is not None
             assert {node for node in NODES if now[node] != then[node]} == set(named)
+            for among in (NODES[:2], NODES[1:], []):
+                assert set(self.log.since(position, among) or ()) == set(named) & set(among)
 
 
 steps = st.lists(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import takewhile
 from typing import Final
 
@@ -24,6 +24,8 @@ from scheduler.model.keys import NodeName
 _NODES_MAX: Final = 65_536
 _LOOKS_MAX: Final = 128
 """Enough for the turns of some 16 gangs on the same nodes, or for 16 pods that are placed on one four times."""
+_FEW: Final = 8
+"""So few nodes are each asked about, however many others have changed."""
 _NEVER: Final = -1
 
 
@@ -95,12 +97,19 @@ class ChangeLog:
         """How many nodes `since` would give at most; None: start over."""
         return sum(1 for _ in self._noted_since(position)) if position >= self._base else None
 
-    def since(self, position: int) -> Iterable[NodeName] | None:
-        """Nodes changed since `position`, each once, in order of their first change; None: start over."""
+    def since(self, position: int, among: Collection[NodeName] | None = None) -> Iterable[NodeName] | None:
+        """Nodes changed since `position`, each once, in order of their first change; None: start over.
+
+        Args:
+            among: The only nodes that matter, None for all. Where they are few no others are given.
+        """
         if position < self._base:
             return None
+        noted = self._noted_since(position)
+        if among is not None and len(among) <= _FEW:
+            noted = iter(sorted((node for node in among if self._last.get(node, _NEVER) >= position), reverse=True))
         changed = []
-        for node in self._noted_since(position):
+        for node in noted:
             looks = self._looks[node]
             if looks.at(position) != looks.looks[-1]:
                 changed.append((looks.first_since(position), node))

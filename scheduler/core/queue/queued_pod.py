@@ -49,6 +49,7 @@ class QueuedPod(Struct, eq=False):
         ticket: Grows with every move; heap entries with an older one are void.
         group: The pods of the same shape it waits with, or leads.
         steps: What its present attempt has taken so far; 0 before the first look.
+        shares: Its present attempt may take as much as that of so many pods before it rests: it is for a gang.
         cost: What the last attempt that ended took.
         rests: How often it has rested in its present attempt.
         turn: When an active pod is tried, among the pods of its priority.
@@ -75,6 +76,7 @@ class QueuedPod(Struct, eq=False):
     cycle: int = 0
     group: ShapeGroup | None = None
     steps: int = 0
+    shares: int = 1
     cost: int = 0
     rests: int = 0
     is_searching: bool = False

@@ -262,11 +262,11 @@ class SchedulingQueue:
         queued.attempts -= 1
         self.lanes.charge(queued.namespace, steps, now_ms)
         queued.steps += max(steps, 1)
-        if queued.steps < self._settings.search_steps_before_rest << queued.rests:
+        if queued.steps < self._settings.search_steps_before_rest * queued.shares << queued.rests:
             self._push_lane(queued, now_ms)
             return 0
         queued.rests += 1
-        rest_ms = self._rest_ms(queued.steps)
+        rest_ms = self._rest_ms(queued.steps // queued.shares)
         self.rest(queued, now_ms + rest_ms, now_ms)
         return rest_ms
 
@@ -282,7 +282,8 @@ class SchedulingQueue:
 
     def returned(self, queued: QueuedPod, now_ms: int) -> None:
         """Nothing was found out about it: it is as if it had not been tried."""
-        queued.attempts, queued.steps, queued.rests, queued.is_searching = queued.attempts - 1, 0, 0, False
+        queued.attempts, queued.is_searching = queued.attempts - 1, False
+        queued.steps, queued.rests, queued.shares = 0, 0, 1
         self._enqueue(queued, now_ms)
 
     def _tally(self, queued: QueuedPod, result: str, now_ms: int) -> None:
@@ -301,8 +302,7 @@ class SchedulingQueue:
             self.lanes.charge(queued.namespace, steps, now_ms)
             queued.is_searching = False
         queued.cost = queued.steps + steps
-        queued.steps = queued.rests = 0
-        queued.search_shape = None
+        queued.steps, queued.rests, queued.shares, queued.search_shape = 0, 0, 1, None
         return self._rest_ms(queued.cost) if queued.cost >= self._settings.search_steps_before_rest else 0
 
     def _rest_ms(self, steps: int) -> int:

@@ -235,13 +235,13 @@ class Feasibility(Part):
 
     def _read_changes(self, asked: Question, record: ShapeRecord) -> None:
         changes = self._store.changes
-        names = changes.since(record.position) if record.position >= 0 else None
+        names = changes.since(record.position, asked.node_names) if record.position >= 0 else None
         if record.has_other_beside(self._ground.kept.everywhere(asked.cycle)):
             names = None
         if names is None:
             order = self._store.node_order
             if asked.node_names is not None:
-                order = tuple(name for name in order if name in asked.node_names)
+                order = tuple(sorted(asked.node_names & self._store.node_infos.keys()))
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
             # One further than where this one ends: where names and zones alternate alike, the nodes that are enough
             # for one shape after the other might all begin in the same zone.

@@ -36,7 +36,7 @@ from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import NOWHERE, Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.gang_places import GangPlaces, Room
-from scheduler.core.trying.group_topology import NodesByValue, nodes_by_value, why_nowhere
+from scheduler.core.trying.group_topology import LabelValues, NodesByValue, why_nowhere
 from scheduler.core.trying.joint_devices import choose_jointly
 from scheduler.core.trying.post_filters import PostFilters
 from scheduler.framework.api import ReserveResult
@@ -50,10 +50,10 @@ from scheduler.model.keys import NodeName, PodUid
 
 _PLACEMENTS_MORE: Final = 128
 """Beside one for each pod."""
-_STEPS_OF_PLACEMENT: Final = 25
+_STEPS_OF_PLACEMENT: Final = 40
 _STEPS_TO_TAKE_AGAIN: Final = 20
-_NODES_OF_STEP: Final = 20
-"""Nodes whose label is read."""
+_LABELS_OF_STEP: Final = 5
+"""Nodes whose label is read, or pods."""
 _SHARES_MAX: Final = 16
 _SPEAKERS_MAX: Final = 4
 
@@ -96,6 +96,7 @@ class GangAttempt:
         pods: Sequence[QueuedPod],
         needed: int,
         *,
+        label_values: LabelValues,
         post_filters: PostFilters | None = None,
         topology_key: str | None = None,
         before: GangAttempt | None = None,
@@ -103,6 +104,7 @@ class GangAttempt:
         """Begin.
 
         Args:
+            label_values: Of all nodes.
             post_filters: To be asked where there is no place; None: nobody goes for it.
             topology_key: All of its pods must be on nodes with one value of this label.
             before: A search of the gang that does not go on, as its pods are others now; what it took stays taken.
@@ -112,6 +114,7 @@ class GangAttempt:
         self._view: Final = ground.view
         self._feasibility: Final = feasibility
         self._attempts: Final = attempts
+        self._label_values: Final = label_values
         self._post_filters: Final = post_filters
         self.order: Final = tuple(pods)
         self.needed: Final = needed
@@ -133,9 +136,9 @@ class GangAttempt:
         self._search: Final = self._run()
 
     @property
-    def steps_each(self) -> int:
-        """What it has taken for each pod; a large gang may take as much as `_SHARES_MAX` pods."""
-        return self.steps // min(len(self.order), _SHARES_MAX)
+    def shares(self) -> int:
+        """It may take as much as so many pods before it rests."""
+        return min(len(self.order), _SHARES_MAX)
 
     def speakers(self, unfit: QueuedPod) -> frozenset[PodUid]:
         """Pods for which a change may help the gang: the one that did not fit, and the first of some other shapes."""
@@ -230,8 +233,10 @@ class GangAttempt:
         first = gang_key(self.order[0].pod)
         assert first is not None
         assert self._topology_key is not None
-        self._feasibility.steps += len(self._store.node_infos) // _NODES_OF_STEP
-        return nodes_by_value(self._ground, first, self._topology_key, {one.uid for one in self.order})
+        begun = self._label_values.looked_at
+        values = self._label_values.of_group(first, self._topology_key, {one.uid for one in self.order})
+        self._feasibility.steps += (self._label_values.looked_at - begun) // _LABELS_OF_STEP
+        return values
 
     def _find_room(self, unfit: Unfit, asked: PostFilters) -> Generator[None, None, Found]:
         """As many as are needed; a pod without a place has others go."""

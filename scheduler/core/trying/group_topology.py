@@ -3,10 +3,11 @@
 Rules of this module
   1. Pods of the group that have a node, and have not ended, fix the value.
   2. Nodes without the label are no place for the group.
+  3. All groups with one label share its values. They are read again when a node has another value (`looked_at`).
 
 Not here: the search in each value (`gang_attempt`).
 
-Cost: O(nodes + pods of the group) for each look.
+Cost: O(pods of the group, and nodes changed since the last look) for each look, O(nodes) where a value has changed.
 
 Source: kube-scheduler pkg/scheduler/framework/plugins/topologyaware (GeneratePlacements); v1.37.2. Upstream tries the
 values in no order and takes the one that its scorers prefer; here the first in order of text that all pods fit into.
@@ -14,11 +15,14 @@ values in no order and takes the one that its scorers prefer; here the first in 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
-from scheduler.core.state.ground import Ground
+from msgspec import Struct
+
+from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Unfit
 from scheduler.model.gang import GangKey
 from scheduler.model.keys import NodeName, PodUid
@@ -26,26 +30,83 @@ from scheduler.model.keys import NodeName, PodUid
 _SHOWN_MAX: Final = 4
 """Values of which a message says why the group does not fit there."""
 
+_KEYS_MAX: Final = 16
+"""Labels whose values are kept."""
+
 NodesByValue: TypeAlias = Mapping[str, frozenset[NodeName]]
 
 
-def nodes_by_value(ground: Ground, group: GangKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | str:
-    """The nodes of each value of the label that the group may have, in order of text; or why there is none.
+class _Kept(Struct):
+    """The values of one label.
 
     Args:
-        placing: Pods of the group that are being placed; where they are fixes nothing.
+        position: In the log of pods and labels, up to which they hold.
     """
-    fixed = _fixed(ground, group, key, placing)
-    if isinstance(fixed, str):
-        return fixed
-    names: dict[str, list[NodeName]] = {}
-    for name, info in ground.store.node_infos.items():
-        value = (info.node.metadata.labels or {}).get(key)
-        if value is not None and (not fixed or value in fixed):
-            names.setdefault(value, []).append(name)
-    if not names:
-        return f"group {group} must be on nodes with one value of label {key}, which no node has"
-    return {value: frozenset(names[value]) for value in sorted(names)}
+
+    by_node: Mapping[NodeName, str]
+    by_value: NodesByValue
+    position: int
+
+
+class LabelValues(Part):
+    """The nodes of each value of a label.
+
+    Attributes:
+        looked_at: Nodes and pods that were looked at for it, over all calls.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._by_key: Final[OrderedDict[str, _Kept]] = OrderedDict()
+        self.looked_at = 0
+
+    def of_group(self, group: GangKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | str:
+        """The nodes of each value of the label that the group may have, in order of text; or why there is none.
+
+        Args:
+            placing: Pods of the group that are being placed; where they are fixes nothing.
+        """
+        self.looked_at += len(self._store.gangs.of(group))
+        fixed = _fixed(self._ground, group, key, placing)
+        if isinstance(fixed, str):
+            return fixed
+        nodes = self._of(key)
+        if fixed:
+            nodes = {value: nodes[value] for value in fixed if value in nodes}
+        if not nodes:
+            return f"group {group} must be on nodes with one value of label {key}, which no node has"
+        return nodes
+
+    def _of(self, key: str) -> NodesByValue:
+        kept = self._by_key.pop(key, None)
+        if kept is None or not self._holds(kept, key):
+            kept = self._read(key)
+        kept.position = self._store.population.position
+        self._by_key[key] = kept
+        if len(self._by_key) > _KEYS_MAX:
+            self._by_key.popitem(last=False)
+        return kept.by_value
+
+    def _holds(self, kept: _Kept, key: str) -> bool:
+        changed = self._store.population.since(kept.position)
+        if changed is None:
+            return False
+        names = tuple(changed)
+        self.looked_at += len(names)
+        return all(self._value(name, key) == kept.by_node.get(name) for name in names)
+
+    def _read(self, key: str) -> _Kept:
+        names = self._store.node_order
+        self.looked_at += len(names)
+        by_node = {name: value for name in names if (value := self._value(name, key)) is not None}
+        by_value: dict[str, list[NodeName]] = {}
+        for name, value in by_node.items():
+            by_value.setdefault(value, []).append(name)
+        return _Kept(by_node, {value: frozenset(by_value[value]) for value in sorted(by_value)}, 0)
+
+    def _value(self, name: NodeName, key: str) -> str | None:
+        info = self._store.node_infos.get(name)
+        return (info.node.metadata.labels or {}).get(key) if info is not None else None
 
 
 def _fixed(ground: Ground, group: GangKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | str:
