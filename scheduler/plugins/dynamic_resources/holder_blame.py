@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from allocator import Allocation, DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
-from scheduler.framework.blame import Blame, Change
+from scheduler.framework.blame import Blame, Change, told
 from scheduler.framework.held import Held
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
@@ -178,7 +178,7 @@ def _cause(found: NearNode, one: _Stale) -> str:
 
 
 def _who(found: NearNode, one: _Stale) -> str:
-    return f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "a ResourceClaim of another namespace"
+    return told("ResourceClaim", one.claim.key, to=found.pod.metadata.namespace, limits=found.limits)
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Change:
