@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from scheduler.cli.terminal import colour_option
+from scheduler.cli.terminal import colour_option, echo, escaped
 
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
@@ -83,8 +83,11 @@ class _LazyGroup(click.Group):
         """Run the command; Ctrl-C is no failure (click's own answer is exit code 1 and "Aborted!")."""
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:  # click prints it
+            vars(error)["message"] = "\n".join(map(escaped, error.message.split("\n")))
+            raise
         except KeyboardInterrupt:
-            click.echo(err=True)  # the terminal has written ^C: what comes next begins a line
+            echo(is_error=True)  # the terminal has written ^C: what comes next begins a line
             ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -14,6 +14,7 @@ Not here: when a pod is explained, and asking as if a change were made (`core.re
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
@@ -280,7 +281,7 @@ def edited_object(pod: Pod) -> str:
 def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
     """The fact and the command, of claims for admin access where the API server takes none."""
     cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
-    return cause, f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
+    return cause, shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

@@ -12,6 +12,7 @@ Cost: O(claims on the devices that are in the way, and their pods).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -220,4 +221,4 @@ def _command(found: NearNode, one: _Stale) -> str:
     key = one.claim.key
     if one.kind != "holder-gone" or not found.may_name(key) or found.view.users_of(key):
         return ""
-    return f"kubectl delete resourceclaim {key.name} -n {key.namespace}"
+    return shlex.join(("kubectl", "delete", "resourceclaim", key.name, "-n", key.namespace))
