@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 import click
 
-from scheduler.cli.terminal import colour_option, echo, escaped
+from scheduler.cli.terminal import TextFormatter, colour_option, echo, escaped
 
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
@@ -81,6 +82,8 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C is no failure (click's own answer is exit code 1 and "Aborted!")."""
+        if logging.lastResort is not None:  # what is logged by a command that sets up no log
+            logging.lastResort.setFormatter(TextFormatter())
         try:
             return super().invoke(ctx)
         except click.ClickException as error:  # click prints it

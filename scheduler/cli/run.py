@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from scheduler.cli.serving_options import guard_arguments, serving_options, with_serving
-from scheduler.cli.terminal import escaped
+from scheduler.cli.terminal import TextFormatter, escaped
 
 if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
@@ -402,16 +402,6 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return escaped(orjson.dumps(entry).decode())
-
-
-class TextFormatter(logging.Formatter):
-    """A line for people, and lines below it of a traceback; what objects and servers say begins no line."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
-        return escaped(super().formatMessage(record))
-
-    def formatException(self, *about: Any) -> str:  # noqa: N802
-        return "\n".join(map(escaped, super().formatException(*about).split("\n")))
 
 
 def set_up_logging(log_format: str, level: str) -> None:

@@ -13,6 +13,7 @@ Not here: bars, where it is known how much there is to do (`simulate`).
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import shutil
@@ -90,6 +91,16 @@ def print_file(text: str) -> None:
         echo(*text.replace("\r\n", "\n").split("\n"), ends_line=False)
     else:
         click.echo(text, nl=False)
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people, and lines below it of a traceback; what objects and servers say begins no line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, *about: Any) -> str:  # noqa: N802
+        return "\n".join(map(escaped, super().formatException(*about).split("\n")))
 
 
 def verdict(*lines: str, is_good: bool, rest: str = "") -> None:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from scheduler.cli import terminal
 from scheduler.cli.main import cli
-from scheduler.cli.run import JsonFormatter, TextFormatter
-from scheduler.cli.terminal import echo, escaped
+from scheduler.cli.run import JsonFormatter
+from scheduler.cli.terminal import TextFormatter, echo, escaped
 
 UNSAFE = "".join(
     chr(code)
@@ -201,6 +201,15 @@ def test_the_log_has_one_line_a_record_and_a_traceback_below() -> None:
     line = JsonFormatter().format(record)
     assert not {*line} & {*UNSAFE}
     assert json.loads(line)["message"] == f"pod a\n{FORGED}\x9b\u202e"
+
+
+def test_commands_that_set_up_no_log_write_escaped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.Logger("of-no-command")  # without a handler, as in a process that set up none
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    CliRunner().invoke(cli, ["version"])
+    logger.warning("pod %s", f"a\x1b[2J\n{FORGED}")
+    assert written.getvalue() == f"pod a\\u001b[2J {FORGED}\n"
 
 
 def test_nothing_else_prints() -> None:
