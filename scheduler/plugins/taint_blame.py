@@ -111,7 +111,8 @@ def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[C
         command = " && ".join(shlex.join((*taint_node, f"{taint_text(taint)}-")) for taint in taints)
         text = command
         if _is_condition(taints):
-            text, command = f"bring node {one.name} back into order: kubectl describe node {one.name} says why", ""
+            describe = shlex.join(("kubectl", "describe", "node", one.name))
+            text, command = f"bring node {one.name} back into order: {describe} says why", ""
         yield Change(5, text, (one.name,), command=command, node=_without(one.node, taints))
 
 
