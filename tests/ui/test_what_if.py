@@ -120,7 +120,7 @@ def test_a_wrong_question_is_refused_with_what_is_wrong(question: Question, text
 def test_a_workload_that_makes_many_pods_is_refused() -> None:
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: big}\nspec:\n  parallelism: 600\n  completions: 600\n"
     job += "  template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}\n"
-    with pytest.raises(WrongQuestionError, match="spec.parallelism: 600 pods; at most 500 are made here"):
+    with pytest.raises(WrongQuestionError, match=r"spec\.parallelism: 600 pods; at most 500 are made here"):
         answer(world(), Question(manifest=job))
 
 
