@@ -19,6 +19,7 @@ from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_document, print_table
+from scheduler.cli.terminal import echo
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def check(
     if output != "text":
         print_document({"kind": "SelectorVerdicts", "items": [verdict.as_json() for verdict in verdicts]}, output)
     else:
-        click.echo("\n\n".join(verdict.as_text(environment) for verdict in verdicts))
+        for number, verdict in enumerate(verdicts):
+            echo(*[""] * bool(number), *verdict.as_lines(environment))
     sys.exit(0 if all(verdict.is_valid for verdict in verdicts) else 1)
 
 
@@ -130,22 +132,22 @@ class SelectorVerdict:
             "warnings": self.warnings,
         }
 
-    def as_text(self, environment: Environment) -> str:
+    def as_lines(self, environment: Environment) -> list[str]:
         lines = [f"{self.source}: {self.field_path}"] if self.source is not None else []
         where = f"Kubernetes {environment.version}, {environment.kind} expressions"
         if self.error is None:
             lines.append(f"valid: type {self.output_type}, cost at most {self.cost} of {self.cost_limit} ({where})")
         else:
-            lines += [f"invalid ({where})", self.error]
+            lines += [f"invalid ({where})", *self.error.split("\n")]
             if self.hint is not None:
                 lines.append(f"hint: {self.hint}")
         for warning in self.warnings:
             lines += [
                 f"warning: {warning['line']}:{warning['column']}: {warning['message']} [{warning['code']}]",
-                warning["snippet"],
+                *str(warning["snippet"]).split("\n"),
                 f"   {warning['advice']}",
             ]
-        return "\n".join(lines)
+        return lines
 
 
 def _is_valid(expression: str, environment: Environment) -> bool:
@@ -303,8 +305,7 @@ def _answer_lines() -> None:
             continue
         reply = answer_line(line)
         is_all_read = is_all_read and "input_error" not in reply
-        sys.stdout.write(json.dumps(reply) + "\n")
-        sys.stdout.flush()
+        echo(json.dumps(reply))
     sys.exit(0 if is_all_read else 1)
 
 
@@ -320,7 +321,7 @@ def _evaluate_alone(expression: str, environment: Environment, output: str) -> N
     except EvaluationError as error:
         _fail("runtime_error", error, output)
     if output == "table":
-        click.echo(json.dumps(value, ensure_ascii=False))
+        echo(json.dumps(value, ensure_ascii=False))
     else:
         print_document({"value": value}, output)
 
@@ -350,7 +351,8 @@ def _evaluate_on(
         _print_table(devices, answers)
         failing = [device for device, row in zip(devices, answers, strict=True) if "runtime_error" in row[0]]
         for device in failing[:1]:
-            click.echo(f"it fails for {_name_of(device)}: {selector.failure(device.view)}", err=True)
+            text = f"it fails for {_name_of(device)}: {selector.failure(device.view)}"
+            echo(*text.split("\n"), is_error=True)
     else:
         print_document(_document(devices, answers), output)
     sys.exit(0 if all("runtime_error" not in row[0] for row in answers) else 1)

@@ -8,10 +8,10 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-import click
 import msgspec
 
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.terminal import echo
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
@@ -92,7 +92,7 @@ def read_cluster(connection: Connection, *, is_whole: bool = False, warns: bool 
     """
     read = asyncio.run(_read(connection, is_whole=is_whole))
     for text in read.unlisted if warns else ():
-        click.echo(f"warning: {text}", err=True)
+        echo(f"warning: {text}", is_error=True)
     return read
 
 

@@ -210,7 +210,7 @@ class ClusterQuestion:
                 raise click.UsageError(str(error)) from error
             config = found.config
             for line in found.words:
-                click.echo(caution(f"note: {line}"), err=True)
+                caution(f"note: {line}", is_error=True)
         gates = {**config.feature_gates, **self.feature_gates}
         return config.model_copy(update={"feature_gates": gates, "kubernetes": self.kubernetes or config.kubernetes})
 
@@ -222,7 +222,7 @@ def _features(config: Config, version: str, gates: Mapping[str, bool]) -> Featur
     minor = minor_of(version)
     features = config.features() if minor is None else config.features(release_of(minor))
     for text in release_words(minor, config.kubernetes) if minor is not None else ():
-        click.echo(caution(f"note: {text}"), err=True)
+        caution(f"note: {text}", is_error=True)
     if not gates:
         return features
     from scheduler.kube.feature_gates import features_left

@@ -13,6 +13,8 @@ from typing import Final
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from scheduler.cli.terminal import echo
+
 _PROGRAM: Final = "dra-scheduler"
 _VARIABLE: Final = "_DRA_SCHEDULER_COMPLETE"
 _NO_FILES, _FILES, _FOLDERS = 4, 0, 16
@@ -35,7 +37,7 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(cli, {}, _PROGRAM, _VARIABLE).source())
+    echo(*found(cli, {}, _PROGRAM, _VARIABLE).source().split("\n"))
 
 
 def complete_for_kubectl(words: Sequence[str]) -> list[str]:
@@ -57,4 +59,4 @@ def complete_for_kubectl(words: Sequence[str]) -> list[str]:
 def main() -> None:
     """The program `kubectl_complete-dra`."""
     for line in complete_for_kubectl(sys.argv[1:]):
-        sys.stdout.write(line + "\n")
+        echo(line)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.terminal import echo
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -43,11 +44,11 @@ def check(files: tuple[Path, ...]) -> None:
             found = read_config(file)
         except ConfigError as error:
             is_refused = True
-            click.echo("\n".join(f"error: {line}" for line in str(error).splitlines()))
+            echo(*(f"error: {line}" for line in str(error).splitlines()))
             continue
         for line in found.words:
-            click.echo(f"note: {line}")
-        click.echo(f"{file}: accepted; schedules pods of {', '.join(found.config.scheduler_names)}")
+            echo(f"note: {line}")
+        echo(f"{file}: accepted; schedules pods of {', '.join(found.config.scheduler_names)}")
     if is_refused:
         raise SystemExit(1)
 
@@ -70,5 +71,5 @@ def show(file: Path | None) -> None:
     try:
         settings = read_config(file).config if file is not None else Config()
     except ConfigError as error:
-        raise WrongInputError(str(error)) from error
-    click.echo(shown(settings), nl=False)
+        raise WrongInputError(*str(error).split("\n")) from error
+    echo(*shown(settings).split("\n"), ends_line=False)

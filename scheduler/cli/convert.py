@@ -12,6 +12,7 @@ import click
 
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.lint import Inputs, takes_inputs
+from scheduler.cli.terminal import echo, print_file
 
 
 @click.command()
@@ -34,28 +35,28 @@ def convert(inputs: Inputs, *, write: bool) -> None:
         raise click.UsageError("--write needs files; standard input cannot be written to")
     sources, settings, published, unread = inputs.read()
     for finding in unread:
-        click.echo(finding.as_text(), err=True)
+        echo(*finding.as_text().split("\n"), is_error=True)
     refused = len(unread)
     converted = convert_sources(sources, settings, published)
     for file in converted:
         for change in file.changes:
-            click.echo(
+            echo(
                 f"{change.place}: {': '.join(filter(None, (change.object, change.field, change.message)))}; "
                 f"{change.converted}",
-                err=True,
+                is_error=True,
             )
         for note in file.notes:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", is_error=True)
         for refusal in file.refusals:
-            click.echo(f"refused: {refusal.as_text()}", err=True)
+            echo(*f"refused: {refusal.as_text()}".split("\n"), is_error=True)
         refused += len(file.refusals)
         if write and file.is_changed:
             if file.refusals:
-                click.echo(f"{file.name}: left as it was: an object in it has no equivalent", err=True)
+                echo(f"{file.name}: left as it was: an object in it has no equivalent", is_error=True)
             else:
                 _write(file.name, file.text)
     if not write:
-        click.echo(join_files([file.text for file in converted]), nl=False)
+        print_file(join_files([file.text for file in converted]))
     sys.exit(1 if refused else 0)
 
 
@@ -64,4 +65,4 @@ def _write(name: str, text: str) -> None:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WrongInputError(f"{name}: {error.strerror or error}") from error
-    click.echo(f"{name}: rewritten", err=True)
+    echo(f"{name}: rewritten", is_error=True)

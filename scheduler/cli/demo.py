@@ -25,6 +25,7 @@ from scheduler.cli.input_size import size_option
 from scheduler.cli.options import output_option
 from scheduler.cli.pod_devices import OURS
 from scheduler.cli.tables import print_document
+from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -251,7 +252,7 @@ async def _serve(kubeconfig: Path, *, is_printed: bool) -> None:
     async with page_of(kubeconfig, "the demo's cluster") as page:
         _say(f"\nserving; look at {page}\ntry: kubectl --kubeconfig {kubeconfig} get pods -A\nstop with Ctrl-C")
         if not is_printed:
-            click.echo(str(kubeconfig))
+            echo(str(kubeconfig))
         await asyncio.Event().wait()
 
 
@@ -274,4 +275,4 @@ def print_rows(rows: Sequence[dict[str, Any]]) -> None:
 
 def _say(text: str) -> None:
     """Progress goes to standard error: standard output is the answer."""
-    click.echo(text, err=True)
+    echo(*text.split("\n"), is_error=True)

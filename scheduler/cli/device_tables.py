@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import click
-
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import one_line, print_left_out
+from scheduler.cli.terminal import echo, print_left_out
 from scheduler.inventory.answer import (
     DeviceList,
     DeviceSummary,
@@ -51,13 +49,13 @@ def _print_short(found: DeviceList) -> None:
         ("DEVICE", "STATE", "BLOCKED BY"), [(_name(one), one.state, _blocked_text(one)) for one in listed[:_LISTED_MAX]]
     )
     if len(listed) > _LISTED_MAX:
-        click.echo(f"... and {len(listed) - _LISTED_MAX} more: -o wide lists all")
+        echo(f"... and {len(listed) - _LISTED_MAX} more: -o wide lists all")
     _print_faults(found.faults)
 
 
 def _section(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if rows:
-        click.echo()
+        echo()
         print_table(titles, rows)
 
 
@@ -68,9 +66,9 @@ def _print_classes(found: DeviceList) -> None:
             fits = "; largest request that fits: " + ", ".join(map(_largest_text, one.largest))
         states = _states_text(one.states)
         text = f"{one.name}: {one.free} of {one.devices} free{states}{fits if one.devices else ''}"
-        click.echo(one_line(text))
+        echo(text)
     if not found.classes:
-        click.echo("there are no device classes")
+        echo("there are no device classes")
 
 
 def _states_text(states: States) -> str:
@@ -203,7 +201,7 @@ def _blocked_text(one: DeviceSummary) -> str:
 
 def _print_names(found: DeviceList) -> None:
     for one in found.devices:
-        click.echo(one_line(_name(one)))
+        echo(_name(one))
 
 
 def _name(one: DeviceSummary) -> str:

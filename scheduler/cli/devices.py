@@ -21,7 +21,7 @@ from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
-from scheduler.cli.terminal import Screen, caution, one_line
+from scheduler.cli.terminal import Screen, caution, echo
 
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter
@@ -106,17 +106,17 @@ class _Printer:
                 with self._screen.drawn():
                     print_devices(found, self._output)
                     for note in found.notes:
-                        click.echo(caution(one_line(f"note: {note}")))
+                        caution(f"note: {note}")
             return
         if found == before:
             return
         if before is None or found.model_copy(update={"notes": before.notes}) != before:
             if before is not None and self._output in _SEPARATED:
-                click.echo("---")
+                echo("---")
             print_devices(found, self._output)
         for note in found.notes:
             if before is None or note not in before.notes:
-                click.echo(one_line(f"note: {note}"), err=True)
+                echo(f"note: {note}", is_error=True)
 
 
 async def _watch(question: ClusterQuestion, wanted: Filter, printer: _Printer) -> None:
@@ -151,7 +151,7 @@ async def _fill(observer: ClusterObserver) -> None:
             if (problems := observer.problems()) != reported:
                 reported = problems
                 for text in problems:
-                    click.echo(f"waiting: {text}", err=True)
+                    echo(f"waiting: {text}", is_error=True)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ Not here: what is left out (`scheduler.offline.left_out`), reading clusters (`cl
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.options import output_option
+from scheduler.cli.terminal import echo, escaped
 
 if TYPE_CHECKING:
     from scheduler.offline import Given
@@ -47,18 +47,24 @@ def dump(*, question: ClusterQuestion, output: str) -> None:
 
 
 def _shown(found: Iterable[Given]) -> Iterator[dict[str, Any]]:
+    from scheduler.offline import OfflineCluster
     from scheduler.offline.left_out import shown
 
     left_out: dict[str, int] = {}
     for given in found:
-        part = shown(given.obj)
+        try:
+            part = shown(given.obj)
+        except (AttributeError, TypeError, ValueError):
+            wrong = OfflineCluster(0).misshapen(given.obj) or "its fields cannot be read"
+            echo(f"warning: left out {given.place}: {wrong}", is_error=True)
+            continue
         if part is None:
             kind = str(given.obj.get("kind"))
             left_out[kind] = left_out.get(kind, 0) + 1
         else:
             yield part
     for kind, count in sorted(left_out.items()):
-        click.echo(f"note: left out {count} of kind {kind}", err=True)
+        echo(f"note: left out {count} of kind {kind}", is_error=True)
 
 
 def _write(objects: Iterable[dict[str, Any]], output: str, unlisted: Sequence[str]) -> None:
@@ -66,17 +72,20 @@ def _write(objects: Iterable[dict[str, Any]], output: str, unlisted: Sequence[st
         import orjson
 
         document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        echo(*orjson.dumps(document, option=orjson.OPT_INDENT_2).decode().split("\n"))
         return
     if output == "name":
         for obj in objects:
             metadata = obj["metadata"]
-            click.echo("/".join(filter(None, (obj["kind"], metadata.get("namespace"), str(metadata.get("name"))))))
+            echo("/".join(filter(None, (obj["kind"], metadata.get("namespace"), str(metadata.get("name"))))))
         return
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     for text in unlisted:
-        sys.stdout.write("# " + " ".join(text.splitlines()) + "\n")
+        echo("# " + " ".join(text.splitlines()))
     for obj in objects:
-        sys.stdout.write("---\n" + yaml.dump(obj, Dumper=dumper, sort_keys=False, allow_unicode=True))
+        lines = str(yaml.dump(obj, Dumper=dumper, sort_keys=False, allow_unicode=True)).split("\n")
+        if lines != [*map(escaped, lines)]:  # YAML has escapes of its own, in quotes
+            lines = str(yaml.dump(obj, Dumper=dumper, sort_keys=False, allow_unicode=False)).split("\n")
+        echo("---", *lines, ends_line=False)

@@ -9,12 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.tables import print_document, print_names, print_table
-from scheduler.cli.terminal import caution, print_left_out
+from scheduler.cli.terminal import caution, echo, print_left_out
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 
@@ -41,9 +39,9 @@ def ask_every_node(asked: Asked, pod: str, output: str) -> int:
     found = _answered(asked, cluster, pods[key])
     problems = [*map(str, loaded.problems), *found.broken]
     for text in (*map("warning: {}".format, problems), *map("note: {}".format, loaded.notes)):
-        click.echo(caution(text), err=True)
+        caution(text, is_error=True)
     if node := pods[key]["spec"].get("nodeName"):
-        click.echo(caution(f"note: the pod has a node, {node}: answered as if it waited"), err=True)
+        caution(f"note: the pod has a node, {node}: answered as if it waited", is_error=True)
     if found.answer is None:
         return 1
     if output == "table":
@@ -63,7 +61,7 @@ def print_every_node(asked: Asked, key: Key) -> None:
     cluster, _ = _loaded(asked)
     pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
     if pods and (answer := _answered(asked, cluster, pods[0]).answer) is not None:
-        click.echo()
+        echo()
         _print(answer)
 
 
@@ -90,9 +88,9 @@ def _print(answer: Answer) -> None:
     if rows:
         print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
     if answer.message:
-        click.echo(answer.message)
+        echo(answer.message)
     if answer.tried:
-        click.echo()
+        echo()
         print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _preemption_rows(answer))
 
 

@@ -17,7 +17,7 @@ from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
 from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, emphasis, print_left_out, verdict, working, wrapped
+from scheduler.cli.terminal import caution, echo, emphasis, print_left_out, verdict, working, wrapped
 
 if TYPE_CHECKING:
     from scheduler.explain import Explanation
@@ -91,18 +91,19 @@ def _explain_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
 
 def _print(answer: Explanation, named_max: int) -> None:
     print_left_out(answer.left_out)
-    click.echo(verdict(wrapped(answer.verdict), is_good=answer.fits))
-    click.echo(emphasis(wrapped(answer.advice)))
+    verdict(*wrapped(answer.verdict), is_good=answer.fits)
+    emphasis(*wrapped(answer.advice))
     for step in answer.also:
-        click.echo(wrapped(f"or: {step.change}"))
+        echo(*wrapped(f"or: {step.change}"))
     if named_max > _NAMED_MAX and answer.cause not in answer.verdict:
-        click.echo(wrapped(f"the whole cause: {answer.cause}"))
+        echo(*wrapped(f"the whole cause: {answer.cause}"))
     if answer.message:
-        click.echo(wrapped(f"the scheduler says: {answer.message}"))
+        echo(*wrapped(f"the scheduler says: {answer.message}"))
     for failure in answer.failures:
-        click.echo(f"\nthe selector of {failure.of} fails for device {failure.device}:\n{failure.shown}")
+        where = f"the selector of {failure.of} fails for device {failure.device}:"
+        echo("", where, *failure.shown.split("\n"))
     if answer.nodes:
-        click.echo()
+        echo()
         rows = []
         for group in answer.nodes:
             names = ", ".join(group.nodes[:named_max])
@@ -112,11 +113,11 @@ def _print(answer: Explanation, named_max: int) -> None:
             rows.append((names, group.plugin, "; ".join((group.reason, *more))))
         print_table(("NODES", "PLUGIN", "WHY"), rows)
     if answer.scores:
-        click.echo()
+        echo()
         cells = []
         for place in answer.scores:
             plugins = ", ".join(f"{plugin} {score}" for plugin, score in place.plugins.items())
             cells.append((place.node, str(place.total), plugins))
         print_table(("NODES THAT FIT", "SCORE", "BY PLUGIN"), cells)
     for note in answer.notes:
-        click.echo(caution(f"note: {note}"), err=True)
+        caution(f"note: {note}", is_error=True)

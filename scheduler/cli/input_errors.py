@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import click
 
+from scheduler.cli.terminal import escaped
+
 
 class WrongInputError(click.ClickException):
-    """A file, an object or a name that was given is wrong or not there; the text says which, and what to do."""
+    """A file, an object or a name that was given is wrong or not there; the text says which, and what to do.
+
+    Args:
+        lines: As of `echo`.
+    """
 
     exit_code = 2
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(escaped, lines)))
 
 
 def exit_code(*, fits: bool, is_broken: bool) -> int:

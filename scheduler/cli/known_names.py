@@ -81,7 +81,7 @@ def complete_removed(context: click.Context, _: click.Parameter, incomplete: str
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return sorted({name for name in names if name.startswith(incomplete)})[:_NAMES_MAX]
+    return sorted({name for name in names if name.startswith(incomplete) and name.isprintable()})[:_NAMES_MAX]
 
 
 def _ask(context: click.Context, kinds: Sequence[str]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
 from scheduler.cli.tables import print_document
-from scheduler.cli.terminal import caution, verdict, working
+from scheduler.cli.terminal import caution, echo, verdict, working
 
 if TYPE_CHECKING:
     from scheduler.lint.context import Settings
@@ -118,8 +118,9 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
         print_document({"kind": "LintFindings", "items": [finding.as_json() for finding in findings]}, output)
     else:
         for finding in findings:
-            click.echo(verdict(finding.as_text(), is_good=False) if finding.is_error else caution(finding.as_text()))
-        click.echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", err=True)
+            lines = finding.as_text().split("\n")
+            verdict(*lines, is_good=False) if finding.is_error else caution(*lines)
+        echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", is_error=True)
     if not (report.views or errors):
         sys.exit(2)  # who pipes something here believes that it was looked at
     sys.exit(1 if errors or (strict and warnings) else 0)
@@ -189,7 +190,7 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
     published = read_published(objects)
     published.gates = gates
     for problem in (*published.problems, *published.conflicts, *repartitioned(published)):
-        click.echo(f"warning: {problem}", err=True)
+        echo(f"warning: {problem}", is_error=True)
     if not (published.slices or published.classes or published.nodes):
-        click.echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", err=True)
+        echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", is_error=True)
     return published

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 import click
 
-from scheduler.cli.terminal import colour_option
+from scheduler.cli.terminal import TextFormatter, colour_option, echo, escaped
 
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
@@ -81,10 +82,15 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C is no failure (click's own answer is exit code 1 and "Aborted!")."""
+        if logging.lastResort is not None:  # what is logged by a command that sets up no log
+            logging.lastResort.setFormatter(TextFormatter())
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:  # click prints it
+            vars(error)["message"] = "\n".join(map(escaped, error.message.split("\n")))
+            raise
         except KeyboardInterrupt:
-            click.echo(err=True)  # the terminal has written ^C: what comes next begins a line
+            echo(is_error=True)  # the terminal has written ^C: what comes next begins a line
             ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

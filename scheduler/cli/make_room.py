@@ -19,7 +19,7 @@ from scheduler.cli.known_names import complete_pod_or_file
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.subjects import is_a_name
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, print_left_out
+from scheduler.cli.terminal import caution, echo, print_left_out
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -140,7 +140,7 @@ def answer_wanted(wanted: Wanted, given: Sequence[Given], question: Question, ou
         raise WrongInputError(str(error)) from error
     print_room(room, output, None if is_named else wanted.file)
     for problem in room.problems:
-        click.echo(f"warning: {problem}", err=True)
+        echo(f"warning: {problem}", is_error=True)
     return 0 if room.outcome in ("fits", "plan") else 1
 
 
@@ -247,7 +247,7 @@ def print_room(room: Room, output: str, file: str | None) -> None:
         print_document(document_of(room, file), output)
         return
     print_left_out(room.problems)
-    click.echo(verdict_of(room))
+    echo(verdict_of(room))
     if room.moves:
         rows = [
             (str(number), f"{move.namespace}/{move.name}", move.source, move.target, _devices(move))
@@ -256,16 +256,16 @@ def print_room(room: Room, output: str, file: str | None) -> None:
         print_table(("STEP", "POD", "FROM", "TO", "DEVICES"), rows)
     for (namespace, name), (used, allowed) in sorted(room.budgets.items()):
         rest = "and uses it up" if used == allowed else f"{allowed - used} are left"
-        click.echo(
+        echo(
             f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go: the plan takes {used}, {rest}"
         )
     for text in warnings_of(room):
-        click.echo(caution(f"warning: {text}"))
+        caution(f"warning: {text}")
     for line in commands(room, file):
-        click.echo(line)
+        echo(line)
     if not room.moves:
         for why, count in sorted(room.stays.items(), key=lambda one: (-one[1], one[0])):
-            click.echo(f"cannot move: {count} {'pod' if count == 1 else 'pods'}: {why}")
+            echo(f"cannot move: {count} {'pod' if count == 1 else 'pods'}: {why}")
 
 
 def _devices(move: Move) -> str:

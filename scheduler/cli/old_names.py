@@ -17,7 +17,7 @@ from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.simulate import simulate
-from scheduler.cli.terminal import caution
+from scheduler.cli.terminal import caution, echo
 from scheduler.validation.api_fields import NEWEST
 
 _WITH_LINES: Final = ("jsonl", "budget_steps", "kubernetes")
@@ -27,7 +27,7 @@ _jsonl = click.Option(["--jsonl"], is_flag=True, help="Read cases from standard 
 
 def _old_name(new: str) -> None:
     old = click.get_current_context().info_name
-    click.echo(caution(f"note: `{old}` is an old name; it is now `{new}`"), err=True)
+    caution(f"note: `{old}` is an old name; it is now `{new}`", is_error=True)
 
 
 def _asks_lines(jsonl: bool) -> bool:
@@ -47,8 +47,7 @@ def _answer_lines(answer: Callable[[Any], Mapping[str, Any]], broken: Mapping[st
             reply = answer(orjson.loads(line))
         except orjson.JSONDecodeError as error:
             reply = {"name": "", **broken, "error": f"not a JSON object: {error}"}
-        sys.stdout.buffer.write(orjson.dumps(reply) + b"\n")
-        sys.stdout.buffer.flush()
+        echo(orjson.dumps(reply).decode())
 
 
 def _allocate(*, jsonl: bool, **options: Any) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
     from scheduler.core.recording import Entry
@@ -48,7 +49,7 @@ def replay(path: Path) -> None:
     if found.difference is not None:
         raise click.ClickException(_text_of(path, found, found.difference))
     lives = f" of {found.lives} processes" if found.lives > 1 else ""
-    click.echo(f"{path}: {found.inputs:,} inputs{lives} led to the same {found.decisions:,} decisions")
+    echo(f"{path}: {found.inputs:,} inputs{lives} led to the same {found.decisions:,} decisions")
 
 
 def _text_of(path: Path, found: Replayed, difference: Difference) -> str:

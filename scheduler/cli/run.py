@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from scheduler.cli.serving_options import guard_arguments, serving_options, with_serving
+from scheduler.cli.terminal import TextFormatter, escaped
 
 if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
@@ -400,14 +401,14 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return orjson.dumps(entry).decode()
+        return escaped(orjson.dumps(entry).decode())
 
 
 def set_up_logging(log_format: str, level: str) -> None:
     """Log to standard error, as text for people or as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+        JsonFormatter() if log_format == "json" else TextFormatter("%(asctime)s %(levelname)-7s %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Their own lines about retries and connections say nothing that ours do not.

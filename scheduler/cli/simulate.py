@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -22,7 +23,7 @@ from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, r
 from scheduler.cli.plot import check_plot, plot
 from scheduler.cli.subjects import pod_named, pods_meant
 from scheduler.cli.tables import print_document, print_names, print_table
-from scheduler.cli.terminal import caution, print_left_out, verdict, working
+from scheduler.cli.terminal import caution, echo, print_left_out, verdict, working
 from scheduler.model.device_text import device_text
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def simulate(
         where = f" in the namespace {asked.namespace}; without -n all are asked about" if asked.is_strict else ""
         played.notes.append(f"no pod waits{where}")
     for text in (*(f"note: {note}" for note in played.notes), *(f"warning: {problem}" for problem in played.problems)):
-        click.echo(caution(text), err=True)
+        caution(text, is_error=True)
     ctx.exit(exit_code(fits=not played.refused, is_broken=bool(played.problems)))
 
 
@@ -273,13 +274,11 @@ def _print_rows(played: Simulated, *, is_wide: bool) -> None:
         if pod.bound_s is None:
             reasons.setdefault(pod.reason or str(pod.outcome), []).append(pod)
     for reason, pods in reasons.items():
-        click.echo(
-            f"{_some([f'{pod.namespace}/{pod.name}' for pod in pods], len(pods), None if is_wide else 1)}: {reason}"
-        )
+        echo(f"{_some([f'{pod.namespace}/{pod.name}' for pod in pods], len(pods), None if is_wide else 1)}: {reason}")
         for refusal in pods[0].refusals:
             nodes = _some(refusal.nodes, len(refusal.nodes), None if is_wide else _NAMES_MAX)
-            click.echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")
-    click.echo(verdict(f"{played.placed} placed, {played.refused} not", is_good=not played.refused) + _used(played))
+            echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")
+    verdict(f"{played.placed} placed, {played.refused} not", is_good=not played.refused, rest=_used(played))
 
 
 def _some(names: Sequence[str], count: int, shown: int | None) -> str:
@@ -299,7 +298,7 @@ def _used(played: Simulated) -> str:
 def _print_csv(played: Simulated) -> None:
     from scheduler.offline.playing import row_of
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(SimpleNamespace(write=echo), lineterminator="")  # a call for each row
     writer.writerow(_COLUMNS)
     for pod in played.pods:
         row = row_of(pod)

@@ -142,7 +142,7 @@ def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) ->
 
 
 def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
-    from scheduler.offline import is_waiting
+    from scheduler.offline import OfflineCluster, is_waiting
 
     kind = _WORKLOADS[subject.kind][0]
     between = {
@@ -158,7 +158,9 @@ def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
     key = asked.find(subject.kind, subject.name, pods)
     workload = f"{subject.kind} {'/'.join(key)}"
     if not pods[key]:
-        raise WrongInputError(f"{workload} has no pods among these objects")
+        problems = OfflineCluster(now_ms).load(asked.given).problems
+        why = [f"; {one}" for one in problems if one.name == f"{kind} {key[1]}"]
+        raise WrongInputError(f"{workload} has no pods among these objects{''.join(why)}")
     everyone = sorted(pods[key])
     waiting = tuple(one for one in everyone if pods[key][one])
     return Meant("pod", (*waiting, *everyone)[0], workload, tuple(everyone), waiting)

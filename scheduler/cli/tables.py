@@ -14,9 +14,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import click
-
-from scheduler.cli.terminal import emphasis, one_line
+from scheduler.cli.terminal import echo, emphasis, escaped
 
 _GAP: Final = "  "
 _LAST_WIDTH_MIN: Final = 20  # columns; with less, wrapping makes nothing easier to read
@@ -26,19 +24,19 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print to standard output, as wide as the terminal is, if it is one."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     title, *lines = table_lines(titles, rows, width)
-    click.echo(emphasis(title))
+    emphasis(title)
     for line in lines:
-        click.echo(line)
+        echo(line)
 
 
 def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
     """The table's lines.
 
     Args:
-        rows: As many texts each as there are titles; control characters become blanks.
+        rows: As many texts each as there are titles; what `escaped` escapes is, and a tab becomes a blank.
         width: The terminal's columns, None for tab-separated lines.
     """
-    table = [[one_line(text) for text in row] for row in (titles, *rows)]
+    table = [[escaped(text).replace("\t", " ") for text in row] for row in (titles, *rows)]
     if width is None:
         return ["\t".join(row) for row in table]
     widths = [max(len(row[column]) for row in table) for column in range(len(titles) - 1)]
@@ -56,11 +54,11 @@ def table_lines(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int
 def print_document(document: Mapping[str, Any], output: str) -> None:
     """Print an answer for programs, as JSON or YAML."""
     if output == "json":
-        click.echo(json.dumps(document, indent=2))
+        echo(*json.dumps(document, indent=2).split("\n"))
     else:
         import yaml
 
-        click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+        echo(*yaml.safe_dump(document, sort_keys=False).split("\n"), ends_line=False)
 
 
 def print_names(kind: str, names: Iterable[tuple[str, str]]) -> None:
@@ -70,4 +68,4 @@ def print_names(kind: str, names: Iterable[tuple[str, str]]) -> None:
         names: Of each namespace ("" for none) and name.
     """
     for parts in names:
-        click.echo("/".join((kind, *filter(None, parts))))
+        echo("/".join((kind, *filter(None, parts))))

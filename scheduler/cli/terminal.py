@@ -1,9 +1,11 @@
-"""What only a terminal shows: colours, that something takes its time, and a screen that is drawn anew.
+"""Where text leaves, and what only a terminal shows: colours, that something takes its time, a screen drawn anew.
 
 Rules of this module
-  1. Colour says nothing that the words do not say.
-  2. Output that is piped, or goes to a file, has neither; NO_COLOR takes the colours from a terminal too
-     (https://no-color.org), and `--color` decides otherwise.
+  1. All that a command prints goes through `echo`, which escapes what anybody may have put into an object to write to
+     the terminal of whoever looks at it: it is escaped first, and coloured then.
+  2. Colour says nothing that the words do not say.
+  3. Output that is piped, or goes to a file, has no colours and no screen; NO_COLOR takes the colours from a terminal
+     too (https://no-color.org), and `--color` decides otherwise.
 
 Not here: bars, where it is known how much there is to do (`simulate`).
 """
@@ -11,20 +13,26 @@ Not here: bars, where it is known how much there is to do (`simulate`).
 from __future__ import annotations
 
 import io
+import logging
 import os
+import re
 import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Final, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+_UNSAFE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but the tab, other ends of lines, what turns the direction of text, and halves of characters."""
+_PLAIN: Final = MappingProxyType[str, Any]({})
 _PATIENCE_S: Final = 2.0
 _NARROWEST: Final = 40
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"  # the other screen, without a cursor: what was there comes back at the end
@@ -54,43 +62,77 @@ def _decide(context: click.Context, _: click.Parameter, value: str) -> None:
     context.color = False if never else True if value == "always" else None
 
 
-def verdict(text: str, *, is_good: bool) -> str:
-    """An answer's first line."""
-    return click.style(text, fg="green" if is_good else "red", bold=True)
+def escaped(text: str) -> str:
+    """One line that moves no cursor, turns no direction and begins no other line.
+
+    ESC is written \\u001b, as JSON and YAML write it; the end of a line is a blank, as in a selector of several lines.
+    """
+    return _UNSAFE.sub(lambda one: " " if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text)
 
 
-def emphasis(text: str) -> str:
-    """What to do, and titles."""
-    return click.style(text, bold=True)
+def echo(
+    *lines: str, rest: str = "", style: Mapping[str, Any] = _PLAIN, is_error: bool = False, ends_line: bool = True
+) -> None:
+    """Print lines; an end of a line in one of them is none.
+
+    Args:
+        rest: What follows in the last line, without the style.
+        style: What `click.style` takes.
+        is_error: To standard error.
+        ends_line: The last line is one; else more will be printed in it.
+    """
+    text = "\n".join(map(escaped, lines))
+    click.echo((click.style(text, **style) if style else text) + escaped(rest), err=is_error, nl=ends_line)
 
 
-def caution(text: str) -> str:
-    """A warning."""
-    return click.style(text, fg="yellow")
+def print_file(text: str) -> None:
+    """Print what is a file's content: escaped for a terminal; as it is, for programs, anywhere else."""
+    if sys.stdout.isatty():
+        echo(*text.replace("\r\n", "\n").split("\n"), ends_line=False)
+    else:
+        click.echo(text, nl=False)
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people, and lines below it of a traceback; what objects and servers say begins no line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, *about: Any) -> str:  # noqa: N802
+        return "\n".join(map(escaped, super().formatException(*about).split("\n")))
+
+
+def verdict(*lines: str, is_good: bool, rest: str = "") -> None:
+    """Print an answer's first line."""
+    echo(*lines, rest=rest, style={"fg": "green" if is_good else "red", "bold": True})
+
+
+def emphasis(*lines: str) -> None:
+    """Print what to do, or titles."""
+    echo(*lines, style={"bold": True})
+
+
+def caution(*lines: str, is_error: bool = False) -> None:
+    """Print a warning."""
+    echo(*lines, style={"fg": "yellow"}, is_error=is_error)
 
 
 def print_left_out(texts: Sequence[str]) -> None:
     """The first line of an answer for people, where something of what was given is left out of it."""
     if texts:
         more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-        click.echo(caution(wrapped(one_line(f"not all is considered: {texts[0]}{more}"))))
+        caution(*wrapped(f"not all is considered: {texts[0]}{more}"))
 
 
-def one_line(text: str) -> str:
-    """A text that moves no cursor and turns no direction: what cannot be printed is a blank."""
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
-def wrapped(text: str) -> str:
-    """Lines that break between words where a terminal shows them; as it is, for programs, anywhere else."""
+def wrapped(text: str) -> list[str]:
+    """The lines of a text, broken between words where a terminal shows them; one, for programs, anywhere else."""
     if not sys.stdout.isatty():
-        return text
+        return [text]
     width = max(shutil.get_terminal_size().columns, _NARROWEST)
-    lines = [
-        textwrap.wrap(one, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for one in text.splitlines()
-    ]
-    return "\n".join("\n".join(one) for one in lines)
+    return textwrap.wrap(
+        escaped(text), width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 @contextmanager

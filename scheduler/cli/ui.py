@@ -22,6 +22,7 @@ import click
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.serving_options import guard_options, with_serving
+from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
     from scheduler.config import Config
@@ -167,7 +168,7 @@ def _configured(question: ClusterQuestion) -> Config | None:
 
 
 async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
-    click.echo(f"the page is at {url}", err=True)
+    echo(f"the page is at {url}", is_error=True)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)

@@ -13,6 +13,7 @@ import click
 
 from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document
+from scheduler.cli.terminal import echo
 from scheduler.validation.api_fields import NEWEST, OLDEST
 
 KUBERNETES: Final = tuple(f"1.{minor}" for minor in range(OLDEST, NEWEST + 1))
@@ -39,10 +40,10 @@ def version(output: str) -> None:
     if output != "text":
         print_document(answer, output)
         return
-    click.echo(f"dra-scheduler {answer['version']}")
-    click.echo(f"commit: {answer['commit'] or 'unknown'}")
-    click.echo(f"Kubernetes: {KUBERNETES[0]} to {KUBERNETES[-1]}")
-    click.echo(f"Python: {answer['python']}")
+    echo(f"dra-scheduler {answer['version']}")
+    echo(f"commit: {answer['commit'] or 'unknown'}")
+    echo(f"Kubernetes: {KUBERNETES[0]} to {KUBERNETES[-1]}")
+    echo(f"Python: {answer['python']}")
 
 
 def _commit(found: Distribution) -> str | None:

@@ -10,12 +10,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.subjects import Meant
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, print_left_out, working
+from scheduler.cli.terminal import caution, echo, print_left_out, working
 
 if TYPE_CHECKING:
     from scheduler.explain.waiting import AllWaiting, Waiting
@@ -44,7 +42,7 @@ def explain_all(asked: Asked, output: str, now_ms: int) -> int:
     else:
         print_document({"waiting": found.count, "pods": [one.document() for one in found.pods]}, output)
     for problem in found.problems:
-        click.echo(caution(f"warning: {problem}"), err=True)
+        caution(f"warning: {problem}", is_error=True)
     return 0 if all(one.outcome in _GOOD for one in found.pods) else 1
 
 
@@ -60,7 +58,7 @@ def _print(found: AllWaiting, cause_max: int | None) -> None:
     verb = "pod waits" if found.count == 1 else "pods wait"
     counted = f": {', '.join(f'{count} {kind}' for kind, count in kinds)}" if kinds else ""
     left = found.count - len(found.pods)
-    click.echo(f"{found.count or 'no'} {verb}{counted}{f', {left} not asked about' if left > 0 else ''}")
+    echo(f"{found.count or 'no'} {verb}{counted}{f', {left} not asked about' if left > 0 else ''}")
 
 
 def of_workload(asked: Asked, workload: Meant, now_ms: int) -> tuple[Key, tuple[str, ...]]:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, print_left_out
+from scheduler.cli.terminal import caution, echo, print_left_out
 
 if TYPE_CHECKING:
     from scheduler.offline.cluster import Given
@@ -50,7 +48,7 @@ def answer_shapes(
         print_left_out(problems)
         _print(answers, names_max=None if output == "wide" else _NAMES_MAX)
     for problem in problems:
-        click.echo(caution(f"warning: {problem}"), err=True)
+        caution(f"warning: {problem}", is_error=True)
     return 0 if any(not one.pending for one in answers) else 1
 
 
@@ -60,11 +58,11 @@ def _print(answers: Sequence[ShapeAnswer], *, names_max: int | None) -> None:
         rest = f", and {len(one.pending)} would still wait" if one.pending else ""
         if one.nodes:
             count = len(one.running)
-            click.echo(f"{one.name}: {many} {count} more {'pod' if count == 1 else 'pods'} run{rest}")
+            echo(f"{one.name}: {many} {count} more {'pod' if count == 1 else 'pods'} run{rest}")
         elif one.pending:
-            click.echo(f"{one.name}: no number of such nodes lets a pod run that waits; {_waiting(one.pending)}")
+            echo(f"{one.name}: no number of such nodes lets a pod run that waits; {_waiting(one.pending)}")
         else:
-            click.echo(f"{one.name}: no pod waits")
+            echo(f"{one.name}: no pod waits")
     rows = [(one.name, str(one.nodes), str(len(one.running)), str(len(one.pending))) for one in answers]
     if len(rows) > 1:
         print_table(("SHAPE", "NODES", "MORE PODS RUN", "STILL WAIT"), rows)
@@ -81,12 +79,12 @@ def _print_pods(one: ShapeAnswer, names_max: int | None) -> None:
         shown = list(on_node.items())[:names_max]
         print_table(("NODE", "PODS"), [(node, _names(pods, names_max)) for node, pods in shown])
         if len(shown) < len(on_node):
-            click.echo(f"and {len(on_node) - len(shown)} more nodes (-o wide names all)")
+            echo(f"and {len(on_node) - len(shown)} more nodes (-o wide names all)")
     for_reason: dict[str, list[Played]] = {}
     for pod in one.pending:
         for_reason.setdefault(pod.reason or str(pod.outcome), []).append(pod)
     for reason, pods in sorted(for_reason.items(), key=lambda pair: -len(pair[1])):
-        click.echo(f"with {one.name}, {_waiting(pods)} ({_names(pods, names_max)}): {reason}")
+        echo(f"with {one.name}, {_waiting(pods)} ({_names(pods, names_max)}): {reason}")
 
 
 def _waiting(pods: Sequence[Played]) -> str:

@@ -379,7 +379,8 @@ class GangCycles(Part):
         """Others are removed for them; all of them wait for that."""
         unfit, features = found.unfit, self._ground.view.features
         self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
-        going = making_room_for_group([one for _, one in found.rooms], is_137=features.has_137_semantics)
+        rooms, to = [one for _, one in found.rooms], tried.pod.key.namespace
+        going = making_room_for_group(rooms, to=to, is_137=features.has_137_semantics)
         why = Reason(UNSCHEDULABLE, f"{unfit.message} {_count_text(quorum, unfit)} {going}")
         self._group_conditions.report(tried.pod, why)
         self._preemptions.begin([(queued.pod, preemption) for queued, preemption in found.rooms], why)

@@ -203,7 +203,7 @@ class SchedulingCycles(Part):
             nominated = None if clears else helped.nominated_node
             self._unschedulable(queued, message, unfit.rejecters, shape, nominated)
         elif self._preemptions.records.get(queued.uid) is None:
-            text = making_room(helped.preemption, helped.status.message)
+            text = making_room(helped.preemption, helped.status.message, to=queued.pod.key.namespace)
             self._preempt(queued, helped.preemption, unfit.rejecters, f"{message} {text}")
         else:
             self._unschedulable(queued, message, unfit.rejecters, None)

@@ -13,6 +13,7 @@ Not here: which change helps (`search`).
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -141,10 +142,10 @@ def _template(change: PluginChange) -> tuple[str, str] | None:
 def _editing(change: PluginChange) -> str:
     """What opens the object whose pods or claims are otherwise made alike: a controller's, or a template."""
     if template := _template(change):
-        return f"kubectl edit resourceclaimtemplate/{template[1]} -n {template[0]}"
+        return shlex.join(("kubectl", "edit", f"resourceclaimtemplate/{template[1]}", "-n", template[0]))
     kind, _, key = edited_object(change.pod).partition(" ") if change.pod is not None else ("pod", "", "")
     namespace, _, name = key.partition("/")
-    return f"kubectl edit {kind}/{name} -n {namespace}" if kind not in ("pod", "job") else ""
+    return shlex.join(("kubectl", "edit", f"{kind}/{name}", "-n", namespace)) if kind not in ("pod", "job") else ""
 
 
 def _made_anew(objects: Objects, changes: Sequence[Change]) -> Iterator[str]:

@@ -6,13 +6,15 @@ Rules of this module
   1. A cause is a fact about the cluster as it is. A change is said only when the plugins, asked again as if it were
      made, let the pod in.
   2. What stands before the separator is kube-scheduler's sentence, byte for byte.
-  3. Pods and claims of other namespaces are not named: `dra-scheduler explain` names them, to who may read them.
+  3. Pods and claims of other namespaces are not named (`told`): not by causes, nor by any other event or condition.
+     `dra-scheduler explain` names them, to who may read them.
 
 Not here: when a pod is explained, and asking as if a change were made (`core.reports.cause_search`).
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
@@ -25,7 +27,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 
@@ -229,11 +231,31 @@ class PinningPlugin(Protocol):
         ...
 
 
+def may_name(key: PodKey | ClaimKey, *, to: str, limits: Limits = EVENT) -> bool:
+    """Whether an event or condition of namespace `to` may name this pod or claim.
+
+    Who may read a pod's events may not read what other namespaces run.
+    """
+    return limits.names_others or key.namespace == to
+
+
+def told(kind: str, key: PodKey | ClaimKey, *, to: str, limits: Limits = EVENT) -> str:
+    """A pod or claim in what namespace `to` is told."""
+    return f"{kind} {key}" if may_name(key, to=to, limits=limits) else f"a {kind} of another namespace"
+
+
+def told_pods(pods: Sequence[PodKey], most: int, *, to: str, limits: Limits = EVENT) -> str:
+    """Several pods likewise, at most so many of them by name: `team/a and 2 more of other namespaces`."""
+    names = [str(key) for key in pods if may_name(key, to=to, limits=limits)]
+    named, others = names[:most], len(pods) - min(len(names), most)
+    whose = "" if len(names) == len(pods) else " of other namespaces"
+    more = [f"{others}{' more' * (bool(named) or not whose)}{whose}"] if others else []
+    return " and ".join([", ".join(named)] * bool(named) + more)
+
+
 def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
-    """A pod in what is said of another one: who may read a pod's events may not read what other namespaces run."""
-    is_named = limits.names_others or other.metadata.namespace == to.metadata.namespace
-    who = f"pod {other.key}" if is_named else "a pod of another namespace"
-    return f"{who} (priority {other.spec.priority or 0})"
+    """A pod in what is said of another one."""
+    return f"{told('pod', other.key, to=to.metadata.namespace, limits=limits)} (priority {other.spec.priority or 0})"
 
 
 def with_fact(change: Change, blame: Blame) -> Change:
@@ -259,7 +281,7 @@ def edited_object(pod: Pod) -> str:
 def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
     """The fact and the command, of claims for admin access where the API server takes none."""
     cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
-    return cause, f"kubectl label namespace {namespace} {ADMIN_ACCESS_LABEL}=true"
+    return cause, shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

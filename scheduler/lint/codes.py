@@ -125,6 +125,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "invalid-name": Code(_E, "A name that no capacity can have."),
     "invalid-value": Code(_E, "A value of a wrong type, or one that the API does not know."),
+    "many-pods": Code(_W, "A workload asks for more pods than clusters are made for."),
     "metadata-missing": Code(
         _E, "`name` or `labels` stand beside `kind`: the line `metadata:` was lost.", "moved into `metadata`"
     ),

@@ -80,7 +80,7 @@ class Finding:
             lines.append(f"  served: {self.served}")
         if self.fix:
             lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        return "\n".join(line.replace("\n", " ") for line in lines)
 
     def as_json(self) -> dict[str, Any]:
         return {

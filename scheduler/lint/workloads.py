@@ -27,6 +27,7 @@ _FIELD_REFS: Final = tuple(
     f"{which}.{name}" for which in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage")
 )
 _SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+_PODS_MAX: Final = 100_000
 _SET_BY_DRIVERS: Final = "_VISIBLE_DEVICES"
 
 
@@ -164,7 +165,7 @@ def complete_selector(view: View) -> None:
 
 
 def check_workload(view: View, minor: int) -> None:
-    """Kinds, names, images and references to resources of what is no DRA object."""
+    """Kinds, names, counts, images and references to resources of what is no DRA object."""
     if view.is_dra:
         return
     api_version = text(view.obj.get("apiVersion"))
@@ -175,6 +176,11 @@ def check_workload(view: View, minor: int) -> None:
         name = view.kind.lower()
         fix = f"metadata: {{name: my-{name}}}" if not metadata else f"name: my-{name}"
         view.error("missing-field", ("metadata",), "metadata has no name", fix)
+    for field in ("replicas", "parallelism"):
+        count = mapping(view.obj.get("spec")).get(field)
+        if isinstance(count, int) and count > _PODS_MAX:
+            message = f"{count} pods: clusters are made for 150000, and simulate and explain make {_PODS_MAX} at most"
+            view.warning("many-pods", ("spec", field), message, "a smaller number")
     for path, spec in pod_specs(view):
         _named_twice(view, path, spec)
         for list_name in _CONTAINER_LISTS:

@@ -30,10 +30,11 @@ from scheduler.embedded.controllers.claim_work import (
     names_in_status,
     owner_of_claims,
 )
+from scheduler.embedded.controllers.owned import PODS_MAX, pods_wanted
 from scheduler.embedded.controllers.reactors import ObjectKey, Reactor
 from scheduler.embedded.controllers.volumes import Volumes
 from scheduler.embedded.controllers.workloads import Workloads
-from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, POD, default_registry
+from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD, default_registry
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.kinds.priorities import PRIORITY_CLASSES
 from scheduler.embedded.loading import (
@@ -125,6 +126,7 @@ class OfflineCluster:
         checked: Objects of a dump that another cluster has checked, by `id`: they are not looked at again. Whoever
             gives it keeps them alive, and leaves them as they are.
         decoded: What machines observed of other clusters' objects, by kind and stored bytes; None shares nothing.
+        pods_max: Pods that workloads may make in all.
 
     Attributes:
         now_ms: The time; only who asks moves it.
@@ -132,7 +134,11 @@ class OfflineCluster:
     """
 
     def __init__(
-        self, now_ms: int, checked: dict[int, Restorable] | None = None, decoded: Decoded | None = None
+        self,
+        now_ms: int,
+        checked: dict[int, Restorable] | None = None,
+        decoded: Decoded | None = None,
+        pods_max: int = PODS_MAX,
     ) -> None:
         self.now_ms = now_ms
         self.decoded: Final = decoded
@@ -141,12 +147,14 @@ class OfflineCluster:
         self.changes: list[tuple[str, Change]] = []
         self.loaded: Final = Loaded()
         self._server: Final = Routes(self.api)
-        self._workloads: Final = Workloads(self.api, waits_for_ready=False)
+        self._workloads: Final = Workloads(self.api, waits_for_ready=False, pods_per_look=PODS_MAX)
         self._volumes: Final = Volumes(self.api)
         self._due: OrderedDict[tuple[Reactor, ObjectKey], None] = OrderedDict()
         self._order: dict[str, int] = {}
         self._groups: dict[PodGroupKey, PodGroup] = {}
         self._made: dict[tuple[str, str], str] = {}
+        self._pods_max: Final = pods_max
+        self._pods_made = 0
         self.api.store.listen(self._notice)
         seed_objects(self.api)
 
@@ -176,6 +184,17 @@ class OfflineCluster:
             check_fields(kind, obj, allows_unknown=True)
         except ApiError as error:
             return f"{_name_of(obj)}: {error.message}"
+        return ""
+
+    def too_many_pods(self, obj: Obj) -> str:
+        """Count the pods that a workload makes, before they are made; what is wrong where there is no room, else ""."""
+        if obj.get("kind") not in _WORKLOADS or not self.is_well_shaped(obj):
+            return ""
+        field, count = pods_wanted(obj, len(self.api.store.listed(NODE.kind_id)))
+        if count > self._pods_max - self._pods_made:
+            others = f", and others here make {self._pods_made}" if self._pods_made else ""
+            return f"{field}: {count} pods; at most {self._pods_max} are made here{others}: write a smaller number"
+        self._pods_made += count
         return ""
 
     def is_well_shaped(self, obj: Obj) -> bool:
@@ -247,6 +266,8 @@ class OfflineCluster:
             return
         # Of a slice only the device is left out that has a field too many (`observing`).
         check_fields(kind, obj, suggests=True, allows_unknown=kind_name == "ResourceSlice")
+        if wrong := self.too_many_pods(obj):
+            raise bad_request(wrong)
         if kind.is_namespaced:
             self._have_namespace(namespace, described)
         _, stored = apply_object(self.api, obj)

@@ -47,7 +47,11 @@ _CSI_OF_VOLUME: Final = ("driver", "volumeHandle", "readOnly", "fsType")
 
 
 def shown(obj: Obj) -> dict[str, Any] | None:
-    """What of an object may be shown; None where its kind is left out whole."""
+    """What of an object may be shown; None where its kind is left out whole.
+
+    Raises:
+        AttributeError, TypeError, ValueError: A field has a value of a wrong type.
+    """
     kind = str(obj.get("kind", ""))
     part = _PARTS.get(kind)
     if part is None:

@@ -36,6 +36,7 @@ from allocator import Features
 from scheduler.core.trying.dry_run import DryRuns, without
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.store import Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
@@ -140,13 +141,19 @@ def make_room(
         steps_max: Steps of costly searches, about 4 us each, for all questions.
 
     Raises:
-        NoSuchPodError: `asked` has no pod or several, or one that cannot be asked about.
+        NoSuchPodError: `asked` has no pod or several, one that cannot be asked about, or the objects no plan can be
+            played with.
     """
 
     def table() -> _Table:
         return _Table(objects, asked, profile=profile, features=features, now_ms=now_ms)
 
-    return _Search(table, moves_max, questions_max, steps_max).find()
+    try:
+        return _Search(table, moves_max, questions_max, steps_max).find()
+    except ApiError as error:  # of a dump that no API server wrote
+        raise NoSuchPodError(
+            f"no plan can be played, as an API server refuses a part of it: {error.message}"
+        ) from error
 
 
 class _Table:

@@ -24,6 +24,7 @@ from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
 from scheduler.embedded.kinds.pods import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
+from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.cluster import Obj, OfflineCluster
@@ -126,13 +127,14 @@ class Board:
     def cordon(self, node: str, *, on: bool = True) -> None:
         """`kubectl cordon`, or with `on=False` `kubectl uncordon`."""
 
-        def change(obj: dict[str, Any]) -> dict[str, Any]:
-            spec = {key: value for key, value in obj["spec"].items() if key != "unschedulable"}
-            obj["spec"] = {**spec, "unschedulable": True} if on else spec
-            return obj
-
-        self._cluster.api.update(NODE, "", node, change)
+        self._specify(NODE, self._cluster.api.get(NODE, "", node), unschedulable=True if on else None)
         self._run.observe_changes()
+
+    def _specify(self, kind: ServedKind, stored: Stored, **fields: Any) -> None:
+        """Change the spec, None takes a field away; the rest may be what no server would store."""
+        spec = {key: value for key, value in {**stored.obj["spec"], **fields}.items() if value is not None}
+        obj = {**stored.obj, "metadata": {**stored.obj["metadata"]}, "spec": spec}
+        self._cluster.api.store.put(kind.kind_id, stored.namespace, stored.name, obj)
 
     def move(self, pod: Stored) -> Move | None:
         """Evict the pod and let the scheduler place the new one; None where it stays pending."""
@@ -152,12 +154,7 @@ class Board:
 
     def place(self, pod: Stored) -> tuple[str, list[dict[str, Any]]] | None:
         """Let the scheduler try a pod that waits behind a gate: its node and devices; None where it stays pending."""
-
-        def open_gate(obj: dict[str, Any]) -> dict[str, Any]:
-            obj["spec"] = {key: value for key, value in obj["spec"].items() if key != "schedulingGates"}
-            return obj
-
-        self._cluster.api.update(POD, pod.namespace, pod.name, open_gate)
+        self._specify(POD, self._cluster.api.get(POD, pod.namespace, pod.name), schedulingGates=None)
         verdict = self._try(pod)
         return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is Outcome.FITS else None
 

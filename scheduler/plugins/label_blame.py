@@ -10,6 +10,7 @@ Cost: O(requirements), `_REQUIREMENTS_MAX` of them at most, on `limits.nodes` no
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -265,9 +266,9 @@ def _labelled(miss: _Miss) -> Iterator[Change]:
             return
         labels.setdefault(requirement.key, min(requirement.values, default=""))
     node = miss.node.node
-    shown = " ".join(f"{key}={value}" for key, value in labels.items())
-    overwrite = " --overwrite" if any(key in node.labels for key in labels) else ""
-    command = f"kubectl label node {node.name} {shown}{overwrite}"
+    shown = [f"{key}={value}" for key, value in labels.items()]
+    overwrite = ["--overwrite"] if any(key in node.labels for key in labels) else []
+    command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
     metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
     yield Change(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
 

@@ -7,6 +7,7 @@ Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (same verdicts, same
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -56,9 +57,9 @@ class NodeUnschedulable:
         changes = [
             Change(
                 2,
-                f"kubectl uncordon {one.name}",
+                command := shlex.join(("kubectl", "uncordon", one.name)),
                 (one.name,),
-                command=f"kubectl uncordon {one.name}",
+                command=command,
                 node=_uncordoned(one.node),
             )
             for one in likeliest(nodes, view, limits)

@@ -7,6 +7,7 @@ Not here: the verdict (`taint_toleration`); asking as if a change were made (`co
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -106,10 +107,12 @@ def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[C
         text = f"add the toleration{'s' if len(taints) > 1 else ''} {what} to {edited}"
         yield Change(2, text, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
     for one in nodes if len(taints) <= _SAID_MAX else ():
-        command = " && ".join(f"kubectl taint node {one.name} {taint_text(taint)}-" for taint in taints)
+        taint_node = ("kubectl", "taint", "node", one.name)
+        command = " && ".join(shlex.join((*taint_node, f"{taint_text(taint)}-")) for taint in taints)
         text = command
         if _is_condition(taints):
-            text, command = f"bring node {one.name} back into order: kubectl describe node {one.name} says why", ""
+            describe = shlex.join(("kubectl", "describe", "node", one.name))
+            text, command = f"bring node {one.name} back into order: {describe} says why", ""
         yield Change(5, text, (one.name,), command=command, node=_without(one.node, taints))
 
 

@@ -158,10 +158,12 @@ def _with_claims(given: Sequence[Given], key: Key) -> Iterator[Given]:
 
 
 def _check(given: Iterable[Given]) -> None:
-    cluster = OfflineCluster(0)
+    cluster = OfflineCluster(0, pods_max=_PODS_MAX)
     for one in given:
         if wrong := cluster.misshapen(one.obj):
             raise WrongQuestionError(f"{one.place}: {wrong}")
+        if wrong := cluster.too_many_pods(one.obj):
+            raise WrongQuestionError(f"{one.place}: {one.obj['kind']} {name_of(one.obj)}: {wrong}")
 
 
 def _new_name(name: str) -> str:

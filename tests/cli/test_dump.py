@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -42,3 +44,32 @@ def test_files_are_taken_too_and_secrets_are_left_out(tmp_path: Path) -> None:
 
 def test_wrong_use_is_2() -> None:
     assert CliRunner().invoke(cli, ["dump", "-o", "nothing"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "said"),
+    [
+        ("Pod", {"spec": 5}, "Pod x: "),
+        ("Pod", {"spec": {"containers": 5}}, "spec.containers"),
+        ("Pod", {"spec": {"volumes": [{"csi": 5}]}}, "spec.volumes[0].csi"),
+        (
+            "Pod",
+            {"spec": {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": "x"}}]}},
+            "volumeClaimTemplate",
+        ),
+        ("Node", {"status": 5}, "Node x: "),
+        ("ReplicaSet", {"spec": 5}, "ReplicaSet x: "),
+        ("PodGroup", {"metadata": {"annotations": 5}}, "its fields cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_and_the_others_are_shown(
+    tmp_path: Path, kind: str, rest: dict[str, Any], said: str
+) -> None:
+    metadata = {"name": "x", "uid": "u", "resourceVersion": "1", **rest.pop("metadata", {})}
+    version = {"ReplicaSet": "apps/v1", "PodGroup": "scheduling.k8s.io/v1alpha2"}.get(kind, "v1")
+    path = tmp_path / "world.yaml"
+    path.write_text(yaml.dump_all([{"apiVersion": version, "kind": kind, "metadata": metadata, **rest}, NODE]))
+    result = CliRunner().invoke(cli, ["dump", "-f", str(path), "-o", "name"])
+    assert (result.exit_code, result.stdout) == (0, "Node/n\n")
+    assert "warning: left out " in result.stderr
+    assert said in result.stderr

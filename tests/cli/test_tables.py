@@ -31,4 +31,4 @@ def test_names_are_whole_on_a_narrow_terminal() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert table_lines(("A",), [("x\x1b[31m\ty",)], None) == ["A", "x [31m y"]
+    assert table_lines(("A",), [("x\x1b[31m\ty",)], None) == ["A", "x\\u001b[31m y"]

@@ -115,6 +115,20 @@ def test_ours_is_undone_when_its_write_lands_and_the_pod_is_not_bound():
     assert "was given to ResourceClaim default/theirs by another scheduler" in message
 
 
+def test_no_claim_of_another_namespace_is_named():
+    """Who may read a claim's events may not read what other namespaces run."""
+    rig = writing()
+    elsewhere = builders.claim("theirs", namespace="secret", allocation=builders.allocation("gpu-0", pool="a"))
+    rig.server.put_claim(elsewhere)
+    rig.server.put_pod(builders.pod("s", namespace="secret", claims=("theirs",), scheduler="default-scheduler"))
+    rig.watch()
+    rig.settle()
+    events = conflict_events(rig)
+    assert "gpu-0 is given to a ResourceClaim of another namespace too" in events["ours"]
+    assert events["theirs"].endswith("gpu-0 is given to a ResourceClaim of another namespace too")
+    assert "was given to a ResourceClaim of another namespace by another scheduler" in rig.condition_of("p")[1]
+
+
 def test_the_undone_pod_gets_the_next_device():
     rig = writing(devices=2)
     they_allocate(rig)

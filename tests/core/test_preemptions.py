@@ -8,8 +8,16 @@ import msgspec
 import pytest
 
 from scheduler.core.ground.inputs import WriteOutcomeUnknown, WriteRejected
+from scheduler.core.preempting.preemption_texts import making_room, making_room_for_group, refused
 from scheduler.framework.api import Action, Hint, PostFilterResult, Resource
-from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, PatchPodStatus, WriteClaimStatus
+from scheduler.framework.decisions import (
+    BindPod,
+    DeletePod,
+    PatchPodDisruption,
+    PatchPodStatus,
+    RecordEvent,
+    WriteClaimStatus,
+)
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Status
@@ -841,3 +849,41 @@ def test_killed_after_any_write_one_set_is_removed_for_the_pod(kill_after):
             twin.wait(30_000)
     assert twin.node_of("high") == "a"
     assert not twin.machine.store.nominations.preempting
+
+
+# What is told to whom
+
+
+@pytest.mark.parametrize("plugins", [(Slots(),), (Slots(), Patience())], ids=["deleted", "given-up"])
+def test_no_pod_of_another_namespace_is_named(plugins):
+    """Who may read a pod's events may not read what other namespaces run; kube-scheduler's note has the uid alone."""
+    rig = rig_with(plugins=plugins)
+    waits = {"labels": {"wait": "1"}} if len(plugins) > 1 else {}
+    rig.add_pod("low", namespace="secret", **waits)
+    rig.settle()
+    rig.add_pod("high", priority=10, **waits)
+    rig.settle()
+    _, said = rig.condition_of("high")
+    assert "Preempting 1 pod on node a: 1 of other namespaces." in said
+    (event,) = [one for one in rig.decided if isinstance(one, RecordEvent) and one.reason == "Preempted"]
+    assert event.note.startswith(f"Preempted by pod {uid_of(rig, 'high')} on node a")
+    assert event.related is None, "it would have the name"
+    (reason, message) = rig.condition_of("low", "secret") or ("", "")
+    told = [f"{one.note} {one.related}" for one in rig.decided if isinstance(one, RecordEvent) and one.name == "low"]
+    assert "default" not in f"{reason} {message} {told}".replace(uid_of(rig, "high"), "UID")
+    assert "secret" not in f"{said} {[one.note for one in rig.decided if getattr(one, 'name', '') == 'high']}"
+
+
+def test_pods_of_the_own_namespace_are_named_beside_those_of_others():
+    pods = [builders.pod(name, namespace=ns, node="a") for name, ns in (("x", "default"), ("y", "b"), ("z", "c"))]
+    preemption = Preemption("a", tuple(pods))
+    assert making_room(preemption, "", to="default").endswith("a: default/x and 2 more of other namespaces.")
+    assert making_room_for_group([preemption], to="d", is_137=False).endswith("on a: 3 of other namespaces.")
+
+
+def test_a_refused_deletion_tells_no_name_of_another_namespace():
+    refusal = WriteRejected(1, 403, "Forbidden", 'pods "low" is forbidden in "secret"')
+    pod = builders.pod("low", namespace="secret")
+    assert refused(pod, "deleted", refusal, to="default") == (
+        "preemption: a pod of another namespace could not be deleted: Forbidden"
+    )

@@ -69,6 +69,16 @@ def test_the_claim_with_the_whole_device_is_told_when_the_partitions_come():
     assert note.startswith("device gpu.example.com/a/gpu-0, which this claim has, is not published any more")
 
 
+def test_no_claim_of_another_namespace_is_named():
+    rig = rig_with_pod()
+    partitions(rig)
+    rig.settle()
+    rig.server.put_claim(builders.claim("c-p", namespace="secret"))
+    rig.add_pod("p", claims=("c-p",), namespace="secret")
+    rig.settle()
+    assert "and a claim of another namespace still has gpu-0" in told(rig)[1]
+
+
 def test_a_claim_with_a_partition_is_told_when_it_is_given_one():
     """Upstream gives it out too: nothing that is published says that the halves are gpu-0."""
     rig = rig_with_pod()

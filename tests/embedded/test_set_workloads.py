@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from scheduler.embedded.cluster import EmbeddedCluster
-from scheduler.embedded.controllers.reactors import Reactors
+from scheduler.embedded.controllers.owned import PODS_MAX, Owned
+from scheduler.embedded.controllers.reactors import ObjectKey, Reactors
 from scheduler.embedded.controllers.workloads import Workloads
-from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, NODE, POD, STATEFUL_SET
+from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
 from scheduler.embedded.server.served_kinds import ServedKind
 from tests.patience import PATIENCE_S
 
@@ -161,3 +162,33 @@ async def test_a_daemon_set_obeys_its_templates_selector(cluster: EmbeddedCluste
     await until(cluster, lambda: len(pods(cluster)) == 1)
 
     assert nodes_of_pods(cluster) == ["with"]
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
+async def test_who_asks_for_billions_of_pods_keeps_nobody_waiting(kind: str) -> None:
+    """A look makes a bounded number, and the others have their turn in between."""
+    async with EmbeddedCluster(controllers=False) as started:
+        api = started.api
+        reactor = Workloads(api, waits_for_ready=False, pods_per_look=10)
+        many = workload(kind, "many", replicas=2**31 - 1, podManagementPolicy="Parallel")
+        if kind == "Job":
+            template = {"spec": {**SPEC, "restartPolicy": "Never"}}
+            many = {"metadata": {"name": "many"}, "spec": {"parallelism": 2**31 - 1, "template": template}}
+        due: dict[ObjectKey, None] = {}
+        api.store.listen(lambda kind_id, change: due.update(dict.fromkeys(reactor.notice(kind_id, change))))
+        api.create({"ReplicaSet": REPLICA_SET, "StatefulSet": STATEFUL_SET, "Job": JOB}[kind], "default", many)
+        api.create(DEPLOYMENT, "kube-system", workload("Deployment", "few", replicas=3))
+        for _ in range(30):
+            key = next(iter(due))
+            del due[key]
+            before = len(api.store.listed(POD.kind_id))
+            reactor.look(key)
+            assert len(api.store.listed(POD.kind_id)) - before <= 10
+        made = [pod.namespace for pod in api.store.listed(POD.kind_id)]
+        assert made.count("kube-system") == 3
+        assert made.count("default") >= 50, "the next look is due when pods were made"
+
+
+def test_one_owner_has_a_hundred_thousand_pods_at_most() -> None:
+    owned = Owned(EmbeddedCluster(controllers=False).api, pods_per_look=10)
+    assert [owned.missing(2**31 - 1, there) for there in (0, PODS_MAX - 3, PODS_MAX)] == [10, 3, 0]

@@ -841,12 +841,12 @@ def test_a_cluster_is_loaded_once_however_many_changes_are_tried(monkeypatch: py
 
 def test_lines_break_between_words_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     line = " ".join(["kubectl-label_node/very-long-name"] * 6)
-    assert wrapped(line) == line
+    assert wrapped(line) == [line]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     shown = wrapped(line)
-    assert all(len(one) <= 80 for one in shown.splitlines())
-    assert shown.split() == line.split()
+    assert all(len(one) <= 80 for one in shown)
+    assert " ".join(shown).split() == line.split()
 
 
 @pytest.mark.parametrize("more", [{}, {"spec": None}, {"spec": {}}, {"spec": 7}], ids=str)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.embedded.controllers.owned import PODS_MAX
 from tests.lint.texts import claim, codes, find, pod, selecting
 
 CLASS = (
@@ -180,6 +181,7 @@ def rows() -> list[Any]:
             "replicas-share-claim",
             14,
         ),
+        row("many-pods", pod("[]", kind="Deployment", more="replicas: 2147483647"), "many-pods", 5),
         row("15-daemon-set", pod("[{name: gpu, resourceClaimName: c}]", kind="DaemonSet"), "replicas-share-claim", 13),
         row("2-source-as-text", pod("[{name: gpu, source: c}]"), "pod-claim-source", 9, "never"),
         row("core-group", claim(PLAIN).replace("resource.k8s.io/v1", "v1"), "wrong-api-version", 1, "never"),
@@ -288,6 +290,7 @@ def test_a_shape_is_found_where_it_stands(text: str, code: str, line: int, serve
             "broken-yaml",
             id="14-full-width-in-a-text",
         ),
+        pytest.param([pod("[]", kind="Deployment", more=f"replicas: {PODS_MAX}")], "many-pods", id="as-many-as-made"),
         pytest.param(
             [pod("[{name: gpu, resourceClaimName: c}]", kind="Deployment", more="replicas: 1")],
             "replicas-share-claim",

@@ -366,3 +366,17 @@ def _numbers(pods: Mapping[str, tuple[str, int, bool]], name: str) -> range:
     before = [other for other in pods if pods[other][0] == where]
     start = sum(pods[other][1] for other in before[: before.index(name)])
     return range(start, start + devices)
+
+
+def test_a_dump_that_no_server_would_store_is_planned_with_as_it_is(tmp_path: Path) -> None:
+    """Its names and labels may be anything; those of others keep nobody from an answer."""
+    world = [*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1), *big(4)]
+    for number, one in enumerate(world):
+        one["metadata"].setdefault("uid", f"u{number}")
+        one["metadata"].setdefault("resourceVersion", str(number + 50))
+        if one["kind"] in ("Node", "Pod"):
+            one["metadata"]["labels"] = {"no label": "-"}
+    world[-1]["metadata"]["name"] = "a pod; touch x"
+    result = run(tmp_path, world, (), "--make-room-for", "pod/a pod; touch x", "-o", "json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, moved(found)) == (0, [("a", "node-1", "node-2")])

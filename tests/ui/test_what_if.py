@@ -17,6 +17,7 @@ from scheduler.ui.server import UiServer
 from scheduler.ui.sources import Objects
 from scheduler.ui.what_if import BusyError, Question, WhatIf, WrongQuestionError, answer
 from tests.offline.causes import Obj, claim, pod, request
+from tests.offline.test_many_pods import workload
 from tests.ui.worlds import objects, source
 
 POD = """
@@ -119,7 +120,7 @@ def test_a_wrong_question_is_refused_with_what_is_wrong(question: Question, text
 def test_a_workload_that_makes_many_pods_is_refused() -> None:
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: big}\nspec:\n  parallelism: 600\n  completions: 600\n"
     job += "  template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}\n"
-    with pytest.raises(WrongQuestionError, match="600 pods are asked about, and the page plays 500 at most"):
+    with pytest.raises(WrongQuestionError, match=r"spec\.parallelism: 600 pods; at most 500 are made here"):
         answer(world(), Question(manifest=job))
 
 
@@ -212,3 +213,16 @@ def test_a_costly_question_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     whole = answer(world(), Question(manifest=costly))
     assert whole["problems"] == []
     assert places(whole)["mine"] == "unschedulable"
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("Deployment", "replicas"), ("StatefulSet", "replicas"), ("Job", "parallelism")]
+)
+def test_pods_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch, kind: str, field: str) -> None:
+    monkeypatch.setattr(what_if, "play", None)  # nothing is played
+    question = json.dumps(workload(kind, **{field: 2**31 - 1}))
+    with pytest.raises(WrongQuestionError) as refused:
+        answer(world(), Question(manifest=question))
+    assert str(refused.value) == (
+        f"manifest:1:1: {kind} x: spec.{field}: 2147483647 pods; at most 500 are made here: write a smaller number"
+    )

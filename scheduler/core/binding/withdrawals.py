@@ -26,6 +26,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pursuits import Outcome, Overtaken
 from scheduler.core.writes.writers import Writers
+from scheduler.framework.blame import told
 from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
@@ -182,7 +183,5 @@ class Withdrawals(Part):
     def text(self, claim: ClaimKey, rival: ClaimUid, what: str) -> str:
         """Why the pod of `claim` is given up."""
         other = self._store.claims.get(rival)
-        return (
-            f"claim {claim}: {what} was given to ResourceClaim {other.key if other else rival} by another "
-            "scheduler at the same time"
-        )
+        who = told("ResourceClaim", other.key, to=claim.namespace) if other else f"ResourceClaim {rival}"
+        return f"claim {claim}: {what} was given to {who} by another scheduler at the same time"

@@ -17,6 +17,7 @@ import msgspec
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.timers import Timers
+from scheduler.framework.blame import may_name
 from scheduler.framework.decisions import (
     Answered,
     BindPod,
@@ -100,12 +101,12 @@ class Outbox:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them.
 
         Args:
-            related: Another pod that it is about; its scheduler reports it.
+            related: Another pod that it is about; its scheduler reports it. The event has its name (`may_name`).
         """
         meta = pod.metadata
         note, reporter = cut_note(note), (related or pod).spec.scheduler_name
         event = RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note, reporter=reporter)
-        if related is not None:
+        if related is not None and may_name(related.key, to=meta.namespace):
             event = msgspec.structs.replace(event, related=(*related.key, related.uid))
         self.report(event)
 

@@ -45,7 +45,7 @@ from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.ground.outbox import Answer
 from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
 from scheduler.core.preempting.preemption_records import PreemptionRecords, Record
-from scheduler.core.preempting.preemption_texts import GIVEN_UP, announcement, preempted, refused
+from scheduler.core.preempting.preemption_texts import announcement, given_up, preempted, refused
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
@@ -164,7 +164,7 @@ class Preemptions(Part):
                     self._look(one, uid)
                 self._look_if_current(one)
         elif isinstance(outcome, WriteRejected):
-            self._fail(record, refused(record.pod, "nominated", outcome), outcome)
+            self._fail(record, refused(record.pod, "nominated", outcome, to=record.pod.key.namespace), outcome)
         elif not nominated and record.conflicts < self._settings.conflicts_max:
             record.conflicts += 1
             self._nominate(record, why)
@@ -219,7 +219,7 @@ class Preemptions(Part):
         """A victim of ours that is not bound yet (rule 3)."""
         self._report(record, pod, self._note(record, pod, is_in_memory=True))
         self._tallies.removed["given up"] += 1
-        failure = Status.unschedulable(GIVEN_UP.format(record.pod.key, record.node))
+        failure = Status.unschedulable(given_up(record.pod, record.node, to=pod.key.namespace))
         self._binding_cycles.give_up_if_unsent(pod.uid, failure)
 
     def _removed(self, record: Record, pod: Pod, note: str, outcome: Outcome) -> None:
@@ -231,14 +231,16 @@ class Preemptions(Part):
             self._report(record, pod, note)
             self._tallies.removed["deleted"] += 1
         elif isinstance(outcome, WriteRejected) and not record.refusal:
-            record.refusal, record.refused = refused(pod, "deleted", outcome), outcome
+            record.refusal = refused(pod, "deleted", outcome, to=record.pod.key.namespace)
+            record.refused = outcome
         if record.refused is not None and not record.awaited and self.records.is_current(record):
             self._fail(record, record.refusal, record.refused)
 
     def _note(self, record: Record, victim: Pod, *, is_in_memory: bool = False) -> str:
         used = self._store.claims_of(victim.uid)
         devices = [one for key in used if (held := record.claims.get(key)) for one in held.allocation.device_ids()]
-        return preempted(record.pod, record.node, devices, is_in_memory=is_in_memory)
+        to = victim.key.namespace
+        return preempted(record.pod, record.node, devices, to=to, is_in_memory=is_in_memory)
 
     def _report(self, record: Record, victim: Pod, note: str) -> None:
         self._outbox.report_on_pod(victim, "Normal", "Preempted", "Preempting", note, related=record.pod)
@@ -277,7 +279,7 @@ class Preemptions(Part):
         if key in record.freeing:
             return
         record.freeing[key] = None
-        why = Reason(SCHEDULER_ERROR, GIVEN_UP.format(record.pod.key, record.node))
+        why = Reason(SCHEDULER_ERROR, given_up(record.pod, record.node, to=key.namespace))
         derive = partial(self._stored_for_nobody, record, key)
         self._taking_back.prepare((key,), derive, why, partial(self._send_freeing, record, key))
 

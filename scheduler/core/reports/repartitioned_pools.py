@@ -23,6 +23,7 @@ from typing import Final
 
 from allocator import DeviceId, PoolId, ResourceSlice, newest_slices, vanished_devices
 from scheduler.core.state.ground import Ground, Part
+from scheduler.framework.blame import told
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimUid
 
@@ -95,7 +96,8 @@ class RepartitionedPools(Part):
             self._report(pool, uid, _of_whole(device))
         for uid, device in takers.items():
             other, lost = next(iter(losers.items()))
-            self._report(pool, uid, _of_partition(device, self._store.claims[other], lost))
+            which = told("claim", self._store.claims[other].key, to=self._store.claims[uid].key.namespace)
+            self._report(pool, uid, _of_partition(device, which, lost))
 
     def _holders(self, pool: PoolId, names: Iterable[str]) -> dict[ClaimUid, DeviceId]:
         """The stored claims that have one of these devices, each with the first of them."""
@@ -130,8 +132,8 @@ def _of_whole(device: DeviceId) -> str:
     )
 
 
-def _of_partition(device: DeviceId, other: ResourceClaim, lost: DeviceId) -> str:
+def _of_partition(device: DeviceId, other: str, lost: DeviceId) -> str:
     return (
-        f"this claim has {device}, and claim {other.key} still has {lost.device}, which the pool does not publish any "
-        "more: both may be the same hardware. End the pods of one of them."
+        f"this claim has {device}, and {other} still has {lost.device}, which the pool does not publish any more: both "
+        "may be the same hardware. End the pods of one of them."
     )

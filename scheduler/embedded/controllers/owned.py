@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
+from typing import Final
 
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import POD
@@ -14,12 +16,21 @@ from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 
+PODS_MAX: Final = 100_000
+"""Pods that are made for one owner; each takes some 10 KB and 0.3 ms."""
+
 
 class Owned:
-    """The objects that controllers own, found by the owner, and what is done to them."""
+    """The objects that controllers own, found by the owner, and what is done to them.
 
-    def __init__(self, api: Api) -> None:
+    Args:
+        pods_per_look: Pods that a look makes at most, so that others have their turn; as each makes another look due,
+            the rest follows.
+    """
+
+    def __init__(self, api: Api, pods_per_look: int) -> None:
         self._api = api
+        self._pods_per_look = pods_per_look
         self._keys_by_uid: dict[str, set[ObjectKey]] = {}
 
     def notice(self, kind_id: str, change: Change) -> ObjectKey | None:
@@ -48,6 +59,10 @@ class Owned:
         """The pods that count for `owner`."""
         return [pod for pod in self.listed(owner, POD) if is_active(pod)]
 
+    def missing(self, wanted: int, there: int) -> int:
+        """How many pods a look makes where an owner wants so many and so many are there."""
+        return min(min(wanted, PODS_MAX) - there, self._pods_per_look)
+
     def create_pod(self, namespace: str, pod: Object) -> None:
         self._api.create(POD, namespace, pod)
 
@@ -64,6 +79,16 @@ class Owned:
             return obj
 
         self._api.update(kind, owner.namespace, owner.name, change, sub_resource="status")
+
+
+def pods_wanted(obj: Mapping[str, Json], nodes: int) -> tuple[str, int]:
+    """The field of a well shaped workload that says how many pods it has beside each other, and that number."""
+    spec = obj.get("spec") or {}
+    if obj["kind"] == "DaemonSet":
+        return "a pod on each node", nodes
+    field = "parallelism" if obj["kind"] == "Job" else "replicas"
+    count = spec.get(field)
+    return f"spec.{field}", min(1 if count is None else max(count, 0), spec.get("completions") or sys.maxsize)
 
 
 def pod_of_template(kind: ServedKind, owner: Stored) -> Object:

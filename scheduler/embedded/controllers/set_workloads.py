@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.embedded.controllers.owned import Owned, counts, is_active, is_ready, pod_of_template
+from scheduler.embedded.controllers.owned import PODS_MAX, Owned, counts, is_active, is_ready, pod_of_template
 from scheduler.embedded.kinds.catalog import DAEMON_SET, POD, STATEFUL_SET
 from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
@@ -39,12 +39,16 @@ def look_at_stateful_set(owned: Owned, owner: Stored, *, waits_for_ready: bool) 
             kubelets no pod becomes ready.
     """
     spec = owner.obj["spec"]
-    wanted: int = spec["replicas"]
+    wanted = min(spec["replicas"], PODS_MAX)
     is_ordered = waits_for_ready and spec["podManagementPolicy"] == "OrderedReady"
     start: int = (spec.get("ordinals") or {}).get("start", 0)
     pods = {pod.name: pod for pod in owned.listed(owner, POD)}
+    left = owned.missing(wanted, 0)
     for ordinal in range(start, start + wanted):
         pod = pods.pop(f"{owner.name}-{ordinal}", None)
+        left -= pod is None
+        if left < 0:
+            break
         if pod is None:
             owned.create_pod(owner.namespace, _ordinal_pod(owner, ordinal))
         elif not is_active(pod):

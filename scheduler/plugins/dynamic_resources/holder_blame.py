@@ -12,6 +12,7 @@ Cost: O(claims on the devices that are in the way, and their pods).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -20,7 +21,7 @@ from msgspec import Struct
 
 from allocator import Allocation, DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
-from scheduler.framework.blame import Blame, Change
+from scheduler.framework.blame import Blame, Change, told
 from scheduler.framework.held import Held
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
@@ -178,7 +179,7 @@ def _cause(found: NearNode, one: _Stale) -> str:
 
 
 def _who(found: NearNode, one: _Stale) -> str:
-    return f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "a ResourceClaim of another namespace"
+    return told("ResourceClaim", one.claim.key, to=found.pod.metadata.namespace, limits=found.limits)
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Change:
@@ -220,4 +221,4 @@ def _command(found: NearNode, one: _Stale) -> str:
     key = one.claim.key
     if one.kind != "holder-gone" or not found.may_name(key) or found.view.users_of(key):
         return ""
-    return f"kubectl delete resourceclaim {key.name} -n {key.namespace}"
+    return shlex.join(("kubectl", "delete", "resourceclaim", key.name, "-n", key.namespace))

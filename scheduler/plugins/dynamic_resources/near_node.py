@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
-from scheduler.framework.blame import Change, Limits, pod_text
+from scheduler.framework.blame import Change, Limits, may_name, pod_text, told_pods
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -97,17 +97,10 @@ class NearNode:
         pods = [pod for one in users if (pod := self.node.pods.get(one)) is not None]
         if len(pods) <= 1:
             return "".join(pod_text(pod, to=self.pod, limits=self.limits) for pod in pods)
-        names = [
-            str(pod.key) for pod in pods if self.limits.names_others or pod.key.namespace == self.pod.metadata.namespace
-        ]
-        named = names[:most]
-        others = len(pods) - len(named)
-        more = (
-            f"{others} more" if len(names) == len(pods) else f"{others} {'more ' if named else ''}of other namespaces"
-        )
+        who = told_pods([pod.key for pod in pods], most, to=self.pod.metadata.namespace, limits=self.limits)
         priorities = sorted({pod.spec.priority or 0 for pod in pods})
         what = f"priority {priorities[0]}" + (f" to {priorities[-1]}" if len(priorities) > 1 else "")
-        return f"pods {', '.join(named)}{' and ' * bool(named) + more if others else ''} ({what})"
+        return f"pods {who} ({what})"
 
     def briefly(self, cause: Callable[[str], str], holders: Sequence[Holder]) -> str:
         """A cause with as many of the pods as it has room for."""
@@ -117,7 +110,7 @@ class NearNode:
         return cause(self.pods(holders, 1))
 
     def may_name(self, key: ClaimKey) -> bool:
-        return self.limits.names_others or key.namespace == self.pod.metadata.namespace
+        return may_name(key, to=self.pod.metadata.namespace, limits=self.limits)
 
     # Who holds what
 

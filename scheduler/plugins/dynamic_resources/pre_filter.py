@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allocator import Claim, NodeSelectorError, check_node_selector
+from scheduler.framework.blame import told
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import RESERVED_FOR_MAX
@@ -83,8 +84,8 @@ def _refuse_awaited(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Status
     other = view.awaiting_release(claim.key)
     if other is None or other.uid == pod.uid or other.priority < pod.priority:
         return None
-    text = f"resourceclaim {claim.key} is being released for pod {other.key} (priority {other.priority})"
-    return Status.unresolvable(text)
+    who = told("pod", other.key, to=claim.key.namespace)
+    return Status.unresolvable(f"resourceclaim {claim.key} is being released for {who} (priority {other.priority})")
 
 
 def _refuse_unallocated(claim: ResourceClaim, view: ClusterView) -> Status | None:

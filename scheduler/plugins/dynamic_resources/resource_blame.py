@@ -7,6 +7,7 @@ Cost: O(nodes and their resources).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -83,7 +84,7 @@ def _changes(
         yield Change(1, text, on, pod=structs.replace(pod, spec=spec))
     for one in unnamed:
         patch = f'{{"spec":{{"extendedResourceName":"{name}"}}}}'
-        command = f"kubectl patch deviceclass {one.name} --type=merge -p '{patch}'"
+        command = shlex.join(("kubectl", "patch", "deviceclass", one.name, "--type=merge", "-p", patch))
         named = replace(one, extended_resource_name=name)
         yield Change(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
 

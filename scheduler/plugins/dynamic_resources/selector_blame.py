@@ -10,6 +10,7 @@ Not here: what is a mistake (`model.selector_mistakes`), asking as if it were me
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -163,7 +164,7 @@ def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Itera
             _SIZE_OF_CLASS + mistake.size,
             f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
             looked.tried,
-            command=f"kubectl edit deviceclass {name}",
+            command=shlex.join(("kubectl", "edit", "deviceclass", name)),
             classes=(replace(slot.device_class, selectors=mended),),
             harms=True,
         )
