@@ -83,7 +83,8 @@ def ui(
     except (CredentialsError, ServingError) as error:
         raise WrongInputError(str(error)) from error
     except ExceptionGroup as error:
-        raise click.ClickException(f"the cluster can no longer be observed: {error.exceptions[0]}") from error
+        first = error.exceptions[0]  # a MemoryError says nothing
+        raise click.ClickException(f"the cluster can no longer be observed: {str(first) or first!r}") from error
     except OSError as error:
         raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
 
