@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from allocator import RELEASES, Features
+from scheduler.answering import in_thread
 from scheduler.core.ground.inputs import Deleted, Input, Observed
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
@@ -175,7 +176,7 @@ class ClusterObserver:
         async with self._looking:
             self._turns.pause()
             try:
-                return await asyncio.to_thread(read, self.machine)
+                return await in_thread(partial(read, self.machine))
             finally:
                 self._turns.go_on()
 

@@ -35,6 +35,7 @@ MAY_BE_ASYNC = (
     "scheduler/embedded/",
     "scheduler/cli/",
     "scheduler/ui/",
+    "scheduler/answering.py",
     "scheduler/app.py",
     "scheduler/observer.py",
 )

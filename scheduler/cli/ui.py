@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RESTART_S: Final = 10.0
+_RESTART_S: Final = 1.0
+_RESTART_MAX_S: Final = 60.0
 _NICE: Final = 10
+_ENDING_S: Final = 5
+_CONTAINER_MEMORY: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 @click.command()
@@ -80,7 +84,8 @@ def ui(
     except (CredentialsError, ServingError) as error:
         raise WrongInputError(str(error)) from error
     except ExceptionGroup as error:
-        raise click.ClickException(f"the cluster can no longer be observed: {error.exceptions[0]}") from error
+        first = error.exceptions[0]  # a MemoryError says nothing
+        raise click.ClickException(f"the cluster can no longer be observed: {str(first) or first!r}") from error
     except OSError as error:
         raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
 
@@ -174,7 +179,11 @@ async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
         loop.add_signal_handler(number, ended.set)
     if ends_with_stdin:  # it ends with whoever began this
         loop.add_reader(sys.stdin.fileno(), _end_with_stdin, ended)
+    most = _memory_max()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     await ended.wait()
+    signal.alarm(_ENDING_S)  # the system ends what has not ended by then, whatever its threads do
 
 
 def _end_with_stdin(ended: asyncio.Event) -> None:
@@ -182,8 +191,20 @@ def _end_with_stdin(ended: asyncio.Event) -> None:
         ended.set()
 
 
+def _memory_max() -> int:
+    """Bytes that the page may take: half of what the machine has, or the container where that is less."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CONTAINER_MEMORY:
+        with suppress(OSError, ValueError):  # "max": as much as there is
+            found.append(int(path.read_text()))
+    return min(found) // 2
+
+
 def _step_back() -> None:
+    """The scheduler goes before: with the processor, and when memory is short."""
     os.nice(_NICE)
+    with suppress(OSError):  # Linux has it
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 async def page_beside(arguments: Sequence[str], settings: str) -> None:
@@ -217,7 +238,9 @@ def _file(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 async def _keep(command: Sequence[str], inherited: Sequence[int]) -> None:
+    loop, rest_s = asyncio.get_running_loop(), 0.0
     while True:
+        begun_s = loop.time()
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, preexec_fn=_step_back, pass_fds=inherited
         )
@@ -227,8 +250,10 @@ async def _keep(command: Sequence[str], inherited: Sequence[int]) -> None:
             if process.returncode is None:
                 process.terminate()
                 await process.wait()
-        log.warning("the page's process ended with exit code %s; it is started again in %g s", code, _RESTART_S)
-        await asyncio.sleep(_RESTART_S)
+        has_lasted = loop.time() - begun_s > _RESTART_MAX_S
+        rest_s = _RESTART_S if has_lasted else min(max(_RESTART_S, 2 * rest_s), _RESTART_MAX_S)
+        log.warning("the page's process ended with exit code %s; it is started again in %g s", code, rest_s)
+        await asyncio.sleep(rest_s)
 
 
 def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:

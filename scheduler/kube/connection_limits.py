@@ -2,11 +2,15 @@
 
 Rules of this module
   1. At most `connections_max` connections are open, at most `of_one_address_max` of them from one address; those before
-     and in their TLS handshake count. What is beyond is closed when it is accepted.
-  2. A connection has `head_s` for its handshake, as long for its first request's head, and from each head `idle_s` for
-     the answer and the next head. Then it is cut, and its place is free.
+     and in their TLS handshake count. What is beyond is closed when it is accepted, but takes the place of the
+     connection that has rested longest after an answer, where one has for `head_s`.
+  2. A connection has `head_s` for its handshake, as long for its first request's head, from each head `answer_s` for
+     the answer to be made, and then `idle_s` to read it and for the next head; `head_s` after an answer that refuses.
+     Then it is cut, and its place is free.
   3. A handshake is begun at most once in its gap, in the order in which connections came: handshakes cost the scheduler
      a bounded share of its time.
+  4. Of what is no valid HTTP nothing is written, neither into the answer nor into the log: it may hold a token. The log
+     gets a count, now and then.
 
 Not here: what is answered (`health`), certificates (`certificates`), who may read (`readers`).
 
@@ -21,16 +25,19 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from ssl import SSLContext
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 log = logging.getLogger(__name__)
 
 _ACCEPTED_AT_ONCE: Final = 100  # asyncio's
 _ACCEPT_PAUSE_S: Final = 0.1
+_TELLING_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,28 @@ class ConnectionLimits:
     connections_max: int = 64
     of_one_address_max: int = 16
     head_s: float = 5.0
+    answer_s: float = 75.0
     idle_s: float = 75.0
     handshake_gap_s: float = 0.01
+
+
+class _Connection(RequestHandler):
+    """Tells of what is malformed no more than that it is (rule 4)."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError | web.RequestPayloadError):
+            return super().handle_error(request, status, exc, message)
+        if isinstance(self._manager, LimitedServer):
+            self._manager.note_malformed()
+        response = web.Response(status=400, text="this is no valid HTTP request\n")
+        response.force_close()
+        return response
 
 
 class LimitedServer(web.Server):
@@ -60,15 +87,22 @@ class LimitedServer(web.Server):
     ) -> None:
         # A request whose client went away waits for nothing any more.
         super().__init__(
-            handler, handler_cancellation=True, access_log=None, keepalive_timeout=limits.idle_s, lingering_time=0.0
+            self._limited,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=limits.idle_s,
+            lingering_time=0.0,
         )
+        self._handler = handler
         self._limits = limits
         self._tls = tls
         self._listening: list[socket.socket] = []
         self._addresses: dict[RequestHandler, str] = {}  # of all connections
         self._beginning: set[asyncio.Task[None]] = set()
         self._cuts: dict[RequestHandler, asyncio.TimerHandle] = {}
+        self._resting: dict[RequestHandler, float] = {}  # since when, the longest first
         self._handshake_s = 0.0  # when the last one begins
+        self._malformed, self._tell_s = 0, 0.0
 
     def serve(self, listening: Iterable[socket.socket]) -> None:
         """Accept connections until `close`, which closes the sockets, too."""
@@ -89,9 +123,26 @@ class LimitedServer(web.Server):
         self.pre_shutdown()
         await self.shutdown(timeout_s)
 
-    def note_head(self, request: web.BaseRequest) -> None:
-        """The head of a request has been read."""
-        self._cut_after(request.protocol, self._limits.idle_s)
+    def note_malformed(self) -> None:
+        """What came was no valid HTTP."""
+        self._malformed += 1
+        if self._loop.time() >= self._tell_s:
+            self._tell_s = self._loop.time() + _TELLING_S
+            log.warning("requests that are no valid HTTP were refused: %d so far", self._malformed)
+
+    async def _limited(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request of which the head has been read."""
+        handler, limits = request.protocol, self._limits
+        self._resting.pop(handler, None)
+        self._cut_after(handler, limits.answer_s)
+        response: web.StreamResponse = await self._handler(request)
+        self._cut_after(handler, limits.idle_s if response.status < HTTPStatus.BAD_REQUEST else limits.head_s)
+        if handler.transport is not None:
+            self._resting[handler] = self._loop.time()
+        return response
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -99,6 +150,7 @@ class LimitedServer(web.Server):
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         self._addresses.pop(handler, None)
+        self._resting.pop(handler, None)
         self._cuts.pop(handler).cancel()
         super().connection_lost(handler, exc)
 
@@ -135,8 +187,18 @@ class LimitedServer(web.Server):
             task.add_done_callback(self._beginning.discard)
 
     def _has_room(self, address: str) -> bool:
-        of_this = sum(one == address for one in self._addresses.values())
-        return len(self._addresses) < self._limits.connections_max and of_this < self._limits.of_one_address_max
+        limits = self._limits
+        is_shared = sum(one == address for one in self._addresses.values()) < limits.of_one_address_max
+        if is_shared and len(self._addresses) < limits.connections_max:
+            return True
+        for one, since_s in self._resting.items():
+            if since_s + limits.head_s > self._loop.time():
+                break
+            if one.transport is not None and (is_shared or self._addresses.get(one) == address):
+                one.transport.abort()
+                del self._addresses[one], self._resting[one]
+                return True
+        return False
 
     async def _begin(self, handler: RequestHandler, accepted: socket.socket) -> None:
         options: dict[str, Any] = {}

@@ -115,7 +115,6 @@ class HealthServer:
         await self._server.close(1.0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._server.note_head(request)
         paced = self._answers.get(request.path)
         if paced is None:
             return web.Response(status=404, text=f"there are {', '.join(self._answers)}\n")

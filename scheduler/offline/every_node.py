@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from scheduler.answering import go_on
 from scheduler.core.machine import Machine
 from scheduler.core.state.cluster_view import CoreView
 from scheduler.core.trying.dry_run import DryRuns, beside_nominated
@@ -137,6 +138,7 @@ class EveryNode:
 
     def begin(self, runner: Runner, pod: Pod) -> tuple[Cycle, PreFiltered]:
         """Ask PreFilter; NOT_LOOKED_AT where the steps do not suffice."""
+        go_on()
         cycle = Cycle(pod, self._now_ms, self.steps_left)
         filtered = runner.pre_filter(cycle, self.view)
         self.steps_left = max(0, cycle.steps_left)
@@ -181,6 +183,7 @@ class EveryNode:
         elsewhere = not_named(filtered.narrowing)
         verdicts: dict[NodeName, Status] = {}
         for name in store.node_order:
+            go_on()
             is_asked = filtered.node_names is None or name in filtered.node_names
             if not is_asked and name != cycle.pod.status.nominated_node_name:
                 verdicts[name] = elsewhere

@@ -25,6 +25,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from allocator import DeviceClass, Features, ResourceSlice
+from scheduler.answering import go_on
 from scheduler.config.profiles import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.inputs import (
@@ -249,6 +250,7 @@ class Run:
         """Handle what is due up to a time, or until this pod is placed; whether it is."""
         machine, cluster = self._machine, self._cluster
         for _ in range(TURNS_MAX):
+            go_on()
             if placed in machine.store.assumed:
                 return True
             if self._inbox:

@@ -38,7 +38,8 @@ from scheduler.ui.pictures import Document
 from scheduler.ui.sources import Source, UnreadableError
 from scheduler.ui.what_if import MANIFEST_MAX, BusyError, Question, WhatIf, WrongQuestionError
 
-LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, idle_s=3600.0)
+LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, answer_s=3600.0)
+"""So long may somebody listen; all else is answered within its steps, and a body has as long as a head."""
 _LISTENERS_MAX: Final = 32
 _LISTENING_S: Final = 600.0
 """Then a page listens anew, with its token."""
@@ -64,6 +65,16 @@ _HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_REFUSALS: Final[Mapping[type[Exception], tuple[HTTPStatus, str]]] = {
+    KeyError: (HTTPStatus.NOT_FOUND, ""),
+    NotThereError: (HTTPStatus.NOT_FOUND, ""),
+    WrongQuestionError: (HTTPStatus.BAD_REQUEST, ""),
+    UnreadableError: (HTTPStatus.BAD_GATEWAY, ""),
+    BusyError: (HTTPStatus.TOO_MANY_REQUESTS, ""),
+    TimeoutError: (HTTPStatus.REQUEST_TIMEOUT, f"the manifest did not come within {LIMITS.head_s:g} s"),
+    MemoryError: (HTTPStatus.SERVICE_UNAVAILABLE, "this question needs more memory than the page has"),
+}
+"""What errors are answered with; without a text of its own, the error's."""
 _GZIP_FROM: Final = 1_000
 _DIGITS_MAX: Final = 18
 _PATH: Final = "/api/"
@@ -145,7 +156,6 @@ class UiServer:
         return f"http{'s' if self._guard.tls is not None else ''}://{host}:{self.port}/"
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._server.note_head(request)
         is_question = request.method == "POST" and request.path == f"{_PATH}{_WHAT_IF}"
         if request.method not in {"GET", "HEAD"} and not is_question:
             return _said(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD", {"Allow": "GET, HEAD"})
@@ -171,19 +181,12 @@ class UiServer:
         if make is None:
             return _said(HTTPStatus.NOT_FOUND, f"there are {', '.join((*self._answers, 'events'))}")
         try:
-            document = await make(request)
-        except (KeyError, NotThereError) as error:
-            return _said(HTTPStatus.NOT_FOUND, str(error))
-        except WrongQuestionError as error:
-            return _said(HTTPStatus.BAD_REQUEST, str(error))
-        except UnreadableError as error:
-            return _said(HTTPStatus.BAD_GATEWAY, str(error))
-        except BusyError as error:
-            return _said(HTTPStatus.TOO_MANY_REQUESTS, str(error))
-        response = web.Response(
-            body=msgspec.json.encode(document), content_type="application/json", headers=self._headers
-        )
-        if len(response.body or b"") > _GZIP_FROM:  # type: ignore[arg-type]
+            body = msgspec.json.encode(await make(request))
+        except tuple(_REFUSALS) as error:
+            code, text = next(said for kind, said in _REFUSALS.items() if isinstance(error, kind))
+            return _said(code, text or str(error))
+        response = web.Response(body=body, content_type="application/json", headers=self._headers)
+        if len(body) > _GZIP_FROM:
             response.enable_compression()
         return response
 
@@ -206,7 +209,10 @@ class UiServer:
         query = request.query
         manifest = ""
         if request.method == "POST":
-            raw = await request.content.read(MANIFEST_MAX + 1)
+            raw = b""
+            async with asyncio.timeout(LIMITS.head_s):
+                while len(raw) <= MANIFEST_MAX and (part := await request.content.readany()):
+                    raw += part
             try:
                 manifest = raw.decode()
             except UnicodeDecodeError as error:
@@ -226,6 +232,8 @@ class UiServer:
         if self._listeners >= _LISTENERS_MAX:
             return _said(HTTPStatus.SERVICE_UNAVAILABLE, f"{_LISTENERS_MAX} pages listen already")
         headers = {**self._headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return web.Response(headers=headers)
         response = web.StreamResponse(headers=headers)
         self._listeners += 1
         try:

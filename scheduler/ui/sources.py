@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from allocator import Features
+from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
 from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
@@ -72,11 +73,15 @@ class Events(NamedTuple):
 
 
 class _Shared(Generic[T]):
-    """A value that is made once for all who ask, and again for whoever asks for a newer version."""
+    """A value that is made once for all who ask, and again for whoever asks for a newer version.
+
+    Who goes away ends nothing for the others; when the last one does, the making is ended.
+    """
 
     def __init__(self) -> None:
         self._made: tuple[int, T] | None = None
         self._making: asyncio.Task[None] | None = None
+        self._waiting = 0
 
     async def of(self, wanted: int, version: Callable[[], int], make: Callable[[int], Awaitable[T]]) -> T:
         """The value of this version, or of a newer one.
@@ -87,10 +92,17 @@ class _Shared(Generic[T]):
             make: Makes it for that version.
         """
         while (made := self._made) is None or made[0] < wanted:
-            if self._making is None:
-                self._making = asyncio.ensure_future(self._make(version(), make))
-            # Whoever goes away must not end it for the others. One that was begun for an older version is made anew.
-            await asyncio.shield(self._making)
+            making = self._making = self._making or asyncio.ensure_future(self._make(version(), make))
+            self._waiting += 1
+            try:
+                await asyncio.wait([making])
+            finally:
+                self._waiting -= 1
+                if not self._waiting:
+                    making.cancel()
+            # One that was begun for an older version, or was ended because nobody waited, is made anew.
+            if not making.cancelled():
+                making.result()
         return made[1]
 
     async def _make(self, version: int, make: Callable[[int], Awaitable[T]]) -> None:
@@ -204,13 +216,13 @@ class Source(ABC):
         read = await self.objects()
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
         ask = partial(ask, turns_max=TURNS_MAX)
-        return {**pending_picture(await asyncio.to_thread(ask)), "unlisted": list(read.unlisted)}
+        return {**pending_picture(await played(ask)), "unlisted": list(read.unlisted)}
 
     async def _pod(self, key: Key) -> Document:
         read = await self.objects()
         ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         async with self._explaining:
-            explained = await asyncio.to_thread(ask, steps_max=STEPS_MAX)
+            explained = await played(partial(ask, steps_max=STEPS_MAX))
         document: Document = explained.model_dump(mode="json")
         # Of what no server has taken there is no history, and any field may be wrong.
         if document["outcome"] == "refused":
@@ -259,7 +271,7 @@ class FileSource(Source):
         return self._problems
 
     async def _look(self, read: Callable[[Machine], T]) -> T:
-        return await asyncio.to_thread(read, self._machine)
+        return await in_thread(partial(read, self._machine))
 
     async def objects(self) -> Objects:
         return self._read
@@ -328,12 +340,10 @@ class LiveSource(Source):
             await asyncio.sleep(EVERY_S)
 
     async def objects(self) -> Objects:
-        return await self._all.of(
-            self.version, lambda: self.version, lambda _: asyncio.to_thread(self._reading.objects)
-        )
+        return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
 
     async def _events_of(self, key: Key) -> Events:
-        return await asyncio.to_thread(self._reading.events_of, key)
+        return await in_thread(partial(self._reading.events_of, key))
 
 
 def _now_ms() -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from scheduler.answering import played
 from scheduler.config.settings import Config
 from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
@@ -56,7 +57,7 @@ class Question:
 
 
 class WhatIf:
-    """Answers questions, one after the other."""
+    """Answers questions, one after the other. A question that nobody waits for has its turn until it has ended."""
 
     def __init__(self, config: Config | None) -> None:
         self._config: Final = config
@@ -70,7 +71,7 @@ class WhatIf:
         self._waiting += 1
         try:
             async with self._turn:
-                return await asyncio.to_thread(answer, objects, question, self._config)
+                return await played(partial(answer, objects, question, self._config))
         finally:
             self._waiting -= 1
 

@@ -6,6 +6,7 @@ Not here: each view by itself (`tests/ui`).
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 from collections.abc import AsyncIterator
@@ -124,6 +125,33 @@ async def test_run_has_the_page_too_and_it_ends_with_the_scheduler(world: World,
         await world.stop_scheduler(kill=kill)
         while await _about(session, found[1]):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+
+
+async def test_a_page_that_is_killed_is_begun_anew_and_the_scheduler_goes_on(world: World) -> None:
+    """As the system does when a question takes all memory."""
+    await world.add_nodes(1, devices=2)
+    await world.add_class()
+    await world.add_template()
+    await world.start_scheduler("--ui=0")
+    async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
+        while not (found := _URL.findall(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+            await asyncio.sleep(0.05)
+        (page,) = _pages_of(world)
+        os.kill(page, signal.SIGKILL)
+        await world.add_pods(["one"], template="one-gpu")
+        await world.wait_bound("one")
+        while len(found := _URL.findall(world.log.read_text())) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert '"live":true' in await _about(session, found[1])
+    assert "the page's process ended with exit code -9; it is started again in 1 s" in world.log.read_text()
+    assert Path(f"/proc/{_pages_of(world)[0]}/oom_score_adj").read_text() == "1000\n"
+
+
+def _pages_of(world: World) -> list[int]:
+    """The processes that the scheduler began."""
+    assert world._scheduler is not None
+    children = Path(f"/proc/{world._scheduler.pid}/task/{world._scheduler.pid}/children")
+    return [int(one) for one in children.read_text().split()]
 
 
 async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World) -> None:

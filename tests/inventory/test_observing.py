@@ -10,6 +10,7 @@ import signal
 import struct
 import sys
 import termios
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -80,6 +81,27 @@ async def test_pods_that_wait_are_observed_and_not_tried() -> None:
         stored = cluster.api.find(POD.kind_id, "default", "waits")
         assert stored is not None
         assert not stored["spec"].get("nodeName")
+
+
+async def test_nothing_changes_while_somebody_looks_who_has_left() -> None:
+    """A look ends when its thread does; what changes before that would be read half."""
+    async with EmbeddedCluster() as cluster, ClusterObserver(Connection(url=cluster.url)) as observer:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def look(_: Machine) -> None:
+            begun.set()
+            may_end.wait()
+
+        looking = asyncio.ensure_future(observer.look(look))
+        await asyncio.to_thread(begun.wait)
+        looking.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert observer._turns._is_paused
+        may_end.set()
+        await asyncio.wait([looking])
+        assert looking.cancelled()
+        assert not observer._turns._is_paused
 
 
 async def test_nothing_changes_while_somebody_looks() -> None:

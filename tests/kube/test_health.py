@@ -273,3 +273,58 @@ async def test_a_port_that_is_taken_is_said_and_not_passed_over():
 async def test_one_address_is_the_only_one(host):
     async with serving(host) as server:
         assert (await ask(server, host="::1" if host == "::1" else "127.0.0.1"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer s3cret\0\r\n\r\n", id="a NUL"),
+        pytest.param(b"GET / HTTP/1.1\r\nAuthorization: Bearer s3cret" + b"x" * 9_000 + b"\r\n\r\n", id="a long field"),
+        pytest.param(b"GET /" + b"s3cret" * 1_500 + b" HTTP/1.1\r\nHost: a\r\n\r\n", id="a long address"),
+        pytest.param(b"s3cret\r\r\n\r\n", id="no HTTP"),
+        pytest.param(b"GET http://[s3cret HTTP/1.1\r\nHost: a\r\n\r\n", id="no address"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: s3cret\r\n\r\n", id="no length"),
+    ],
+)
+async def test_of_what_is_no_http_nothing_is_written_but_a_count(request_, caplog):
+    """Each left a traceback with its bytes in the log, and its bytes in the answer: a token among them."""
+    async with serving() as server:
+        for _ in range(5):
+            async with asyncio.timeout(PATIENCE_S):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(request_)
+                answer = await reader.read()
+                writer.close()
+            assert b" 400 " in answer.partition(b"\r\n")[0]
+            assert answer.endswith(b"\r\n\r\nthis is no valid HTTP request\n")
+        assert server._server._malformed == 5
+    assert [one.getMessage() for one in caplog.records] == ["requests that are no valid HTTP were refused: 1 so far"]
+    assert [one for one in caplog.records if one.exc_info] == []
+
+
+async def test_who_has_rested_longest_gives_a_place_to_whoever_comes():
+    """Sixteen that asked once, and then kept their connections, kept everybody of their address out for 75 s."""
+    async with serving(of_one_address_max=3, head_s=0.05, verdict_gap_s=0.0) as server:
+        taken = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+        loop = asyncio.get_running_loop()
+        for reader, writer in taken:
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+        rested_s = loop.time() + 0.05
+        while loop.time() < rested_s:  # noqa: ASYNC110 - time alone is waited for
+            await asyncio.sleep(0)
+        assert await ask(server) == (200, "ok\n")
+        assert await is_cut(taken[0][0])
+        taken[2][1].write(b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (await taken[2][0].readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in taken:
+            writer.close()
+
+
+async def test_whoever_was_refused_has_no_long_rest():
+    async with serving(head_s=0.05, idle_s=1000.0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n")
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.read()).startswith(b"HTTP/1.1 404")
+        writer.close()

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -17,12 +18,14 @@ from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
 from scheduler.inventory import Filter, devices_observed
 from scheduler.offline import Given
+from scheduler.ui import server as server_
 from scheduler.ui import sources
 from scheduler.ui.pictures import Document
 from scheduler.ui.server import UiServer, static_files
 from scheduler.ui.sources import FileSource, Objects, _Shared
 from tests.offline.causes import claim, pod, request
 from tests.patience import PATIENCE_S
+from tests.ui.test_what_if import POD
 from tests.ui.worlds import many_claims, objects, shared, source
 
 
@@ -335,3 +338,69 @@ async def test_a_pod_that_no_server_takes_is_explained_and_not_copied(spec: Any)
         status, found, _ = await get(server, "api/whatif?pod=default/bad")
         is_refused = status == 400 and "bad" in found
         assert is_refused or found["pods"][0]["outcome"] == "refused"
+
+
+async def test_head_of_events_is_a_head_and_listens_to_nothing(server: UiServer) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        status, text, headers = await get(server, "api/events", "HEAD")
+    assert (status, text, headers["Content-Type"]) == (200, "", "text/event-stream")
+    assert server._listeners == 0
+
+
+async def test_a_question_that_needs_too_much_memory_is_told_so(
+    server: UiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def greedy(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(sources, "explain_pod", greedy)
+    status, text, _ = await get(server, "api/pod?namespace=default&name=waits")
+    assert (status, text) == (503, "this question needs more memory than the page has\n")
+    monkeypatch.undo()
+    assert (await get(server, "api/pod?namespace=default&name=waits"))[0] == 200
+
+
+async def post(server: UiServer, fields: str, *parts: bytes) -> bytes:
+    """The answer to a question in parts, each sent when the one before has been read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    host = f"127.0.0.1:{server.port}"
+    writer.write(f"POST /api/whatif HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n{fields}\r\n\r\n".encode())
+    for part in parts:
+        await writer.drain()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        writer.write(part)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_half_a_manifest_does_not_keep_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 of them kept everybody else out for an hour."""
+    monkeypatch.setattr(server_, "LIMITS", replace(server_.LIMITS, head_s=0.05, of_one_address_max=1))
+    async with UiServer(source()) as server:
+        answer = await post(server, "Content-Length: 200000", b"kind: ")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert (await get(server, "api/about"))[0] == 200
+
+
+async def test_a_manifest_may_come_in_parts(server: UiServer) -> None:
+    """Only the first was read: a large one over a slow network was cut off."""
+    manifest = POD.encode()
+    fields = f"Content-Length: {len(manifest)}\r\nConnection: close"
+    answer = await post(server, fields, manifest[:100], manifest[100:200], manifest[200:])
+    assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+
+async def test_of_a_body_that_is_no_http_nothing_is_written(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_, "LIMITS", replace(server_.LIMITS, head_s=0.05))
+    async with UiServer(source()) as server:
+        answer = await post(server, "Transfer-Encoding: chunked", b"s3cret\r\n")
+        assert answer.split()[1] in (b"400", b"408")
+        assert b"s3cret" not in answer
+        assert [one for one in caplog.records if one.exc_info or "s3cret" in one.getMessage()] == []
+        assert (await get(server, "api/about"))[0] == 200
