@@ -11,11 +11,10 @@ our own types are alive. Neither memory that the process holds nor time is asked
 
 from __future__ import annotations
 
-import gc
 import itertools
 import tracemalloc
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,26 +32,15 @@ from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
 from tests import builders
+from tests.growth import check_stays, kept
 from tests.observed import deleted, observed
 
-OURS: Final = ("allocator", "cel", "scheduler")
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 NODES, DEVICES, ALIVE = 8, 4, 10  # ALIVE: batches of one or two pods that we are asked to place
 FOREIGN: Final = 8  # pods of each batch that others place; in a cluster most inputs are about such
 STEP_MS: Final = 1_000
 NODE_EVERY: Final = 25  # batches until a node is replaced
-GROWTH: Final = 1.3
-BYTES_MORE: Final = 256 * 1024
-OBJECTS_MORE: Final = 100  # of a type, for what happens to be under way
-SWEPT: Final = {
-    "allocator.values.model.PoolId": 4_096,  # the log of changed pools (`in_use`)
-    # A queue's void entries are swept when there are 500 (`queued_pod`), or twice what is waiting.
-    "scheduler.core.queue.queued_pod.Entry": 1_000,
-    "scheduler.core.queue.queued_pod.QueuedPod": 1_000,
-    "scheduler.model.objects.Pod": 1_000,
-}
-"""Of what is cleared at a number, however small the cluster."""
 
 
 def settings() -> CoreSettings:
@@ -210,34 +198,6 @@ def bound_elsewhere(batch: Batch, node: str, number: int) -> Iterable[Input]:
         yield observed(newer(pod, node_name=NodeName(node)))
 
 
-def alive() -> tuple[Counter[str], int]:
-    """How many objects there are of each of our types, also of those that the collector does not follow; and bytes."""
-    gc.collect()
-    allocated, _ = tracemalloc.get_traced_memory()
-    found: Counter[str] = Counter()
-    waiting = gc.get_objects()
-    seen = {id(one) for one in waiting}
-    while waiting:
-        one = waiting.pop()
-        kind = type(one)
-        if kind.__module__.partition(".")[0] in OURS:
-            found[f"{kind.__module__}.{kind.__qualname__}"] += 1
-        for other in gc.get_referents(one):
-            if id(other) not in seen and not isinstance(other, (str, bytes, int, float)):
-                seen.add(id(other))
-                waiting.append(other)
-    return found, allocated
-
-
-def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """The types of which there are more than there may be: how many then and now."""
-    return {
-        name: (before.get(name, 0), count)
-        for name, count in sorted(after.items(), key=lambda item: -item[1])
-        if count > GROWTH * before.get(name, 0) + SWEPT.get(name, OBJECTS_MORE)
-    }
-
-
 @pytest.mark.xfail(strict=False, reason="the ledger comes with the lead's commit")
 @pytest.mark.parametrize("is_leader", [True, False], ids=["leader", "standby"])
 @pytest.mark.parametrize(
@@ -249,14 +209,10 @@ def test_what_is_kept_follows_what_there_is(inputs, is_leader) -> None:
     try:
         churn = Churn(is_leader=is_leader, first=inputs * (1 + is_leader))  # no name that another test had
         churn.run(inputs // 4)
-        before, bytes_before = alive()
+        before = kept()
         churn.run(inputs)
-        after, bytes_after = alive()
+        after = kept()
     finally:
         tracemalloc.stop()
     assert bool(churn.shell.bound) == is_leader
-    lines = [f"{name}: {then}, then {now}" for name, (then, now) in grown(before, after).items()]
-    if bytes_after > GROWTH * bytes_before + BYTES_MORE:
-        lines.append(f"bytes: {bytes_before:,}, then {bytes_after:,}")
-    print("\n".join(lines))
-    assert not lines, f"more after {inputs:,} inputs than after a quarter:\n" + "\n".join(lines)
+    check_stays(before, after)
