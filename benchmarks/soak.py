@@ -48,10 +48,8 @@ EVERY_S: Final = 15.0
 BASE_S: Final = 180.0
 GROWTH_GOAL: Final = 0.10
 WAITING_MAX: Final = 64
-_STAGE_S: Final = 120.0
-_TAIL_S: Final = 60.0
-_HOST: Final = "kubernetes.io/hostname"
-_ZONE: Final = "topology.kubernetes.io/zone"
+_STAGE_S, _TAIL_S = 120.0, 60.0
+_HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 FLEET: Final = Fleet(workloads()["one-device"], Size(100, 8, 1))
 Line: TypeAlias = tuple[float, tuple[float, float]]  # seconds, and MiB of leader and standby
 
