@@ -136,7 +136,7 @@ class Ours:
         # As kube-scheduler here: alone. Checkouts from before there was a lease know no such option.
         alone = ["--leader-elect=false"] if (self.tree / "scheduler" / "kube" / "lease.py").exists() else []
         command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *alone, *self.arguments, *self.options]
-        self._process.spawn(command, cluster.folder / "dra-scheduler.log", tree=self.tree)
+        self._process.spawn(command, cluster.folder / f"{self.name}.log", tree=self.tree)
 
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.running.pid)

@@ -15,7 +15,7 @@ from types import TracebackType
 from benchmarks.fleet import NAMESPACE
 from tests.integration.api import Api, ExpiredError, path_of
 
-_NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+_NAME = re.compile(rb'"metadata":\{(?:"namespace":"[^"]+",)?"name":"([^"]+)"')  # the embedded server keeps our order
 _MODIFIED = b'{"type":"MODIFIED"'
 _FINALIZER = b"resource.kubernetes.io/delete-protection"
 _BOUND = {"fieldSelector": "spec.nodeName!="}

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import gc
 import os
+import signal
 import sys
 import typing
 from collections import Counter
@@ -49,6 +50,12 @@ if sys.version_info < (3, 12):
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+
+# A shell without job control starts what runs in its background with Ctrl-C ignored, nohup with SIGHUP ignored. What is
+# ignored stays so in the processes that tests start, and stop with these signals; what is caught does not.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 # kube-apiserver and its like collect their garbage less often: there are dozens of them, none lives long.
 os.environ.setdefault("GOGC", "400")

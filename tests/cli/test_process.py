@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,14 +19,6 @@ from tests.patience import PATIENCE_S
 
 PROGRAM = [sys.executable, "-m", "scheduler"]
 EMBEDDED = [sys.executable, "-m", "scheduler.embedded"]
-
-
-@pytest.fixture(autouse=True)
-def _interrupts() -> Iterator[None]:
-    """A shell without job control starts what runs in its background with Ctrl-C ignored, and children inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def _started(arguments: list[str], stdin: int | None = None) -> subprocess.Popen[bytes]:
@@ -193,6 +184,20 @@ def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
 
     assert process.returncode == 130
     assert b"Traceback" not in errors
+
+
+def test_tests_in_the_background_can_stop_what_they_start() -> None:
+    """There Ctrl-C is ignored, and each child would inherit that: a test that sends it would wait until its limit."""
+    program = "import signal; print([signal.getsignal(number) is signal.SIG_IGN for number in (1, 2)])"
+    start = f"import subprocess, sys, tests.conftest; subprocess.run([sys.executable, '-c', {program!r}], check=True)"
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", sys.executable, "-c", start],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert done.stdout == "[False, False]\n"
 
 
 def test_a_binary_file_is_named_by_the_embedded_cluster(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import struct
 import sys
 import termios
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import click
@@ -29,6 +30,7 @@ from scheduler.observer import ClusterObserver, Unreadable
 from tests.builders import pod
 from tests.inventory.test_listing import GPU_CLASS, gpu, node, slice_of
 from tests.observed import deleted, observed
+from tests.patience import PATIENCE_S
 
 WAITS = {
     "apiVersion": "v1",
@@ -151,13 +153,24 @@ async def read_document(stream: asyncio.StreamReader) -> Any:
             return json.loads(text)
 
 
-async def test_watch_prints_again_what_has_changed_and_ends_with_ctrl_c() -> None:
+@asynccontextmanager
+async def watched(*more: str, **streams: Any) -> AsyncIterator[tuple[EmbeddedCluster, Any]]:
+    """A cluster of one device, and `devices --watch` of it as a process; neither it nor its test stays for ever."""
     async with EmbeddedCluster() as cluster:
         await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
-        command = (sys.executable, "-m", "scheduler", "devices", "--watch", "-o", "json")
-        process = await asyncio.create_subprocess_exec(
-            *command, f"--kubeconfig={cluster.kubeconfig_path}", stdout=asyncio.subprocess.PIPE
-        )
+        command = (sys.executable, "-m", "scheduler", "devices", "--watch", f"--kubeconfig={cluster.kubeconfig_path}")
+        process = await asyncio.create_subprocess_exec(*command, *more, **streams)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield cluster, process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def test_watch_prints_again_what_has_changed_and_ends_with_ctrl_c() -> None:
+    async with watched("-o", "json", stdout=asyncio.subprocess.PIPE) as (cluster, process):
         assert process.stdout is not None
         assert [one["device"] for one in (await read_document(process.stdout))["devices"]] == ["a"]
         await cluster.apply([slice_of("n", gpu("a"), gpu("b"))])
@@ -171,12 +184,7 @@ async def test_watch_prints_again_what_has_changed_and_ends_with_ctrl_c() -> Non
 
 
 async def test_tables_of_a_watch_are_separated() -> None:
-    async with EmbeddedCluster() as cluster:
-        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
-        command = (sys.executable, "-m", "scheduler", "devices", "--watch", "-o", "name")
-        process = await asyncio.create_subprocess_exec(
-            *command, f"--kubeconfig={cluster.kubeconfig_path}", stdout=asyncio.subprocess.PIPE
-        )
+    async with watched("-o", "name", stdout=asyncio.subprocess.PIPE) as (cluster, process):
         assert process.stdout is not None
         assert await process.stdout.readline() == b"gpu.example.com/n/a\n"
         await cluster.apply([slice_of("n", gpu("b"))])
@@ -195,21 +203,33 @@ class Screen:
         self.text = ""
 
     async def until(self, *words: str) -> str:
-        """What is written until all of these words are there; and from then on, what comes after."""
-        while not all(word in self.text for word in words):
-            self.text += (await asyncio.to_thread(os.read, self.master, 65_536)).decode()
+        """What is written until all of these words are there; and from then on, what comes after.
+
+        A thread that reads could not be ended, and the test's worker would wait for it when this comes to nothing.
+        """
+        loop, has_more = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self.master, has_more.set)
+        try:
+            while not all(word in self.text for word in words):
+                has_more.clear()
+                await has_more.wait()
+                self.text += os.read(self.master, 65_536).decode()
+        finally:
+            loop.remove_reader(self.master)
         text, self.text = self.text, ""
         return text
 
 
+async def test_a_terminal_that_stays_silent_keeps_nobody() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await Screen().until("never")
+
+
 async def test_a_terminal_is_drawn_anew_in_place_and_given_back() -> None:
-    async with EmbeddedCluster() as cluster:
-        await cluster.apply([GPU_CLASS, node(), slice_of("n", gpu("a"))])
-        screen = Screen()
-        command = (sys.executable, "-m", "scheduler", "devices", "--watch", f"--kubeconfig={cluster.kubeconfig_path}")
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=screen.process_end, env={**os.environ, "LINES": "", "COLUMNS": ""}
-        )
+    screen = Screen()
+    sizes = {"LINES": "", "COLUMNS": ""}
+    async with watched(stdout=screen.process_end, env={**os.environ, **sizes}) as (cluster, process):
         first = await screen.until("1 of 1 free", "\x1b[J")
         assert first.startswith("\x1b[?1049h\x1b[?25l\x1b[H")
         tainted = [gpu(f"d{number}", taints=[{"key": "k", "effect": "NoSchedule"}]) for number in range(20)]
