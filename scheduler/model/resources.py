@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from cel.quantity import Quantity
+from allocator.values.json_fields import FieldError, quantity
 from scheduler.model.objects import Container, Node, NodeAllocatableClaim, Pod
 
 CPU: Final = "cpu"
@@ -41,7 +41,6 @@ _NANO_PER_MILLI: Final = 10**6
 _SCORING_DEFAULTS: Final = {CPU: NON_ZERO_CPU_MILLI * _NANO_PER_MILLI, MEMORY: NON_ZERO_MEMORY_BYTES * _NANO}
 _POD_LEVEL: Final = frozenset({CPU, MEMORY})
 _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
-_EXACT_TEXTS_MAX: Final = 65_536
 
 Amount: TypeAlias = str | int | float
 _Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
@@ -57,17 +56,12 @@ class Asked(NamedTuple):
     claims: _Amounts = ()  # a name may occur several times
 
 
-@lru_cache(maxsize=_EXACT_TEXTS_MAX)
-def _parse_nano(text: str) -> int | None:
-    try:
-        return Quantity.parse(text).nano
-    except ValueError:
-        return None
-
-
 def parse_nano(amount: Amount) -> int | None:
     """The quantity in units of 10^-9, or None when it is none. Bare JSON numbers mean their decimal text."""
-    return _parse_nano(amount if isinstance(amount, str) else str(amount))
+    try:
+        return quantity(amount if isinstance(amount, str) else str(amount)).nano
+    except FieldError:
+        return None
 
 
 def is_scalar_resource(name: str) -> bool:
