@@ -36,7 +36,8 @@ NO_CANDIDATE: Final = -1
 _UNIT: Final = 10**9
 PARTS_MAX: Final = 1_000_000
 """Of what one table remembers, of some 100 bytes each: a node of 128 devices takes more than one of 8."""
-_OPTIONS_MAX: Final = 256
+_OPTIONS_MAX: Final = 64
+"""Requests, of a node: 100 bytes for each device and request. Without: a fifth of a decision (benchmarks.placement)."""
 _PIECE_WORK: Final = 10
 """Comparing a device's piece with others by one request."""
 

