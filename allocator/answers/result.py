@@ -7,7 +7,6 @@ changed about configuration entries from v0.37.2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from allocator.requests.requests import ClaimPlan, Slot
 from allocator.search.problem import Problem
@@ -141,7 +140,6 @@ def _node_selector(problem: Problem, picked: Sequence[tuple[Slot, int]], node_na
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
 
 
-@lru_cache(maxsize=65_536)
 def on_node(name: str) -> NodeSelector:
     """For what can be used on this node only."""
     return NodeSelector((NodeSelectorTerm((), (NodeSelectorRequirement("metadata.name", "In", (name,)),)),))

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.answers.question import Question
 from allocator.answers.result import build_allocations
-from allocator.placement.pieces import NodePieces, Options, State, need_of
-from allocator.placement.ranks import REMEMBERED_MAX, NodeState, Rank, Ranks, Strategy
+from allocator.placement.pieces import NodePieces, Options, State, is_full, need_of
+from allocator.placement.ranks import NodeState, Rank, Ranks, Strategy
 from allocator.pools.node_pools import NodePools
 from allocator.pools.node_use import NodeUse
 from allocator.requests.requests import Plan, Slot
@@ -155,7 +155,7 @@ class Chooser:
             if known is None:
                 return NO_ROOM if options.has_counters else None
             if self.ranks.remembers:
-                if len(self._known) >= REMEMBERED_MAX:
+                if is_full(self._known, len(at.states)):
                     self.ranks.full.append(self._known)
                     self._known = {}
                 self._known[key] = known
@@ -167,7 +167,7 @@ class Chooser:
         key = (node.kinds, tuple(node.is_counted), options)
         known = self._numbers.get(key)
         if known is None:
-            if len(self._numbers) >= REMEMBERED_MAX:
+            if is_full(self._numbers, len(options.devices)):
                 self._numbers.clear()
             known = self._numbers[key] = self._last_number = self._last_number + 1
         node.numbers[slot.key] = known

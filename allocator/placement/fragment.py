@@ -20,9 +20,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allocator.placement.pieces import Kinds, Pieces
-
-_TABLES_MAX: Final = 65_536
+from allocator.placement.pieces import Kinds, Pieces, is_full
 
 
 class Demand(NamedTuple):
@@ -62,7 +60,7 @@ class Fragment:
         if table is None:
             table = self._table(pieces)
             if self._remembers:
-                if len(self.tables) >= _TABLES_MAX:
+                if is_full(self.tables, len(pieces) + len(self._demands)):
                     self.tables.clear()
                 self.tables[pieces] = table
         return self.total * table.left - table.reached[bisect_right(self._cpus, cpu)]

@@ -20,7 +20,7 @@ Source: none upstream; docs/adr/0031-placement.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Final, NamedTuple, TypeAlias
 
 from allocator.pools.node_pools import NodePools
@@ -34,8 +34,10 @@ WHOLE: Final = 1_000_000
 """All of a piece."""
 NO_CANDIDATE: Final = -1
 _UNIT: Final = 10**9
-_VIEWS_MAX: Final = 65_536
-_OPTIONS_MAX: Final = 256
+PARTS_MAX: Final = 1_000_000
+"""Of what one table remembers, of some 100 bytes each: a node of 128 devices takes more than one of 8."""
+_OPTIONS_MAX: Final = 64
+"""Requests, of a node: 100 bytes for each device and request. Without: a fifth of a decision (benchmarks.placement)."""
 _PIECE_WORK: Final = 10
 """Comparing a device's piece with others by one request."""
 
@@ -44,6 +46,11 @@ Piece: TypeAlias = tuple[int, State]
 """Kind and state."""
 Pieces: TypeAlias = tuple[Piece, ...]
 """Of a node, sorted: the key under which everything is remembered."""
+
+
+def is_full(remembered: Sized, parts: int) -> bool:
+    """Whether so many entries are too much if each has so many parts; an entry alone is as much as 8."""
+    return len(remembered) * (8 + parts) >= PARTS_MAX
 
 
 class Seen(NamedTuple):
@@ -134,7 +141,7 @@ class Kinds:
         if seen is None:
             seen = self.kinds[piece[0]].see(piece[1])
             if self._remembers:
-                if len(self.seen) >= _VIEWS_MAX:
+                if is_full(self.seen, len(self.asks)):
                     self.seen.clear()
                 self.seen[piece] = seen
         return seen

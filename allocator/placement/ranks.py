@@ -10,7 +10,7 @@ consume counters it is F after - F before + half of what is left of the sets tak
 nothing is said of waste. What will be wasted is max(0, V after - V before) in steps of 1/25 of a device.
 
 Rules of this module
-  1. Equal states have equal ranks: what is remembered is by state, not by node, and at most `REMEMBERED_MAX` of each.
+  1. Equal states have equal ranks: what is remembered is by state, not by node, and bounded (`is_full`).
   2. Before there is a workload F and V are 0.
 
 Source: none upstream; docs/adr/0031-placement.md.
@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator.answers.inventory import Inventory
 from allocator.placement.fragment import Demand, Fragment
-from allocator.placement.pieces import WHOLE, Kinds, Pieces
+from allocator.placement.pieces import WHOLE, Kinds, Pieces, is_full
 from allocator.placement.waste import ROUNDS, ROUNDS_OF_LEAST_WASTE, Waste
 from allocator.placement.workload import Weighted, frequent
 from allocator.requests.requests import Slot
@@ -39,7 +39,6 @@ NODE_CPU: Final = 128_000
 NODE_DEVICES: Final = 8
 """What bestFit compares with: a node of this size with nothing in use scores 0."""
 SCORE_MAX: Final = 100
-REMEMBERED_MAX: Final = 65_536
 _FAR: Final = 50.0
 
 Rank: TypeAlias = tuple[int, ...]
@@ -143,7 +142,7 @@ class Ranks:
             known = self.waste.of(state.cpu, state.pieces)
             self.evaluations += 1
             if self.remembers:
-                if len(self._wasted) >= REMEMBERED_MAX:
+                if is_full(self._wasted, len(state.pieces)):
                     self.full.append(self._wasted)
                     self._wasted = {}
                 self._wasted[state] = known

@@ -28,7 +28,8 @@ from allocator.placement.pieces import NO_CANDIDATE, DeviceKind, Kinds, Pieces
 ROUNDS: Final = 32
 ROUNDS_OF_LEAST_WASTE: Final = 16
 LENGTH: Final = 100
-_RESOLVED_MAX: Final = 1_024
+_RESOLVED_MAX: Final = 128
+"""Each of 3,200 offers: a megabyte or two, and 10 ms."""
 _PRIMES: Final = (
     *(2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53),
     *(59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131),

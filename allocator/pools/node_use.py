@@ -17,6 +17,7 @@ from allocator.values.features import Features
 
 _CHANGES_MAX: Final = 1024
 _EXHAUSTED_MAX: Final = 64
+"""Masks kept for a node. Without them: 4 to 6 % of a decision (benchmarks.placement)."""
 _NUMBERS: Final = count()
 
 

@@ -7,8 +7,8 @@ server's business and not checked.
 A field that is neither read nor harmless (a newer API server may send it) makes its device `unread`, one outside of the
 devices all devices of the slice: they are there and counted, and given to nobody.
 
-Cost: about 5 us a device. Attribute values, capacities and taints that are equal are shared, because
-fleets repeat them: 80,000 devices must fit into a gigabyte.
+Cost: about 5 us a device. Attribute values and capacities that are equal are shared, because fleets repeat
+them: 80,000 devices must fit into a gigabyte.
 
 Not here: classes and claims (`decode_claims`), node selectors (`decode_node_selector`), JSON (`encode`).
 """
@@ -68,9 +68,7 @@ _NO_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 _NO_CAPACITY: Final[Mapping[str, DeviceCapacity]] = {}
 
 _attributes: Final[dict[tuple[str, Any], Attribute]] = {}
-_taints: Final[dict[tuple[Taint, ...], tuple[Taint, ...]]] = {}
 _capacities: Final[dict[tuple[Any, ...], Mapping[str, DeviceCapacity]]] = {}
-_unread: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
 
 _KINDS: Final[Mapping[AttributeKind, Read[Any]]] = {
     "string": TEXT.read,
@@ -99,10 +97,10 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
         values = _slice_fields(spec)
     except UnreadFieldError:
         spec, unread = without_unread(_slice_fields, spec)
-        values, unread = _slice_fields(spec), _share_unread(tuple([f"spec.{path}" for path in unread]))
+        values, unread = _slice_fields(spec), tuple([f"spec.{path}" for path in unread])
     driver, (pool, generation, slices), devices, shared_counters, skip_node_operations, *selection = values
     if unread:
-        devices = [(*device[:-1], _share_unread((*unread, *device[-1]))) for device in devices]
+        devices = [(*device[:-1], (*unread, *device[-1])) for device in devices]
     node_name, node_selector, all_nodes, per_device = selection
     return ResourceSlice(
         name,
@@ -131,15 +129,9 @@ def _device_values(obj: Any) -> list[Any]:
         if "basic" in obj:
             raise FieldError("basic", "resource.k8s.io/v1 has no such field; convert the object from v1beta1") from None
         known, unread = without_unread(_device_fields, obj)
-        return [*_device_fields(known), _share_unread(unread)]
+        return [*_device_fields(known), unread]
     values.append(())
     return values
-
-
-def _share_unread(paths: tuple[str, ...]) -> tuple[str, ...]:
-    if len(_unread) >= SHARED_MAX:
-        _unread.clear()
-    return _unread.setdefault(paths, paths)
 
 
 def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
@@ -209,13 +201,6 @@ def _counter(obj: Any) -> Quantity:
     return cast(Quantity, amount)
 
 
-def _shared_taints(values: Any) -> tuple[Taint, ...]:
-    taints = _read_taints(values)
-    if len(_taints) >= SHARED_MAX:
-        _taints.clear()
-    return _taints.setdefault(taints, taints)
-
-
 def _shared_capacity(raw: Any) -> Mapping[str, DeviceCapacity]:
     """One object for devices whose capacities are written alike, so that what a request takes is worked out once."""
     capacity = read_entries(raw, _capacity)
@@ -247,7 +232,6 @@ _consumption: Final = record(
     counters=_counters,
     groups=TEXTS._replace(name="compatibilityGroups"),
 )
-_read_taints: Final = many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)).read
 _read_capacity: Final = like(entries(_capacity).read, _shared_capacity)
 _device_fields: Final = fields(
     name=TEXT,
@@ -258,7 +242,7 @@ _device_fields: Final = fields(
     node_name=OPTIONAL_TEXT,
     node_selector=Field(read_node_selector),
     all_nodes=BOOL,
-    taints=Field(like(_read_taints, _shared_taints), ()),
+    taints=many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)),
     binds_to_node=BOOL,
     binding_conditions=TEXTS._replace(absent=None),
     binding_failure_conditions=TEXTS._replace(absent=None),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from cel.library.formats import FORMATS
@@ -24,12 +23,7 @@ NameCheck: TypeAlias = Callable[[str], bool]
 
 def _check(format_name: str) -> NameCheck:
     problems = FORMATS[format_name].problems
-
-    @lru_cache(maxsize=4096)  # the same few names come again and again
-    def is_short_name(text: str) -> bool:
-        return not problems(text)
-
-    return lambda text: len(text) <= LABEL_KEY_LENGTH_MAX and is_short_name(text)
+    return lambda text: len(text) <= LABEL_KEY_LENGTH_MAX and not problems(text)
 
 
 is_dns_subdomain: Final = _check("dns1123Subdomain")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from scheduler.framework.cycle import UNLIMITED_STEPS
@@ -108,7 +107,6 @@ class PodQuestion:
         return value
 
 
-@lru_cache(maxsize=1_024)
 def values_of(key: str) -> PodQuestion:
     """What `PodCountsView.is_unique` asks."""
     return PodQuestion((), key)

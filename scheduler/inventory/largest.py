@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from allocator import (
@@ -116,7 +115,6 @@ class Asking:
         return isinstance(outcome, Allocated), outcome.steps
 
 
-@lru_cache(maxsize=4096)
 def _request(device_class: str, count: int, attribute: str) -> ClaimSpec:
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     devices: dict[str, Any] = {"requests": [{"name": "devices", "exactly": exactly}]}

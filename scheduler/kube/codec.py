@@ -155,6 +155,7 @@ class _WirePodGroup(Record, frozen=True):
 _pod_group_decoder: Final = msgspec.json.Decoder(_WirePodGroup)
 _taint_rule_decoder: Final = msgspec.json.Decoder(_WireTaintRule)
 
+
 Decoded = TypeVar("Decoded")
 Volume = TypeVar("Volume", PersistentVolume, PersistentVolumeClaim)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 
@@ -19,7 +17,6 @@ class ImageState:
         self.nodes: set[NodeName] = set()
 
 
-@lru_cache(maxsize=4_096)
 def normalized_name(name: str) -> str:
     """`name` with the tag that a container runtime adds when there is none; digests contain a colon and stay."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -75,7 +75,7 @@ class PodTerm:
 
 _PART: Final = 10  # terms
 _STEPS_PER_PART: Final = 150  # preparing a term takes 40 to 70 us, a step 4
-_KEPT_BYTES_MAX: Final = 24_000_000
+_KEPT_BYTES_MAX: Final = 6_000_000
 _BYTES_MIN: Final = 2_500
 _BYTES_A_CHARACTER: Final = 7
 

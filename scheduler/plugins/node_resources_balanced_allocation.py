@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import sqrt
 from typing import Final
 
@@ -80,7 +79,6 @@ class NodeResourcesBalancedAllocation:
         return slot.asked
 
 
-@lru_cache(maxsize=1_024)
 def _slot(resources: tuple[ResourceSpec, ...], requests: tuple[tuple[str, int], ...]) -> BalancedAllocationSlot:
     amounts = dict(requests)
     asked = [(one.name, amounts.get(one.name, 0)) for one in resources]

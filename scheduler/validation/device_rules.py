@@ -9,7 +9,6 @@ pkg/apis/resource/types.go.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -46,7 +45,6 @@ from scheduler.validation.names import (
 )
 from scheduler.validation.selector_check import check_selector
 
-_SHORT: Final = 64
 """Characters of the quantities that are remembered."""
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -166,12 +164,6 @@ def check_uid(uid: Json, path: str) -> list[FieldError]:
 def read_quantity(value: Json) -> Quantity:
     """A quantity as it is stored; absent means 0."""
     text = "0" if value is None else str(value)
-    return _parsed(text) if len(text) <= _SHORT else Quantity.parse(text)
-
-
-@lru_cache(maxsize=4_096)
-def _parsed(text: str) -> Quantity:
-    """Devices of a cluster have few amounts, and many devices have each; a quantity is never changed."""
     return Quantity.parse(text)
 
 

@@ -8,13 +8,16 @@ import orjson
 import pytest
 
 from scheduler.core.recording import Entry, decode_entry, encode_entry
+from scheduler.kube import codec
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
+from scheduler.model import resources
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import Affinity, LabelSelector, NodeSelectorRequirement, PackedAffinity, Pod
 from scheduler.model.pod_terms import are_prepared, pod_terms, prepare
 from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins import default_plugins
+from scheduler.plugins.pod_topology_spread import constraints
 from tests import builders
 from tests.core.rig import Rig
 from tests.observed import observed
@@ -222,6 +225,25 @@ def test_a_sized_cache_lets_the_oldest_go_and_keeps_the_newest_whatever_its_size
     assert [cache.get(name) for name in ("b", "c", "large")] == [None, None, 3]
     cache.put("d", 4, 1)
     assert (cache.get("large"), cache.get("d"), cache.size) == (None, 4, 1)
+
+
+def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypatch):
+    monkeypatch.setattr(resources, "_SUMS", SizedCache(1_000))
+    monkeypatch.setattr(constraints, "_KEPT", SizedCache(20_000))
+    decoder = codec.ClaimDecoder()
+    for number in range(8):
+        amounts = {f"example.com/r{number}-{index}": "1" for index in range(300)}
+        assert len(resources.pod_amounts(builders.pod("p", requests=amounts)).requests) == 300
+        selector = {"matchLabels": {f"l{number}-{index}": "v" for index in range(300)}}
+        spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        one = builders.pod("p", topologySpreadConstraints=[spread])
+        assert constraints.constraints_of(one, (), are_system_defaults=True, view=Any).hard
+        config = [{"opaque": {"driver": "d", "parameters": {"text": f"{number}" * 6_000}}}]
+        spec, _ = decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))
+        assert decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))[0] is spec is not None
+    assert 300 < resources._SUMS.size <= 1_000
+    assert 3_000 < constraints._KEPT.size <= 20_000
+    assert [*decoder._specs._by_raw.values()] == [spec], "what no claim has is gone"
 
 
 def test_terms_of_a_pod_have_what_is_alike_once():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from allocator.placement import choice, ranks
+from allocator.placement import pieces
 from allocator.placement.ranks import Strategy
 from scheduler.core.trying.alike_nodes import AlikeNodes
 from scheduler.model.keys import ClaimKey, PodKey
@@ -124,8 +124,7 @@ def test_no_pod_waits_that_first_fit_finds_a_place_for(strategy: Strategy, seed:
 
 def test_answers_are_the_same_where_little_is_remembered_and_what_is_given_up_is_freed(monkeypatch) -> None:
     expected = fill(rig_that_remembers(Strategy.FRAGMENTATION), 1)
-    for module in (choice, ranks):
-        monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(pieces, "PARTS_MAX", 64)
     memory = PlacementMemory(Strategy.FRAGMENTATION)
     rig = rig_of(memory)
     assert fill(rig, 1) == expected
@@ -143,6 +142,11 @@ def test_what_is_full_is_freed_in_parts() -> None:
         empty_some(full)
         sizes.append([len(one) for one in full])
     assert sizes == [[188], []]
+
+
+def test_states_of_nodes_with_many_devices_are_fewer_in_what_is_remembered() -> None:
+    assert not pieces.is_full(range(20_000), 8)
+    assert pieces.is_full(range(20_000), 128)
 
 
 @pytest.mark.parametrize("strategy", [Strategy.BEST_FIT, Strategy.FRAGMENTATION], ids=lambda one: one.value)

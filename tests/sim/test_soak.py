@@ -22,15 +22,19 @@ import msgspec
 import pytest
 
 from benchmarks.deciding import NullShell
+from scheduler.core.ground import versions
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import PatchPodGroupStatus, RecordEvent
+from scheduler.model import pod_terms
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.sized_cache import SizedCache
+from scheduler.plugins.pod_topology_spread import constraints
 from tests import builders
 from tests.growth import check_stays, kept
 from tests.observed import deleted, observed
@@ -45,7 +49,7 @@ NODE_EVERY: Final = 25  # batches until a node is replaced
 
 def settings() -> CoreSettings:
     """Of the machines here. What may be remembered is set here, so small that it is full after a quarter."""
-    return CoreSettings(reports_causes=True, remembered_ms_max=20_000)
+    return CoreSettings(reports_causes=True, remembered_bytes_max=2_000_000)
 
 
 class Shell(NullShell):
@@ -198,13 +202,15 @@ def bound_elsewhere(batch: Batch, node: str, number: int) -> Iterable[Input]:
         yield observed(newer(pod, node_name=NodeName(node)))
 
 
-@pytest.mark.xfail(strict=False, reason="the ledger comes with the lead's commit")
 @pytest.mark.parametrize("is_leader", [True, False], ids=["leader", "standby"])
 @pytest.mark.parametrize(
     "inputs", [20_000, pytest.param(1_000_000, marks=[pytest.mark.nightly, pytest.mark.timeout(7_200)])]
 )
 @pytest.mark.slow
-def test_what_is_kept_follows_what_there_is(inputs, is_leader) -> None:
+def test_what_is_kept_follows_what_there_is(inputs, is_leader, monkeypatch) -> None:
+    monkeypatch.setattr(pod_terms, "_KEPT", SizedCache(1_000_000))
+    monkeypatch.setattr(constraints, "_KEPT", SizedCache(50_000))
+    monkeypatch.setattr(versions, "_TOMBSTONES_MIN", 500)
     tracemalloc.start()
     try:
         churn = Churn(is_leader=is_leader, first=inputs * (1 + is_leader))  # no name that another test had

@@ -8,7 +8,8 @@ Rules of this module
      used again, uids) also whatever is still to come; with `may_return` (kinds that a server may stop serving) nothing
      is said about what it stores, so an object may come back as it was.
 
-Memory: one number per live object, and the `_TOMBSTONES_MAX` latest deletions.
+Memory: one number per live object, and the latest deletions: as many as there ever were objects, `_TOMBSTONES_MIN` at
+least. What comes late is an answer to a request of ours, or a list; either takes seconds.
 
 Source: resourceVersion is comparable within one API server (k8s.io/apimachinery resourceversion, Kubernetes 1.35).
 """
@@ -21,7 +22,7 @@ from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key")
 
-_TOMBSTONES_MAX: Final = 50_000
+_TOMBSTONES_MIN: Final = 4_096
 _FOR_EVER: Final = 2**63
 
 
@@ -33,6 +34,7 @@ class Versions(Generic[Key]):
         self._may_return: Final = may_return
         self._revision_by_key: Final[dict[Key, int]] = {}
         self._tombstones: Final[OrderedDict[Key, int]] = OrderedDict()
+        self._tombstones_max = _TOMBSTONES_MIN
         # The revision of what is known of a key; None: nothing. Asked several times with every observation.
         self.newest: Final[Callable[[Key], int | None]] = self._revision_by_key.get
 
@@ -65,5 +67,6 @@ class Versions(Generic[Key]):
 
     def _bury(self, key: Key, revision: int) -> None:
         self._tombstones[key] = max(revision, self._tombstones.pop(key, 0))
-        if len(self._tombstones) > _TOMBSTONES_MAX:
+        self._tombstones_max = max(self._tombstones_max, len(self._revision_by_key))
+        if len(self._tombstones) > self._tombstones_max:
             self._tombstones.popitem(last=False)

@@ -9,8 +9,6 @@ a pod of which nothing but the status changed, unless it takes less of its node,
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from scheduler.framework.api import Action
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import counted_amounts
@@ -54,7 +52,6 @@ def pod_changes(old: Pod, new: Pod) -> Action | None:
     return action or None
 
 
-@lru_cache(maxsize=1_024)
 def label_of(resource: str, action: Action | None) -> str:
     """The change in upstream's words, `NodeUpdateNodeTaint`; of several actions at once the first."""
     first = next(iter(action), Action.UPDATE) if action is not None else Action.UPDATE

@@ -5,7 +5,7 @@ for a plan when each of its plugins that filter or score says so (`framework.api
 
 Rules of this module
   1. What plugins read of a node is asked once for each generation of it, whatever pod it is for.
-  2. Numbers stand for what was read; a number never stands for anything else.
+  2. A number stands for what was read of nodes, never for anything else, and goes with the last of them.
 
 Not here: remembering answers (`feasibility`), which hold for one look only.
 
@@ -14,10 +14,9 @@ Cost: one look-up for each node that has not changed. Memory: about 300 bytes a 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable
-from itertools import count
 from typing import Final
+from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
@@ -29,17 +28,22 @@ from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 
-_NODES_MAX: Final = 65_536
 _STEPS: Final = 12
 """Reading what plugins say of a node."""
+
+
+class Number:
+    """Stands for what plugins read of alike nodes; compared by identity."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Likeness(Struct, frozen=True):
     """The plugins that say what is alike, and what one look at nodes has found out: verdicts and scores by number."""
 
     plugins: tuple[AlikePlugin, ...] = ()
-    statuses: dict[int, Status] = field(default_factory=dict)
-    vectors: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    statuses: dict[Number, Status] = field(default_factory=dict)
+    vectors: dict[Number, tuple[int, ...]] = field(default_factory=dict)
 
 
 NONE_ALIKE: Final = Likeness()
@@ -51,8 +55,8 @@ class AlikeNodes:
 
     def __init__(self, view: ClusterView) -> None:
         self._view: Final = view
-        self._known: dict[tuple[str, ...], dict[NodeName, tuple[int, int | None]]] = {}
-        self._numbers: Final = defaultdict[Hashable, int](count().__next__)
+        self._known: dict[tuple[str, ...], dict[NodeName, tuple[int, Number | None]]] = {}
+        self._numbers: Final[WeakValueDictionary[Hashable, Number]] = WeakValueDictionary()
 
     def plugins_of(self, plan: Plan, cycle: Cycle) -> tuple[AlikePlugin, ...]:
         """The plugins to ask; empty where each node must be asked about."""
@@ -65,7 +69,7 @@ class AlikeNodes:
             asked[plugin.name] = plugin
         return tuple(asked.values())
 
-    def number(self, plugins: tuple[AlikePlugin, ...], cycle: Cycle, node: NodeInfo) -> int | None:
+    def number(self, plugins: tuple[AlikePlugin, ...], cycle: Cycle, node: NodeInfo) -> Number | None:
         """None when the node is like no other. What is found out anew is charged to the cycle."""
         names = tuple([plugin.name for plugin in plugins])
         known_of = self._known.get(names)
@@ -81,13 +85,11 @@ class AlikeNodes:
             if one is None:
                 break
             likeness.append(one)
-        number = self._number((names, *likeness)) if len(likeness) == len(plugins) else None
-        if len(known_of) >= _NODES_MAX:
-            known_of.clear()
+        is_known = len(likeness) == len(plugins)
+        number = self._numbers.setdefault((names, *likeness), Number()) if is_known else None
         known_of[node.name] = node.generation, number
+        infos = self._view.node_infos
+        if len(known_of) > 2 * len(infos):
+            for gone in known_of.keys() - infos.keys():
+                del known_of[gone]
         return number
-
-    def _number(self, likeness: Hashable) -> int:
-        if len(self._numbers) >= _NODES_MAX:
-            self._numbers.clear()
-        return self._numbers[likeness]

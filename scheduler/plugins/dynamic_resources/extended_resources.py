@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -45,9 +44,8 @@ class SpecialRequests:
     mappings: tuple[ContainerExtendedResource, ...]
 
 
-@lru_cache(maxsize=1024)
 def decoded_spec(requests: tuple[DeviceCount, ...]) -> ClaimSpec:
-    """The special claim's spec; equal requests give the same object."""
+    """The special claim's spec; equal requests give the same object as long as somebody has it."""
     return decode_claim_spec(special_claim_spec(requests))
 
 

@@ -11,24 +11,27 @@ Cost: O(devices) once for the pools of a node; then O(devices in use) for each c
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable
-from itertools import count
 from typing import Final
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from allocator import AllocationError, NodePools, NodeView
 from allocator.values.model import Device
 from scheduler.framework.cluster_view import ClusterView
 
-_NODES_MAX: Final = 65_536
+
+class _Published:
+    """Stands for what pools publish: one object for equal ones, as long as some pools publish it."""
+
+    __slots__ = ("__weakref__",)
 
 
 class DeviceLikeness:
-    """Numbers for what pools publish, and what is in use of them."""
+    """What pools publish, and what is in use of them. Forgotten with the pools: a driver may publish ever new ones."""
 
     def __init__(self) -> None:
-        self._of_node: Final[dict[str, tuple[NodePools, int | None]]] = {}
-        self._numbers: Final = defaultdict[Hashable, int](count().__next__)
+        self._of_pools: Final[WeakKeyDictionary[NodePools, _Published | None]] = WeakKeyDictionary()
+        self._published: Final[WeakValueDictionary[Hashable, _Published]] = WeakValueDictionary()
 
     def of(self, node: NodeView, view: ClusterView) -> Hashable | None:
         """Equal for alike nodes; None when the node is like no other."""
@@ -39,26 +42,18 @@ class DeviceLikeness:
             pools = view.inventory.node_pools(node, view.features)
         except AllocationError:
             return None
-        known = self._of_node.get(node.name)
-        if known is None or known[0] is not pools:
-            if len(self._of_node) >= _NODES_MAX:
-                self._of_node.clear()
-            known = self._of_node[node.name] = pools, self._number(_published(pools, node.name))
-        if known[1] is None:
+        if pools not in self._of_pools:
+            found = _published(pools, node.name)
+            self._of_pools[pools] = self._published.setdefault(found, _Published()) if found is not None else None
+        published = self._of_pools[pools]
+        if published is None:
             return None
         used = []
         for number, held in sorted(pools.use_of(in_use).used.items()):
             consumed = sorted((index, tuple(sorted(amounts.items()))) for index, amounts in held.consumed.items())
             left = pools.usable[number][0].counters_left(held.entry)
             used.append((number, held.dedicated, held.sharing, tuple(consumed), left))
-        return known[1], tuple(used)
-
-    def _number(self, published: Hashable | None) -> int | None:
-        if published is None:
-            return None
-        if len(self._numbers) >= _NODES_MAX:
-            self._numbers.clear()
-        return self._numbers[published]
+        return published, tuple(used)
 
 
 def _published(pools: NodePools, node: str) -> Hashable | None:

@@ -39,7 +39,6 @@ from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
 from scheduler.plugins.normalize import normalize
 
 _SEEN_MAX: Final = 65_536
-_NODES_MAX: Final = 65_536
 _FREED_AT_ONCE: Final = 512
 _STEPS_OF_WASTE: Final = 25
 """About half of what it takes: a namespace whose pods are all of new shapes is soon at its share of the thread."""
@@ -85,6 +84,9 @@ class PlacementMemory:
         """Count some more of the pods that ran before the first cycle, and free some of what was given up."""
         if self._chooser is not None:
             empty_some(self._chooser.ranks.full)
+        if len(self._pieces) > 2 * len(view.node_infos):
+            gone = self._pieces.keys() - view.node_infos.keys()
+            self._given_up.append({name: self._pieces.pop(name) for name in gone})
         empty_some(self._given_up)
         if self.strategy is not Strategy.BEST_FIT:
             for uid, shape in self._bound.some(cycle, view):
@@ -118,8 +120,6 @@ class PlacementMemory:
             former = self._former.pop(node, None)
             if former is not None and former.pools is not pools:
                 former = None
-            if len(self._pieces) >= _NODES_MAX:
-                self._pieces.clear()
             pieces = self._pieces[node] = NodePieces(pools, chooser.ranks.kinds, former)
         return pieces
 
