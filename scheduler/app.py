@@ -161,6 +161,7 @@ class SchedulerApp:
                         "checks_alive": self._checks_alive,
                         "checks_ready": self._checks_ready,
                         "notes_ready": self._notes_ready,
+                        "details_ready": self._details_ready,
                         "metrics": lambda: (self.metrics.text(), CONTENT_TYPE),
                         "configuration": self._configuration,
                     },
@@ -416,6 +417,9 @@ class SchedulerApp:
         others = self._namesakes.texts() if self._namesakes is not None else ()
         missing = [f"{text} (as it started)" for text in self._missing]
         return [*waiting, *others, *missing, *self.running.machine.troubles.texts(is_everywhere=False)]
+
+    def _details_ready(self) -> Sequence[str]:
+        return [self.running.machine.store.ledger.text()] if self.running is not None else ()
 
     def _checks_alive(self) -> Checks:
         machine = self.running.turns.problem() if self.running is not None else None

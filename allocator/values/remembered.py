@@ -85,6 +85,11 @@ class Ledger:
         self.turn += 1
         self._namespace = namespace
 
+    def text(self) -> str:
+        """What is remembered, for people."""
+        parts = ", ".join([f"{what} {size / 2**20:.1f}" for what, size in self.by_what.items() if size])
+        return f"remembered to answer sooner: about {self.size / 2**20:.1f} MiB{parts and f' ({parts})'}"
+
     def share(self) -> _Share:
         """Of the namespace whose turn it is."""
         found = self._shares.get(self._namespace)

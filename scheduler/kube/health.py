@@ -66,6 +66,7 @@ class HealthServer:
         address: Where to listen; "0.0.0.0" and "::" both mean all addresses of both families, as in kube-scheduler.
         checks_alive, checks_ready: What is wrong now.
         notes_ready: Lines after the verdict, for those who may read its reasons; they do not change it.
+        details_ready: More of them, for those who ask for `?verbose`.
         metrics: The exposition and its content type.
         configuration: What is in force, as JSON.
         tls: What to serve a new connection with; None: plain HTTP.
@@ -81,6 +82,7 @@ class HealthServer:
         checks_alive: Callable[[], Checks],
         checks_ready: Callable[[], Checks],
         notes_ready: Callable[[], Sequence[str]] = tuple,
+        details_ready: Callable[[], Sequence[str]] = tuple,
         metrics: Callable[[], tuple[bytes, str]],
         configuration: Callable[[], bytes],
         limits: HealthLimits = DEFAULT_LIMITS,
@@ -94,7 +96,9 @@ class HealthServer:
         self._tls = tls
         self._readers = readers
         alive = _Paced(lambda: _verdict(checks_alive()), limits.verdict_gap_s)
-        ready = _Paced(lambda: _verdict({**checks_alive(), **checks_ready()}, notes_ready()), limits.verdict_gap_s)
+        ready = _Paced(
+            lambda: _verdict({**checks_alive(), **checks_ready()}, notes_ready(), details_ready()), limits.verdict_gap_s
+        )
         self._answers: dict[str, _Paced[_Answer]] = {
             "/livez": alive,
             "/healthz": alive,
@@ -129,7 +133,8 @@ class HealthServer:
             )
         sees_all = request.path not in PROBES or await self._refusal(request, "get", _METRICS) is None
         answer = await paced.result()
-        body = answer.body if sees_all else answer.withheld(request.path[1:], "verbose" in request.query)
+        is_verbose = "verbose" in request.query
+        body = answer.body + is_verbose * answer.details if sees_all else answer.withheld(request.path[1:], is_verbose)
         return web.Response(status=answer.code, body=body, headers={"Content-Type": answer.content_type})
 
     async def _refusal(self, request: web.BaseRequest, verb: str, path: str) -> Refusal | None:
@@ -141,12 +146,13 @@ class HealthServer:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`checks` of a verdict: their names, and whether all is well there."""
+    """`checks` of a verdict: their names, and whether all is well there; `details` for who asks for more."""
 
     code: int
     body: bytes
     content_type: str
     checks: tuple[tuple[str, bool], ...] = ()
+    details: bytes = b""
 
     def withheld(self, name: str, is_verbose: bool) -> bytes:
         """The verdict without its reasons, as kube-apiserver words it."""
@@ -161,11 +167,12 @@ def _is_among(path: str, allowed: Sequence[str]) -> bool:
     return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in allowed)
 
 
-def _verdict(checks: Checks, notes: Sequence[str] = ()) -> _Answer:
+def _verdict(checks: Checks, notes: Sequence[str] = (), details: Sequence[str] = ()) -> _Answer:
     problems = [text for texts in checks.values() for text in texts]
     text = "\n".join([*(problems or ["ok"]), *notes])
     names = (("ping", True), *((name, not texts) for name, texts in checks.items()))
-    return _Answer(503 if problems else 200, f"{text}\n".encode(), "text/plain; charset=utf-8", names)
+    more = "".join([f"{line}\n" for line in details]).encode()
+    return _Answer(503 if problems else 200, f"{text}\n".encode(), "text/plain; charset=utf-8", names, more)
 
 
 class _Paced(Generic[_T]):

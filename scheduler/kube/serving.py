@@ -35,6 +35,7 @@ class Answers(TypedDict):
     checks_alive: Callable[[], Checks]
     checks_ready: Callable[[], Checks]
     notes_ready: Callable[[], Sequence[str]]
+    details_ready: Callable[[], Sequence[str]]
     metrics: Callable[[], tuple[bytes, str]]
     configuration: Callable[[], bytes]
 

@@ -132,3 +132,12 @@ def test_whoever_is_told_may_forget_more() -> None:
         first.put(number, Value(number))
     ledger.begin("a")
     assert list(first) == list(second) == [4, 5, 6, 7, 8]
+
+
+def test_what_is_remembered_in_words() -> None:
+    ledger = Ledger()
+    assert ledger.text() == "remembered to answer sooner: about 0.0 MiB"
+    Cache[int, Value](ledger, "x").put(1, Value(3 * 2**19))
+    Cache[int, Value](ledger, "y")
+    ledger.begin("")
+    assert ledger.text() == "remembered to answer sooner: about 1.5 MiB (x 1.5)"

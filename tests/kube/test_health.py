@@ -30,13 +30,14 @@ class Metrics:
 
 
 @asynccontextmanager
-async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), metrics=None, **limits):
+async def serving(address="127.0.0.1", *, alive=(), ready=(), notes=(), details=(), metrics=None, **limits):
     server = HealthServer(
         address,
         0,
         checks_alive=lambda: {"machine": alive},
         checks_ready=lambda: {"watches": ready},
         notes_ready=lambda: notes,
+        details_ready=lambda: details,
         metrics=metrics or Metrics(),
         configuration=lambda: b'{"componentconfig": {}}',
         limits=HealthLimits(**limits),
@@ -75,8 +76,9 @@ async def test_verdicts_and_their_reasons():
         assert await ask(server, "/livez") == (200, "ok\n")
         assert await ask(server, "/metrics") == (200, "renderings 1\n")
         assert (await ask(server, "/other"))[0] == 404
-    async with serving(notes=["binding Pod a/b fails"]) as server:
+    async with serving(notes=["binding Pod a/b fails"], details=["12 MiB remembered"]) as server:
         assert await ask(server, "/readyz") == (200, "ok\nbinding Pod a/b fails\n")
+        assert await ask(server, "/readyz?verbose") == (200, "ok\nbinding Pod a/b fails\n12 MiB remembered\n")
         assert await ask(server, "/livez") == (200, "ok\n")
     async with serving(ready=["Pod: not listed yet"], notes=["binding Pod a/b fails"]) as server:
         assert await ask(server, "/readyz") == (503, "Pod: not listed yet\nbinding Pod a/b fails\n")

@@ -53,6 +53,7 @@ class MatchingNamespaces:
         self._seen: dict[str, Namespace] = {}
         self._read = -1
         self._changed: Final[list[str]] = []
+        # Asking about namespaces pauses, and goes on with what is here.
         self._known: Final[Cache[tuple[Selector, frozenset[str]], _Known]] = Cache(ledger, "matching namespaces")
         self.asked = 0
         """What asking about namespaces took so far (rule 2)."""

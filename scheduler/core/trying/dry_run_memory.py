@@ -75,6 +75,7 @@ class DryRunMemories:
 
     def __init__(self, store: Store) -> None:
         self._store: Final = store
+        # A dry run that pauses goes on with what is here.
         self._by_key: Final[Cache[Hashable, _Known]] = Cache(store.ledger, "dry runs", lambda one: _size(one.by_node))
         self._interrupted: Final[Cache[PodUid, dict[NodeName, _Found]]] = Cache(store.ledger, "dry runs", _size)
 

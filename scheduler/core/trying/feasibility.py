@@ -127,6 +127,7 @@ class Feasibility(Part):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._alike: Final = AlikeNodes(ground.view)
+        # Without it a pod of a known shape takes five times as long (benchmarks.deciding --workload device).
         self._records: Final[Cache[Shape, ShapeRecord]] = Cache(ground.store.ledger, "verdicts")
         self._stamp = 0
         self._start = 0
