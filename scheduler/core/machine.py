@@ -47,9 +47,7 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions
-from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
-from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.state.ground import make_ground
 from scheduler.core.trying.feasibility import Feasibility
@@ -134,8 +132,6 @@ class Machine:
             preemptions=self.preemptions,
         )
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
-        self.unallocated: Final = UnallocatedClaims(ground, self.runners)
-        self.repartitioned: Final = RepartitionedPools(ground, self.runners)
         self._observed: Final = Observations(
             ground,
             runners=self.runners,
@@ -145,8 +141,6 @@ class Machine:
             aftermath=aftermath,
             troubles=self.troubles,
             conflicts=self.conflicts,
-            unallocated=self.unallocated,
-            repartitioned=self.repartitioned,
             preemptions=self.preemptions,
         )
         self._invariants: Final = Invariants(
@@ -191,8 +185,6 @@ class Machine:
                     self.preemptions.budgets_listed(is_readable=is_readable)
                 if not self._unlisted:
                     self.conflicts.all_listed()
-                    self.unallocated.all_listed()
-                    self.repartitioned.all_listed()
                     self._recovery.begin()
 
     def next_deadline_ms(self) -> int | None:
