@@ -26,6 +26,7 @@ from scheduler.core.binding.binding import Bindings
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.device_conflicts import DeviceConflicts
 from scheduler.core.binding.withdrawals import Withdrawals
+from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import (
     Deleted,
@@ -91,7 +92,6 @@ class Machine:
         ground = self.ground = make_ground(features, new_uid, self.places, settings)
         self.store: Final = ground.store
         self.overlay: Final = ground.overlay
-        self.volumes: Final = ground.volumes
         self.timers: Final = ground.timers
         self.outbox: Final = ground.outbox
         self.bindings: Final = Bindings()
@@ -131,6 +131,7 @@ class Machine:
             aftermath=aftermath,
             preemptions=self.preemptions,
         )
+        self._gangs: Final = GangCycles(ground, self._cycles)
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
         self._observed: Final = Observations(
             ground,
@@ -245,7 +246,9 @@ class Machine:
             self.store.ledger.begin(popped.namespace)
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
-            self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
+            calls = calls_max - feasibility.filter_calls
+            if not (self.store.gangs and self._gangs.run(popped, calls, steps)):
+                self._cycles.run(popped, calls, steps)
         self.causes.end_tick()
 
     def _answered(self, answer: Answer) -> None:
