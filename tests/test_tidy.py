@@ -21,7 +21,7 @@ MODULE_LINES_MAX = 700
 MODULE_LINES_WANTED = 500
 FUNCTION_LINES_WANTED = 55
 # Ratchets: lower them, never raise them.
-LONGEST_FUNCTION = 90
+LONGEST_FUNCTION = 86
 LONG_FUNCTIONS = 3
 LONG_MODULES = {
     *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py"),

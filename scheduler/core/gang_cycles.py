@@ -20,7 +20,7 @@ Rules of this module
      room is being made.
 
 Not here: which pods there are (`gang_members`), pods of a gang that is not complete (the plugin GangScheduling), how
-one pod is placed when it is alone (`scheduling_cycle`).
+one pod is placed when it is alone (`scheduling_cycle`), and what becomes of the answer (there too).
 
 Source: none upstream; kubernetes/kubernetes#138765 and docs/adr/0034-groups-of-pods.md.
 """
@@ -28,34 +28,20 @@ Source: none upstream; kubernetes/kubernetes#138765 and docs/adr/0034-groups-of-
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
 from msgspec import Struct, structs
 
-from scheduler.core.binding.aftermath import Aftermath
-from scheduler.core.binding.binding_cycle import BindingCycles
-from scheduler.core.preempting.preemption_texts import IN_VAIN, making_room_for_group
-from scheduler.core.preempting.preemptions import Preemptions
-from scheduler.core.queue.gated_pods import GATED_SILENT_MS
+from scheduler.core.preempting.preemption_texts import making_room_for_group
 from scheduler.core.queue.queued_pod import Place, QueuedPod
-from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.cause_search import Group
-from scheduler.core.reports.causes import Causes
-from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason, reason_of
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, Reason
+from scheduler.core.scheduling_cycle import SchedulingCycles, Tried
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.trying.attempt import Attempts, Placed, Unfit
-from scheduler.core.trying.feasibility import Feasibility
+from scheduler.core.trying.attempt import Unfit
 from scheduler.core.trying.gang_attempt import GangAttempt, MakeRoom
 from scheduler.core.trying.group_topology import LabelValues
-from scheduler.core.trying.post_filters import PostFilters
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.fit_error import fit_error
-from scheduler.framework.runner import Runner
-from scheduler.framework.status import Status
 from scheduler.model.gang import (
     GANG_MEMBERS_MAX,
     GANG_PODS_MAX,
@@ -67,7 +53,6 @@ from scheduler.model.gang import (
     gang_key,
     waiting_text,
 )
-from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
 
@@ -118,38 +103,14 @@ class Quorum(Struct, frozen=True):
 class GangCycles(Part):
     """Tries gangs."""
 
-    def __init__(
-        self,
-        ground: Ground,
-        *,
-        queue: SchedulingQueue,
-        attempts: Attempts,
-        feasibility: Feasibility,
-        post_filters: PostFilters,
-        bindings: BindingCycles,
-        conditions: PodConditions,
-        group_conditions: GroupConditions,
-        causes: Causes,
-        aftermath: Aftermath,
-        preemptions: Preemptions,
-        undo: Callable[[QueuedPod, Runner, Cycle, NodeName], None],
-        fail: Callable[[QueuedPod, Status], None],
-    ) -> None:
-        """`undo` takes back what is stored for a pod that had a node, `fail` ends an attempt that a plugin failed."""
+    def __init__(self, ground: Ground, cycles: SchedulingCycles) -> None:
         super().__init__(ground)
-        self._queue: Final = queue
-        self._feasibility: Final = feasibility
-        self._attempts: Final = attempts
+        self._queue: Final = cycles.queue
+        self._feasibility: Final = cycles.feasibility
         self._label_values: Final = LabelValues(ground)
-        self._post_filters: Final = post_filters
-        self._aftermath: Final = aftermath
-        self._bindings: Final = bindings
-        self._conditions: Final = conditions
-        self._group_conditions: Final = group_conditions
-        self._causes: Final = causes
-        self._preemptions: Final = preemptions
-        self._undo: Final = undo
-        self._fail: Final = fail
+        self._cycles: Final = cycles
+        self._conditions: Final = cycles.conditions
+        self._group_conditions: Final = cycles.group_conditions
         self._searches: Final[OrderedDict[GangKey, GangAttempt]] = OrderedDict()
 
     def run(self, queued: QueuedPod, calls_max: int, steps_max: int) -> bool:
@@ -201,9 +162,9 @@ class GangCycles(Part):
         if attempt is None or not attempt.is_about(quorum.needed, quorum.ready):
             pods = quorum.ready[:GANG_PODS_MAX]
             attempt = GangAttempt(
-                *(self._ground, self._feasibility, self._attempts, pods, quorum.needed),
+                *(self._ground, self._feasibility, self._cycles.attempts, pods, quorum.needed),
                 label_values=self._label_values,
-                post_filters=self._post_filters if self._may_make_room(quorum, group) else None,
+                post_filters=self._cycles.post_filters if self._may_make_room(quorum, group) else None,
                 topology_key=group.topology_key if group is not None else None,
                 before=attempt,
             )
@@ -225,24 +186,22 @@ class GangCycles(Part):
         placed = frozenset([one.queued.uid for one in found]) if isinstance(found, list) else frozenset()
         for uid, one in attempt.places.undone.items():
             if uid not in placed:
-                self._undo(one.queued, one.queued.runner, one.cycle, one.node)
+                self._cycles.undo(one.queued, one.queued.runner, one.cycle, one.node)
+        tried = Tried(queued, quorum.ready, steps, attempt.steps)
         if isinstance(found, list):
-            self._commit(found, quorum, queued)
+            self._cycles.commit(tried, found)
         elif isinstance(found, Unfit):
-            self._reject(quorum, queued, found, attempt)
+            self._reject(quorum, structs.replace(tried, speakers=attempt.speakers(found.queued)), found)
         elif isinstance(found, MakeRoom):
-            self._make_room(quorum, queued, found, attempt)
+            speakers = attempt.speakers(found.unfit.queued)
+            self._make_room(quorum, structs.replace(tried, speakers=speakers), found)
         else:
             assert found.failure is not None
-            self._group_conditions.report(queued.pod, reason_of(found.failure))
-            if found.queued is not queued:
-                self._queue.fly(found.queued, now_ms)
-                self._queue.rejected(queued, frozenset(queued.runner.plugins), None, now_ms)
-            self._fail(found.queued, found.failure)
+            self._cycles.fail(tried, found.queued, found.failure)
 
     def _may_make_room(self, quorum: Quorum, group: PodGroup | None) -> bool:
         """Whether others may be removed for it. What a PodGroup says counts before what its pods say."""
-        if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
+        if any(self._cycles.preemptions.records.get(one.uid) is not None for one in quorum.ready):
             return False
         said = group.preemption_policy if group is not None else None
         return NEVER not in ([said] if said else [one.pod.spec.preemption_policy for one in quorum.ready])
@@ -263,7 +222,9 @@ class GangCycles(Part):
         when = f"in {-(-rest_ms // 1000)}s, then less and less often" if rest_ms else "now"
         name = attempt.trying.pod.key.name
         text = (
-            self._message("") + " " + GOES_ON.format(quorum.key, len(attempt.places.by_pod), quorum.needed, name, when)
+            self._cycles.message("")
+            + " "
+            + GOES_ON.format(quorum.key, len(attempt.places.by_pod), quorum.needed, name, when)
         )
         for one in quorum.ready:
             self._conditions.report(one.pod, Reason(UNSCHEDULABLE, text))
@@ -271,21 +232,17 @@ class GangCycles(Part):
     def _wait(self, queued: QueuedPod, text: str) -> None:
         """It is not tried now."""
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
-        self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(text)))
+        self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._cycles.message(text)))
 
     def _wait_for_others(self, queued: QueuedPod, key: GangKey, declared: int) -> None:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
-        now_ms = self._ground.timers.now_ms
-        self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, now_ms)
-        at_ms = now_ms + GATED_SILENT_MS
-        self._ground.timers.at(at_ms, partial(self._report_later, queued, queued.ticket, key, declared))
+        self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
+        self._cycles.say_later(queued, partial(self._say_what_lacks, queued, key, declared))
 
-    def _report_later(self, queued: QueuedPod, ticket: int, key: GangKey, declared: int) -> None:
-        if self._queue.find(queued.uid) is not queued or queued.ticket != ticket:
-            return
+    def _say_what_lacks(self, queued: QueuedPod, key: GangKey, declared: int) -> None:
         quorum = self._count(key, queued, declared)  # others may have come meanwhile
         if quorum.missing > 0:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._message(self._lacks(quorum))))
+            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._cycles.message(self._lacks(quorum))))
 
     def _lacks(self, quorum: Quorum) -> str:
         """What keeps a group from being tried: pods that do not exist, or the first that does, and why it waits."""
@@ -302,9 +259,6 @@ class GangCycles(Part):
             return f"it is for the scheduler {pod.spec.scheduler_name}"
         status = queued.runner.pre_enqueue(pod, self._ground.view)
         return status.message if status.is_rejection else "its last attempt has not ended"
-
-    def _message(self, text: str) -> str:
-        return fit_error(len(self._store.node_infos), pre_filter=text, reasons={})
 
     def _count(self, key: GangKey, tried: QueuedPod, declared: int) -> Quorum:
         placed = living = 0
@@ -325,79 +279,25 @@ class GangCycles(Part):
         ready.sort(key=lambda one: (-one.priority, one.first_active_ms, one.pod.key))
         return Quorum(key, declared or living, placed, tuple(ready), tuple(others))
 
-    def _commit(self, found: list[Placed], quorum: Quorum, tried: QueuedPod) -> None:
-        """All that are needed have a node: bind them. Pods left over are tried alone, later."""
-        now_ms = self._ground.timers.now_ms
-        self._group_conditions.report(tried.pod, SCHEDULED)
-        taken = {one.queued.uid for one in found}
-        for one in found:
-            if one.queued is not tried:
-                self._queue.fly(one.queued, now_ms)
-        if tried.uid not in taken:
-            self._queue.returned(tried, now_ms)  # it has its turn when the others have gone
-        for one in found:
-            self._preemptions.placed(one.queued.pod, one.node, one.reserved.held)
-            self._queue.assumed(one.queued, now_ms)
-        for left_over in quorum.ready:
-            if left_over.place is Place.UNSCHEDULABLE:
-                self._queue.activate(left_over.uid, now_ms)
-        for one in found:
-            self._bindings.start(one.queued.pod, one.node, one.cycle, one.queued.runner)
-
-    def _reject(self, quorum: Quorum, tried: QueuedPod, unfit: Unfit, attempt: GangAttempt) -> None:
-        """Not enough of them fit: some wait for a change that could help the gang, the others for these.
-
-        If all waited for changes, each change in the cluster would be put to hundreds of pods for one gang.
-        """
-        count = _count_text(quorum, unfit)
-        if any(self._preemptions.is_in_vain(one.uid) for one in quorum.ready):
-            self._fail_in_vain(quorum, tried, Status.unschedulable(f"{unfit.message} {count} {IN_VAIN}"), attempt)
+    def _reject(self, quorum: Quorum, tried: Tried, unfit: Unfit) -> None:
+        """Not enough of them fit."""
+        count, plugins = _count_text(quorum, unfit), frozenset(tried.given.runner.plugins)
+        if self._cycles.is_in_vain(tried, f"{unfit.message} {count}") or self._cycles.reject(tried, plugins) is None:
             return
-        for queued in quorum.ready:
-            self._preemptions.not_placed(queued.uid)
-        self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
-        if any(self._preemptions.records.get(one.uid) is not None for one in quorum.ready):
-            return  # the conditions say for whom it waits; that it still does is nothing new
         reason = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
-        self._group_conditions.report(tried.pod, reason)
+        self._group_conditions.report(tried.given.pod, reason)
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
         mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
         group = Group(fitting, unfit.beside, quorum.needed - unfit.placed)
-        self._causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
+        self._cycles.causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
 
-    def _set_aside(self, quorum: Quorum, tried: QueuedPod, speakers: AbstractSet[PodUid], attempt: GangAttempt) -> None:
-        """All of them wait: the speakers for changes, the others for the speakers."""
-        now_ms = self._ground.timers.now_ms
-        for queued in quorum.ready:
-            if queued is not tried:
-                self._queue.fly(queued, now_ms)
-            queued.steps = attempt.steps  # what costs much is not tried again soon, whichever of them is woken
-            rejecters = frozenset(queued.runner.plugins) if queued.uid in speakers else frozenset({GANG_SCHEDULING})
-            self._queue.rejected(queued, rejecters, None, now_ms)
-
-    def _make_room(self, quorum: Quorum, tried: QueuedPod, found: MakeRoom, attempt: GangAttempt) -> None:
+    def _make_room(self, quorum: Quorum, tried: Tried, found: MakeRoom) -> None:
         """Others are removed for them; all of them wait for that."""
-        unfit, features = found.unfit, self._ground.view.features
-        self._set_aside(quorum, tried, attempt.speakers(unfit.queued), attempt)
-        rooms, to = [one for _, one in found.rooms], tried.pod.key.namespace
-        going = making_room_for_group(rooms, to=to, is_137=features.has_137_semantics)
-        why = Reason(UNSCHEDULABLE, f"{unfit.message} {_count_text(quorum, unfit)} {going}")
-        self._group_conditions.report(tried.pod, why)
-        self._preemptions.begin([(queued.pod, preemption) for queued, preemption in found.rooms], why)
+        rooms, to = [one for _, one in found.rooms], tried.given.pod.key.namespace
+        going = making_room_for_group(rooms, to=to, is_137=self._ground.view.features.has_137_semantics)
+        why = Reason(UNSCHEDULABLE, f"{found.unfit.message} {_count_text(quorum, found.unfit)} {going}")
         self._queue.tallies.preemptions.attempts += 1
-        in_room = {queued.uid for queued, _ in found.rooms}
-        for one in quorum.ready:
-            if one.uid not in in_room:
-                self._conditions.report(one.pod, why)
-
-    def _fail_in_vain(self, quorum: Quorum, tried: QueuedPod, failure: Status, attempt: GangAttempt) -> None:
-        """The room is there and they do not fit: others may be removed for them again after a backoff."""
-        mates = structs.replace(quorum, ready=tuple([one for one in quorum.ready if one is not tried]))
-        self._set_aside(mates, tried, frozenset(), attempt)
-        self._group_conditions.report(tried.pod, reason_of(failure))
-        self._aftermath.attempt_failed(tried, failure, steps=attempt.steps - tried.steps)
-        for one in mates.ready:
-            self._conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))
+        self._cycles.make_room(tried, found.rooms, frozenset(tried.given.runner.plugins), why)
 
 
 def _count_text(quorum: Quorum, unfit: Unfit) -> str:

@@ -26,6 +26,7 @@ from scheduler.core.binding.binding import Bindings
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.device_conflicts import DeviceConflicts
 from scheduler.core.binding.withdrawals import Withdrawals
+from scheduler.core.gang_cycles import GangCycles
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import (
     Deleted,
@@ -47,9 +48,7 @@ from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.pod_conditions import PodConditions
-from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
-from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.state.ground import make_ground
 from scheduler.core.trying.feasibility import Feasibility
@@ -93,7 +92,6 @@ class Machine:
         ground = self.ground = make_ground(features, new_uid, self.places, settings)
         self.store: Final = ground.store
         self.overlay: Final = ground.overlay
-        self.volumes: Final = ground.volumes
         self.timers: Final = ground.timers
         self.outbox: Final = ground.outbox
         self.bindings: Final = Bindings()
@@ -133,9 +131,8 @@ class Machine:
             aftermath=aftermath,
             preemptions=self.preemptions,
         )
+        self._gangs: Final = GangCycles(ground, self._cycles)
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
-        self.unallocated: Final = UnallocatedClaims(ground, self.runners)
-        self.repartitioned: Final = RepartitionedPools(ground, self.runners)
         self._observed: Final = Observations(
             ground,
             runners=self.runners,
@@ -145,8 +142,6 @@ class Machine:
             aftermath=aftermath,
             troubles=self.troubles,
             conflicts=self.conflicts,
-            unallocated=self.unallocated,
-            repartitioned=self.repartitioned,
             preemptions=self.preemptions,
         )
         self._invariants: Final = Invariants(
@@ -191,8 +186,6 @@ class Machine:
                     self.preemptions.budgets_listed(is_readable=is_readable)
                 if not self._unlisted:
                     self.conflicts.all_listed()
-                    self.unallocated.all_listed()
-                    self.repartitioned.all_listed()
                     self._recovery.begin()
 
     def next_deadline_ms(self) -> int | None:
@@ -253,7 +246,9 @@ class Machine:
             self.store.ledger.begin(popped.namespace)
             if not popped.steps:
                 steps = min(steps, settings.search_steps_first)
-            self._cycles.run(popped, calls_max - feasibility.filter_calls, steps)
+            calls = calls_max - feasibility.filter_calls
+            if not (self.store.gangs and self._gangs.run(popped, calls, steps)):
+                self._cycles.run(popped, calls, steps)
         self.causes.end_tick()
 
     def _answered(self, answer: Answer) -> None:

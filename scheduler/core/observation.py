@@ -22,9 +22,7 @@ from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.preempting.preemptions import Preemptions
 from scheduler.core.queue.helpful_changes import node_changes, pod_changes
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
-from scheduler.core.reports.repartitioned_pools import RepartitionedPools
 from scheduler.core.reports.troubles import Troubles
-from scheduler.core.reports.unallocated_claims import UnallocatedClaims
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.storage_objects import STORAGE_KINDS
 from scheduler.core.writes.claim_writes import ClaimWrites
@@ -54,8 +52,6 @@ class Observations(Part):
         aftermath: Aftermath,
         troubles: Troubles,
         conflicts: DeviceConflicts,
-        unallocated: UnallocatedClaims,
-        repartitioned: RepartitionedPools,
         preemptions: Preemptions,
     ) -> None:
         super().__init__(ground)
@@ -67,8 +63,6 @@ class Observations(Part):
         self._aftermath: Final = aftermath
         self._troubles: Final = troubles
         self._conflicts: Final = conflicts
-        self._unallocated: Final = unallocated
-        self._repartitioned: Final = repartitioned
         self._preemptions: Final = preemptions
 
     # Pods
@@ -83,8 +77,6 @@ class Observations(Part):
             return
         if pod.node_name is not None:
             self._bound_pod_observed(old, pod)
-            if pod.spec.resource_claims:
-                self._unallocated.pod_observed(pod, was_waiting=old is not None and old.node_name is None)
         else:
             if old is not None and old.status.nominated_node_name not in ("", pod.status.nominated_node_name):
                 self._change(Resource.ASSIGNED_POD, Action.DELETE, old, None)  # the place it was nominated for is free
@@ -138,7 +130,6 @@ class Observations(Part):
             return
         self._binding_cycles.pod_gone(uid)
         self._troubles.forget(pod.key)
-        self._unallocated.pod_gone(uid)
         if uid not in self._bindings:
             self._aftermath.leave(uid)
         if assumed_on is not None:
@@ -205,13 +196,11 @@ class Observations(Part):
         old = self._store.observe_slice(given.object, given.revision)
         if old is not UNCHANGED:
             new = self._store.inventory.slices[given.key.name]
-            self._repartitioned.slice_changed(old, new)
             self._change(Resource.SLICE, _action(old), old, new)
 
     def slice_deleted(self, given: Deleted) -> None:
         old = self._store.delete_slice(given.key.name, given.revision)
         if old is not None:
-            self._repartitioned.slice_changed(old)
             self._change(Resource.SLICE, Action.DELETE, old, None)
 
     def taint_rule_observed(self, given: Observed) -> None:
@@ -257,9 +246,6 @@ class Observations(Part):
         else:
             self._conflicts.claim_observed(claim)
         self._binding_cycles.claim_changed(claim.key)
-        if claim.allocation is None or old is None or old.allocation is None:
-            self._unallocated.claim_changed(claim)
-            self._repartitioned.allocation_changed(old, claim, is_foreign=is_foreign)
         self._change(Resource.CLAIM, _action(old), old, claim)
         self._preemptions.claim_changed(claim.key)
 
@@ -271,11 +257,9 @@ class Observations(Part):
         hold = self._overlay.holds.get(uid)
         self._overlay.forget(uid)
         self._conflicts.claim_gone(uid)
-        self._repartitioned.allocation_changed(claim, None, is_foreign=False)
         self._troubles.forget(claim.key)
         self._writes.observed(claim.key)
         self._binding_cycles.claim_gone(claim.key)
-        self._unallocated.claim_changed(claim)
         if hold is not None and claim.allocation is None:
             claim = replace(claim, allocation=hold.held.allocation)
         self._change(Resource.CLAIM, Action.DELETE, claim, None)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from allocator import Features
+from allocator import DeviceId, Features
 from scheduler.config.settings import Config
 from scheduler.explain.answer import Device, Explanation, NodeGroup, RequestFunnel, Step
 from scheduler.explain.object_edits import object_edits
@@ -29,6 +29,7 @@ from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.blame import COMMAND
 from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
+from scheduler.offline.after_binding import given_out_twice
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _PREEMPTED_NAMED: Final = 3
@@ -75,6 +76,8 @@ def explain_pod(
             return _unserved(answer, name, str(spec.get("schedulerName")), known)
         why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
         return answer.model_copy(update={"advice": f"{answer.advice}; {why}", "scores": scores, "nodes": groups})
+    if ruling.verdict.node and spec.get("nodeName"):
+        return _stuck(subject, name, ruling.verdict.reason).model_copy(update={"notes": notes, "left_out": left_out})
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
@@ -180,6 +183,21 @@ def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
     )
 
 
+def _stuck(subject: str, name: str, message: str) -> Explanation:
+    """It has a node, and nobody allocates its claim."""
+    cause, _, advice = message.partition(". ")
+    return Explanation(
+        subject=subject,
+        fits=False,
+        outcome="unschedulable",
+        message=message,
+        kind="unexplained",
+        cause=cause,
+        verdict=f"{name} cannot start: {cause}",
+        advice=advice,
+    )
+
+
 def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Explanation:
     """It would fit, but nobody seems to look at it."""
     cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
@@ -221,7 +239,8 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
     rows = devices_of(ruling.answers, ruling.verdict)
     fields = ("claim", "request", "driver", "pool", "device")
     devices = tuple(Device(**{key: str(row[key]) for key in fields}) for row in rows)
-    shown = ", ".join(f"{one.driver}/{one.pool}/{one.device}" for one in devices)
+    ids = [DeviceId(one.driver, one.pool, one.device) for one in devices]
+    shown = ", ".join(map(str, ids))
     verb = "is bound to" if is_bound else "fits: it would run on"
     return Explanation(
         subject=subject,
@@ -231,7 +250,7 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
         verdict=f"{name} {verb} node {ruling.verdict.node}",
         advice=f"devices: {shown}" if shown else "it has no devices",
         devices=devices,
-        notes=notes,
+        notes=(*notes, *filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
 
 

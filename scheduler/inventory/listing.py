@@ -59,6 +59,7 @@ from scheduler.inventory.profiles import CounterId, Partition, profile_summaries
 from scheduler.inventory.users import amount_text, users_by_device
 from scheduler.model.node_info import NodeInfo
 from scheduler.offline import Given, OfflineCluster, observed_machine
+from scheduler.offline.after_binding import given_out_twice, not_allocated
 
 _CLOSING: Final = {
     "node.kubernetes.io/not-ready": "not ready",
@@ -385,11 +386,16 @@ class _Listing:
             yield "there is no Node, so no device can be given out"
 
     def _gone(self) -> Iterable[str]:
-        """Devices that claims hold and nobody publishes."""
+        """Devices that claims hold and nobody publishes, and claims of pods with a node that nobody allocates."""
         published = {device.id for one in self._inventory.slices.values() for device in one.devices}
         for device, users in self._users.items():
             if device not in published:
-                yield f"{device} is held by claim {users[0].claim}, and no slice publishes it"
+                twice = given_out_twice(self._machine, device)
+                yield f"{device} is held by claim {users[0].claim}, and no slice publishes it{twice and f': {twice}'}"
+        store = self._machine.store
+        for pod in store.pods.values():
+            if stranded := pod.spec.resource_claims and not_allocated(store, pod):
+                yield f"pod {pod.key}: {stranded}"
 
 
 def _state(seen: _Seen) -> State:

@@ -265,12 +265,6 @@ OBSERVED: Final = (
         ("kind", "outcome"),
         lambda app: {(kind, fate.value): float(count) for (kind, fate), count in app.machine.conflicts.counts.items()},
     ),
-    _alone(
-        "dra_scheduler_claims_not_allocated",
-        "Pods on a node that have a claim which nobody will allocate.",
-        "gauge",
-        lambda app: app.machine.unallocated.count,
-    ),
     ObservedMetric(
         "leader_election_master_status",
         "1 while this process holds the lease, 0 while it waits for it.",

@@ -3,7 +3,8 @@
 Looked for in the files and the cluster together: slices of a file take the place of the cluster's of the same name, so
 new slices can be compared with the claims of a running cluster before they are published.
 
-Not here: what counts as gone (`allocator.vanished_devices`), the event on the claims (`core.repartitioned_pools`).
+Not here: what counts as gone (`allocator.vanished_devices`), what `explain` says
+(`offline.after_binding`).
 """
 
 from __future__ import annotations

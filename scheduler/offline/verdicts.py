@@ -54,6 +54,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
+from scheduler.offline.after_binding import not_allocated
 from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.group_mates import with_mates
 from scheduler.offline.left_out_parts import LeftOutParts
@@ -61,7 +62,7 @@ from scheduler.offline.observing import observe_all, watched_kinds
 from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
-"""After 5 s a pod that PreEnqueue keeps out gets its condition, and so does one whose claim nobody allocates."""
+"""After 5 s a pod that PreEnqueue keeps out gets its condition."""
 TURNS_MAX: Final = 10_000_000
 TURN_STEPS: Final = 2_500
 """What a turn of the machine counts as where steps of about 4 us are counted: it ends after some 10 ms."""
@@ -317,10 +318,10 @@ class Run:
             return Verdict(key, uid, Outcome.UNKNOWN, reason="it is gone")
         notes = self.answers.notes.get(uid, [])
         if node := pod["spec"].get("nodeName"):
-            stranded = [note for reason, note in notes if reason == "ClaimNotAllocated"]
-            if stranded:
-                return Verdict(key, uid, Outcome.UNSCHEDULABLE, node, stranded[-1])
-            return Verdict(key, uid, Outcome.FITS, node)
+            store = self._machine.store
+            observed = store.pods.get(PodUid(uid))
+            stranded = not_allocated(store, observed) if observed is not None else ""
+            return Verdict(key, uid, Outcome.UNSCHEDULABLE if stranded else Outcome.FITS, node, stranded)
         waits = [(reason, note) for reason, note in notes if reason.startswith("BindingConditions")]
         if waits and waits[-1][0] == "BindingConditionsPending":
             return Verdict(key, uid, Outcome.WAITS, self._assumed(uid), waits[-1][1])

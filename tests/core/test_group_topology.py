@@ -150,7 +150,7 @@ def paused(rig: Rig, pods: int) -> list:
     """The group's search, once so many of its pods have a place."""
     for _ in range(200):
         rig.tick()
-        searches = list(rig.machine._cycles.gangs._searches.values())
+        searches = list(rig.machine._gangs._searches.values())
         if searches and len(searches[0].places.by_pod) == pods:
             return searches
     raise AssertionError("it never paused")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler.core.ground.inputs import WriteConflicted, WriteOutcomeUnknown
-from scheduler.framework.decisions import AddClaimFinalizer, BindPod, ReadPod, RecordEvent, WriteClaimStatus
+from scheduler.framework.decisions import AddClaimFinalizer, BindPod, ReadPod, WriteClaimStatus
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.plugins.dynamic_resources import DynamicResources
 from tests import builders
@@ -19,7 +19,6 @@ from tests.core.rig import Rig
 
 POD = PodKey("default", "p")
 FIRST, SECOND = ClaimKey("default", "p-gpu-first"), ClaimKey("default", "p-gpu-second")
-SILENT_MS = 5_000
 
 
 def add_claim(rig: Rig, key: ClaimKey) -> None:
@@ -149,22 +148,3 @@ def test_pods_without_claims_are_bound_whatever_their_revision():
         "p": revision,
         "plain": None,
     }
-
-
-def test_a_replacement_after_the_binding_is_told_with_its_cause():
-    """Nobody allocates the second claim; the pod cannot start, and nothing in its manifest is wrong."""
-    rig = until(BindPod)
-    rig.execute()
-    replace_claim(rig)
-    rig.wait(SILENT_MS)
-    (text,) = [
-        one.note
-        for one in rig.decided
-        if isinstance(one, RecordEvent) and one.reason == "ClaimNotAllocated" and one.kind == "Pod"
-    ]
-    assert text == (
-        "the pod was bound with ResourceClaim p-gpu-first, and the resource claim controller has put p-gpu-second in "
-        "its place since then: the pod is on node a already, so no scheduler allocates p-gpu-second and the pod cannot "
-        "start. Delete the pod, so that its controller makes another one "
-        "(https://github.com/kubernetes/kubernetes/issues/140217)."
-    )

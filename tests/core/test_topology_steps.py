@@ -197,7 +197,7 @@ def test_labels_are_read_again_where_nodes_have_changed_and_all_of_them_where_a_
     group(rig, 1)
     member(rig, "x")
     rig.watch()
-    values = rig.machine._cycles.gangs._label_values
+    values = rig.machine._gangs._label_values
 
     def looked_at() -> int:
         before = values.looked_at

@@ -110,7 +110,7 @@ def test_volume_and_claim_are_written_and_the_pod_is_bound_when_its_claim_is(rig
     bind_claim(rig)
     rig.settle()
     assert is_bound(rig)
-    assert not rig.machine.volumes.holds
+    assert not rig.machine.ground.volumes.holds
 
 
 def test_after_a_conflict_the_newer_state_is_awaited(rig):

@@ -95,10 +95,9 @@ async def _verdict(cluster: EmbeddedCluster, cause: Cause) -> Said:
                 for event in (one.obj for one in cluster.api.store.listed("events"))
                 if event["involvedObject"].get("uid") == pod["metadata"]["uid"]
             ]
-            stranded = [note for reason, note in notes if reason == "ClaimNotAllocated"]
-            if stranded:
-                return {"outcome": "unschedulable", "node": pod["spec"]["nodeName"], "reason": stranded[-1]}
-            verdict = verdict_of(pod, notes) if not has_own_node else ""
+            if has_own_node:  # the cluster says nothing about it
+                return {"outcome": "unschedulable", "node": pod["spec"]["nodeName"], "reason": ""}
+            verdict = verdict_of(pod, notes)
             if verdict:
                 return _said(cluster, pod, verdict, notes)
             await changed.wait()

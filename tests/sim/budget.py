@@ -25,7 +25,7 @@ class StepBudget:
     def __init__(self, machine: Machine) -> None:
         self._machine: Final = machine
         self._before: Final = self._counted()
-        self._places: Final = sum(len(one.places.by_pod) for one in machine._cycles.gangs._searches.values())
+        self._places: Final = sum(len(one.places.by_pod) for one in machine._gangs._searches.values())
 
     def _counted(self) -> tuple[int, int]:
         return self._machine.feasibility.steps, self._machine.store.inventory.meter.spent // STEP

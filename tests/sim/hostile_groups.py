@@ -180,7 +180,7 @@ class HostileGroupWorld(GroupWorld):
 
     def searches(self) -> list[GangAttempt]:
         """Those that have paused."""
-        return list(self.machine._cycles.gangs._searches.values())
+        return list(self.machine._gangs._searches.values())
 
     # What must hold
 

@@ -742,7 +742,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             "in use": [
                 str(device) for device in machine.overlay.in_use.devices() if not device.pool.startswith("foreign")
             ],
-            "held": [*machine.overlay.holds, *machine.volumes.holds],
+            "held": [*machine.overlay.holds, *machine.ground.volumes.holds],
             "assumed": list(machine.store.assumed),
             "queued": [str(queued.pod.key) for queued in machine.queue.all()],
             "bindings": len(machine.bindings),
