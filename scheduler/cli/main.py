@@ -20,7 +20,6 @@ INTERRUPTED: Final = 130
 
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
-    "replay": ("scheduler.cli.replay:replay", "Compare a recorded run of the scheduler with what it decides now."),
     "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
     "explain": (
         "scheduler.cli.explain:explain",
