@@ -33,7 +33,7 @@ from allocator.requests.selectors import first_failure
 from allocator.requests.taints import prevent_allocation
 from allocator.search.stages import Stage
 from allocator.values.decode import decode_slice
-from allocator.values.decode_claims import claim_spec_text, decode_allocation, decode_claim_spec, decode_class
+from allocator.values.decode_claims import decode_allocation, decode_claim_spec, decode_class
 from allocator.values.decode_node_selector import decode_node_selector
 from allocator.values.encode import encode_allocation, encode_node_selector
 from allocator.values.features import ALL_SHORTCUTS, RELEASES, Features, Shortcuts
@@ -118,7 +118,6 @@ __all__ = [
     "allocate_in_parts",
     "candidate_nodes",
     "check_node_selector",
-    "claim_spec_text",
     "class_usage",
     "could_serve",
     "decode_allocation",

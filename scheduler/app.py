@@ -27,10 +27,12 @@ from typing import Final, Self
 
 import orjson
 
+from allocator import Features
 from scheduler import garbage_collector
-from scheduler.config import Config, ProfileConfig
+from scheduler.config import Config
 from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
+from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -50,7 +52,6 @@ from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.serving import is_secure, serve
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
-from scheduler.recorder import ProfileRecipe, Recipe, Recorder
 from scheduler.validation.releases import release_of, release_words
 
 log = logging.getLogger(__name__)
@@ -84,16 +85,8 @@ class SchedulerApp:
         OSError: The health port is taken.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        config: Config | None = None,
-        *,
-        recorder: Recorder | None = None,
-        is_patient: bool = False,
-    ) -> None:
+    def __init__(self, connection: Connection, config: Config | None = None, *, is_patient: bool = False) -> None:
         """Args:
-        recorder: Takes the machine's inputs and decisions; its opener closes it.
         is_patient: Wait for an API server that does not answer yet, and for missing rights, instead of raising.
         """
         self.config = config or Config()
@@ -102,7 +95,6 @@ class SchedulerApp:
         self.serves_health = asyncio.Event()
         self.reports = Reporter()
         self._connection = connection
-        self._recorder = recorder
         self._is_patient = is_patient
         self._loop = asyncio.get_running_loop()
         self._clock = Clock(self._loop.time)
@@ -170,8 +162,7 @@ class SchedulerApp:
             self.serves_health.set()
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
-        profiles = tuple(profile_recipe(profile, config) for profile in config.profiles)
-        reads = kinds_read([profile.profile() for profile in profiles])
+        reads = kinds_read(profiles_of(config, Features()))
         if config.preflight:
             preflight = await self._check(client, reads, lease_namespace)
             log.info("connected to %s, Kubernetes %s", credentials.url, preflight.version)
@@ -184,18 +175,15 @@ class SchedulerApp:
             for missing in config.missing_in(features.kubernetes):
                 log.warning("Kubernetes %s does not have it, so it has no effect: %s", features.kubernetes, missing)
         settings = replace(config.core_settings(), takes_notes=log.isEnabledFor(logging.DEBUG))
-        recipe = Recipe(profiles, features, settings)
-        recording = self._recorder.begin(recipe, _new_uid) if self._recorder is not None else None
-        machine = recipe.machine(recording.new_uid if recording is not None else _new_uid)
+        machine = Machine(profiles_of(config, features), features=features, new_uid=_new_uid, settings=settings)
         machine.measure(time.perf_counter)
         self.metrics.follow(features)
         turns = MachineTurns(
             machine,
-            recording.of(machine.handle) if recording is not None else machine.handle,
+            machine.handle,
             self._submit,
             clock=self._clock,
             metrics=self.metrics,
-            recorder=self._recorder,
             on_idle=self._note_sync,
             on_failure=self._fail,
         )
@@ -488,12 +476,10 @@ def _new_uid() -> str:
     return str(uuid.uuid4())
 
 
-def profile_recipe(profile: ProfileConfig, config: Config) -> ProfileRecipe:
-    """What a configuration says of one scheduler name."""
-    percentage = {"percentageOfNodesToScore": config.percentage_of_nodes_to_score}
-    written = profile.model_dump(by_alias=True, exclude_unset=True, mode="json")
-    return ProfileRecipe(
-        {**percentage, **written, "schedulerName": profile.scheduler_name},
-        nodes=config.nodes,
-        slices=config.slices,
-    )
+def profiles_of(config: Config, features: Features) -> tuple[Profile, ...]:
+    """The profiles of a configuration, ready to run; one that says no percentage of nodes has the configuration's."""
+    name = "percentage_of_nodes_to_score"
+    default = {name: config.percentage_of_nodes_to_score}
+    profiles = (one if name in one.model_fields_set else one.model_copy(update=default) for one in config.profiles)
+    selectors = {"nodes": config.node_selector, "slices": config.slice_selector}
+    return tuple(one.profile(**selectors, features=features) for one in profiles)

@@ -18,16 +18,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
-from scheduler.core.recording import Handle
 from scheduler.debug_log import DebugLog
 from scheduler.framework.decisions import Decision
 from scheduler.kube.clock import Clock
 from scheduler.kube.metrics import Metrics
-from scheduler.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +36,17 @@ INPUTS_WAITING_MAX: Final = 4_096
 _TIMER: Final = TimerFired()
 
 
+class Handle(Protocol):
+    """`Machine.handle`."""
+
+    def __call__(self, given: Input, *, now_ms: int) -> tuple[Decision, ...]: ...
+
+
 class MachineTurns:
     """Made and used in a running event loop.
 
     Args:
-        handle: The machine's, perhaps measured and recorded on the way.
+        handle: The machine's, perhaps measured on the way.
         submit: Takes the decisions.
         on_idle: Called after a turn that left no input waiting.
         on_failure: Called with what the machine raised.
@@ -62,7 +66,6 @@ class MachineTurns:
         *,
         clock: Clock,
         metrics: Metrics,
-        recorder: Recorder | None,
         on_idle: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
@@ -76,7 +79,6 @@ class MachineTurns:
         self._submit = submit
         self._clock = clock
         self._metrics = metrics
-        self._recorder = recorder
         self._on_idle = on_idle
         self._on_failure = on_failure
         self._debug_log = DebugLog() if machine.outbox.takes_notes else None
@@ -166,9 +168,6 @@ class MachineTurns:
             self.stop()
             self._on_failure(error)
             return
-        finally:
-            if self._recorder is not None:
-                self._recorder.flush()  # before what was decided is sent: a life that is killed is recorded whole
         if len(self._inbox) < INPUTS_WAITING_MAX:
             self.room.set()
         if self._inbox:

@@ -117,7 +117,6 @@ class ClusterObserver:
             lambda _: None,
             clock=Clock(asyncio.get_running_loop().time),
             metrics=Metrics(),
-            recorder=None,
             on_idle=self._has_changed.set,
             on_failure=self._fail,
         )

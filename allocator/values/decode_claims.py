@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from allocator.values.decode_node_selector import read_node_selector
 from allocator.values.json_fields import (
@@ -51,7 +51,6 @@ from allocator.values.model import (
 )
 
 _specs: Final[WeakValueDictionary[str, ClaimSpec]] = WeakValueDictionary()
-_texts: Final[WeakKeyDictionary[ClaimSpec, str]] = WeakKeyDictionary()
 
 
 def decode_class(obj: Json) -> DeviceClass:
@@ -67,13 +66,7 @@ def decode_claim_spec(spec: Json) -> ClaimSpec:
     known = _specs.get(key)
     if known is None:
         known = _specs[key] = decode_part("ResourceClaim", "spec", spec, _claim_spec)
-        _texts[known] = key
     return known
-
-
-def claim_spec_text(spec: ClaimSpec) -> str:
-    """The JSON for which `decode_claim_spec` gives this object. Raises KeyError for one that is not from there."""
-    return _texts[spec]
 
 
 def decode_allocation(obj: Json) -> Allocation:

@@ -1,4 +1,4 @@
-"""Values of expressions as JSON: the encoding of the recorded cases and of `dra-scheduler cel eval --jsonl`.
+"""Values of expressions as JSON: the encoding of the recorded cases and of `dra-scheduler cel eval -o json`.
 
 `{"int": "1"}`, `{"uint": "1"}`, `{"double": "1.5"}`, `{"string": ...}`, `{"bool": "true"}`,
 `{"bytes": "[97 98]"}`, `{"null_type": "NULL_VALUE"}`, `{"list": [...]}`, `{"map": [[k, v], ...]}`,

@@ -230,7 +230,7 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
 
 
 @cel.command(name="eval")
-@click.argument("expression", required=False)
+@click.argument("expression")
 @files_option("Evaluate on the devices of the ResourceSlices in this file or folder")
 @cluster_options("Evaluate on the devices of this cluster, with its feature gates.")
 @click.option(
@@ -241,7 +241,6 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
 )
 @_environment_options("stored")
 @output_option("table", "json", "yaml")
-@click.option("--jsonl", is_flag=True, help="Answer questions from standard input, one JSON object a line.")
 @click.option(
     "--engine",
     type=click.Choice(["own", "celpy"]),
@@ -251,7 +250,7 @@ def _check_files(files: Sequence[str], environment: Environment) -> list[Selecto
 )
 def evaluate(
     *,
-    expression: str | None,
+    expression: str,
     files: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -260,7 +259,6 @@ def evaluate(
     env: str,
     feature_gates: dict[str, bool],
     output: str,
-    jsonl: bool,
     engine: str,
 ) -> None:
     """Evaluate a selector on devices: true, false or the error, for each.
@@ -270,15 +268,7 @@ def evaluate(
     dra-scheduler cel eval 'device.driver == "gpu.example.com"' --context prod
     dra-scheduler cel eval 'device.allowMultipleAllocations' --device device.yaml -o json
     dra-scheduler cel eval '[1, 2, 3].map(x, x * 2)'
-    echo '{"expression": "1 + 1", "result": "any"}' | dra-scheduler cel eval --jsonl
     """
-    if jsonl:
-        if expression is not None or files or device_file is not None or kubeconfig or context:
-            raise click.UsageError("--jsonl reads expressions and devices from standard input; give neither here.")
-        _answer_lines()
-        return
-    if expression is None:
-        raise click.UsageError("Missing argument 'EXPRESSION' (or --jsonl).")
     read = None
     if kubeconfig or context:
         from scheduler.cli.cluster_objects import read_cluster
@@ -294,19 +284,6 @@ def evaluate(
     if not devices:
         raise WrongInputError("no devices: there is no ResourceSlice with devices")
     _evaluate_on(expression, environment, devices, output, engine)
-
-
-def _answer_lines() -> None:
-    from scheduler.cli.cel_answers import answer_line
-
-    is_all_read = True
-    for line in sys.stdin:
-        if not line.strip():
-            continue
-        reply = answer_line(line)
-        is_all_read = is_all_read and "input_error" not in reply
-        echo(json.dumps(reply))
-    sys.exit(0 if is_all_read else 1)
 
 
 def _evaluate_alone(expression: str, environment: Environment, output: str) -> None:

@@ -3,7 +3,7 @@
 Everything a person or a program hands in is checked here; what is wrong with it raises `InputError` with
 the field and what it should be.
 
-Not here: evaluating (`cel_answers`), printing (`cel`).
+Not here: evaluating and printing (`cel`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from cel.checker import environments
 from cel.checker.environments import Environment
 from cel.library.device import DeviceView, decode_attribute, device_view
 from cel.quantity import Quantity
-from scheduler.cli import gates
 from scheduler.cli.manifests import Document, FieldPath
 from scheduler.lint.context import expressions
 from scheduler.lint.findings import field_text
@@ -42,37 +41,6 @@ class InputError(ValueError):
 
 
 # Environments.
-
-
-def parse_gates(given: object) -> dict[str, bool]:
-    """Feature gates as a mapping, a list of names that are on, or `A=true,B=false`.
-
-    Names are those of Kubernetes, with or without `DRA`, in any case.
-    """
-    pairs: Iterable[tuple[str, object]]
-    if given is None:
-        return {}
-    if isinstance(given, str):
-        try:
-            return gates.parse_gates(given)
-        except ValueError as error:
-            raise InputError(f"gates: {error}") from None
-    if isinstance(given, Mapping):
-        pairs = [(str(name), value) for name, value in given.items()]
-    elif isinstance(given, list) and all(isinstance(name, str) for name in given):
-        pairs = [(name, True) for name in given]
-    else:
-        raise InputError('gates: must be an object like {"listTypeAttributes": true} or a list of gates that are on')
-    found: dict[str, bool] = {}
-    for name, value in pairs:
-        try:
-            key = gates.gate_named(name)
-        except ValueError as error:
-            raise InputError(f"gates: {error}") from None
-        if not isinstance(value, bool):
-            raise InputError(f"gates: {name} must be true or false, not {value!r}")
-        found[key] = value
-    return found
 
 
 def find_environment(version: str, kind: str, gates: Mapping[str, bool]) -> Environment:

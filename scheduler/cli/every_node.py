@@ -1,85 +1,42 @@
 """`dra-scheduler explain -o wide`: what each plugin says about a pod on each node, scores, who would be preempted.
 
-Not here: the answer (`scheduler.offline.every_node`), its form for programs (`scheduler.offline.cases`).
+Not here: the answer (`scheduler.offline.every_node`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from scheduler.cli.cluster_question import Asked, Key
-from scheduler.cli.input_errors import WrongInputError, exit_code
-from scheduler.cli.tables import print_document, print_names, print_table
-from scheduler.cli.terminal import caution, echo, print_left_out
+from scheduler.cli.tables import print_table
+from scheduler.cli.terminal import echo
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from scheduler.offline import Loaded, OfflineCluster
     from scheduler.offline.every_node import Answer
-    from scheduler.offline.one_pod import Asked as Answered
-
-
-def ask_every_node(asked: Asked, pod: str, output: str) -> int:
-    """Print what each node's plugins say about NAME or NAMESPACE/NAME; the exit code: 0 where a node fits.
-
-    Nothing is decided or written: a pod that runs is asked about as if it waited.
-
-    Raises:
-        WrongInputError: No such pod, one that the API server refuses, or one that no profile answers for.
-    """
-    cluster, loaded = _loaded(asked)
-    pods = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in cluster.pods()}
-    refused = {problem.pod: problem for problem in loaded.problems if problem.pod}
-    key = asked.find("pod", pod, {*pods, *refused})
-    if key not in pods:
-        raise WrongInputError(f"the API server refuses pod {'/'.join(key)}: {refused[key]}")
-    found = _answered(asked, cluster, pods[key])
-    problems = [*map(str, loaded.problems), *found.broken]
-    for text in (*map("warning: {}".format, problems), *map("note: {}".format, loaded.notes)):
-        caution(text, is_error=True)
-    if node := pods[key]["spec"].get("nodeName"):
-        caution(f"note: the pod has a node, {node}: answered as if it waited", is_error=True)
-    if found.answer is None:
-        return 1
-    if output == "table":
-        print_left_out(problems)
-        _print(found.answer)
-    elif output == "name":
-        print_names("node", (("", name) for name in found.answer.choices))
-    else:
-        from scheduler.offline.cases import as_json
-
-        print_document({"name": pod, **as_json(found.answer)}, output)
-    return exit_code(fits=bool(found.answer.choices), is_broken=bool(problems))
 
 
 def print_every_node(asked: Asked, key: Key) -> None:
     """The tables alone, below another answer about this pod; none where the pod cannot be read."""
-    cluster, _ = _loaded(asked)
-    pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
-    if pods and (answer := _answered(asked, cluster, pods[0]).answer) is not None:
-        echo()
-        _print(answer)
-
-
-def _loaded(asked: Asked) -> tuple[OfflineCluster, Loaded]:
-    from scheduler.offline import OfflineCluster
-
-    cluster = OfflineCluster(time.time_ns() // 1_000_000)
-    return cluster, cluster.load(asked.given)
-
-
-def _answered(asked: Asked, cluster: OfflineCluster, pod: Mapping[str, Any]) -> Answered:
     from scheduler.config import Config
+    from scheduler.offline import OfflineCluster
     from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 
+    cluster = OfflineCluster(time.time_ns() // 1_000_000)
+    cluster.load(asked.given)
+    pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
+    if not pods:
+        return
     try:
-        return ask_every_node(cluster, pod, asked.config or Config(), asked.features)
-    except UnknownProfileError as error:
-        raise WrongInputError(str(error)) from error
+        answer = ask_every_node(cluster, pods[0], asked.config or Config(), asked.features).answer
+    except UnknownProfileError:  # the explanation says it
+        return
+    if answer is not None:
+        echo()
+        _print(answer)
 
 
 def _print(answer: Answer) -> None:

@@ -16,8 +16,6 @@ from scheduler.model.api_rules import FIELD_BY_GATE
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _GATE_BY_WORD: Final = {gate.lower().removeprefix("dra"): gate for gate in FIELD_BY_GATE}
-# The allocator's upstream tests have one flag for this gate and DRAResourceClaimDeviceStatus.
-_ALIASES: Final = {"devicebindingandstatus": "DRADeviceBindingConditions"}
 
 
 def gates_option(command: _Command) -> _Command:
@@ -35,7 +33,7 @@ def gates_option(command: _Command) -> _Command:
 def gate_named(written: str) -> str:
     """The gate of a name. Raises ValueError with the nearest for a name that is none."""
     word = written.strip().lower().removeprefix("dra")
-    gate = _GATE_BY_WORD.get(word) or _ALIASES.get(word)
+    gate = _GATE_BY_WORD.get(word)
     if gate is None:
         close = get_close_matches(word, _GATE_BY_WORD, 1)
         known = f"did you mean {_GATE_BY_WORD[close[0]]}?" if close else f"known are {', '.join(FIELD_BY_GATE)}"

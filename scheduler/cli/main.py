@@ -20,7 +20,6 @@ INTERRUPTED: Final = 130
 
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
-    "replay": ("scheduler.cli.replay:replay", "Compare a recorded run of the scheduler with what it decides now."),
     "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
     "explain": (
         "scheduler.cli.explain:explain",
@@ -49,11 +48,6 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "version": ("scheduler.cli.version:version", "Print the version, the commit and the supported Kubernetes."),
     "completion": ("scheduler.cli.completion:completion", "Print a script for completion in bash, zsh or fish."),
 }
-_OLD_NAMES: Final[Mapping[str, str]] = {
-    "allocate": "scheduler.cli.old_names:allocate",
-    "verdicts": "scheduler.cli.old_names:verdicts",
-}
-"""Commands that scripts may still call; no list has them."""
 
 
 class _LazyGroup(click.Group):
@@ -63,10 +57,9 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = _COMMANDS[cmd_name][0] if cmd_name in _COMMANDS else _OLD_NAMES.get(cmd_name)
-        if place is None:
+        if cmd_name not in _COMMANDS:
             return None
-        module_name, attribute = place.split(":")
+        module_name, attribute = _COMMANDS[cmd_name][0].split(":")
         command = getattr(importlib.import_module(module_name), attribute)
         assert isinstance(command, click.Command)
         return command
@@ -76,7 +69,7 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """A command that does not exist is answered with the one that was probably meant."""
         near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-        if args[0] not in {*_COMMANDS, *_OLD_NAMES} and near and not ctx.resilient_parsing:
+        if args[0] not in _COMMANDS and near and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scheduler.app import SchedulerApp
     from scheduler.config import Config, ProfileConfig
     from scheduler.kube.credentials import Connection
-    from scheduler.recorder import Recorder
 
 log = logging.getLogger("scheduler")
 
@@ -112,12 +111,6 @@ def _writable(_context: click.Context, _parameter: click.Parameter, path: Path |
     help="Write a profile of all calls, for Python's pstats. Makes everything two to three times slower.",
 )
 @click.option(
-    "--record",
-    "record_path",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Append what is seen and decided to this file, for `dra-scheduler replay`. See the guide for what is in it.",
-)
-@click.option(
     "--leader-elect",
     type=bool,
     is_flag=False,
@@ -138,7 +131,6 @@ def run(
     log_format: str,
     log_level: str,
     calls_path: Path | None,
-    record_path: Path | None,
     leader_elect: bool | None,
     paranoid: bool,
     **serving: Any,
@@ -151,7 +143,7 @@ def run(
 
     \b
     dra-scheduler run --kubeconfig ~/.kube/config
-    dra-scheduler run --config config.yaml --record today.recording
+    dra-scheduler run --config config.yaml
     """
     from scheduler.kube.credentials import Connection, CredentialsError
 
@@ -174,8 +166,8 @@ def run(
     except CredentialsError as error:
         raise click.UsageError(str(error)) from error
     page = _page(ui_port, config, kubeconfig, context) if ui_port is not None else None
-    with _calls_profiled(calls_path), _recorded(record_path) as recorder:
-        failure = _run(connection, config, recorder, page)
+    with _calls_profiled(calls_path):
+        failure = _run(connection, config, page)
     if failure is not None:
         raise click.ClickException(failure)
 
@@ -215,28 +207,6 @@ def _calls_profiled(path: Path | None) -> Iterator[None]:
     finally:
         profile.disable()
         profile.dump_stats(path)
-
-
-@contextmanager
-def _recorded(path: Path | None) -> Iterator[Recorder | None]:
-    """A recorder of this file, if one is given."""
-    if path is None:
-        yield None
-        return
-    from scheduler.recorder import LineError, Recorder
-
-    try:
-        recorder = Recorder(path)
-    except OSError as error:
-        text = f"'{path}' cannot be written: {error.strerror or error}"
-        raise click.BadParameter(text, param_hint="--record") from error
-    except LineError as error:
-        text = f"'{path}' exists and {str(error).partition(';')[0]}: name another file"
-        raise click.BadParameter(text, param_hint="--record") from error
-    try:
-        yield recorder
-    finally:
-        recorder.close()
 
 
 def find_configuration(path: Path | None, given: dict[str, Any], scheduler_names: Sequence[str]) -> Config:
@@ -291,9 +261,7 @@ def _written(profile: ProfileConfig) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in profile.model_fields_set}
 
 
-def _run(
-    connection: Connection, config: Config, recorder: Recorder | None = None, page: _Page | None = None
-) -> str | None:
+def _run(connection: Connection, config: Config, page: _Page | None = None) -> str | None:
     """Run until stopped; what went wrong, if something did."""
     import uvloop
 
@@ -303,7 +271,7 @@ def _run(
     from scheduler.kube.serving import ServingError
 
     try:
-        if uvloop.run(_serve(connection, config, recorder, page)) == signal.SIGINT:
+        if uvloop.run(_serve(connection, config, page)) == signal.SIGINT:
             raise KeyboardInterrupt
     except (CredentialsError, PreflightError, ServingError) as error:
         return str(error)
@@ -320,7 +288,7 @@ def _run(
     return None
 
 
-async def _serve(connection: Connection, config: Config, recorder: Recorder | None, page: _Page | None) -> int | None:
+async def _serve(connection: Connection, config: Config, page: _Page | None) -> int | None:
     """Run until a signal ends it; the signal."""
     from scheduler.app import SchedulerApp
 
@@ -340,7 +308,7 @@ async def _serve(connection: Connection, config: Config, recorder: Recorder | No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with SchedulerApp(connection, config, recorder=recorder, is_patient=connection.in_cluster) as app:
+        async with SchedulerApp(connection, config, is_patient=connection.in_cluster) as app:
             has_begun = True
             # Not the loop's: it would come after what the loop had begun to send when we were stopped.
             signal.signal(signal.SIGCONT, lambda *_: _end_overslept(app))

@@ -163,9 +163,7 @@ async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
     await live.filled()
     await live.devices()
     settle()
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(live.remember())
-        tasks.create_task(observer.failed())
+    await observer.failed()
 
 
 def _configured(question: ClusterQuestion) -> Config | None:

@@ -16,5 +16,5 @@ The folders, lowest first; a module imports from its own folder and from those a
   binding     a pod from Reserve to bound, and the way back
   preempting  whose pods make room, and until when
 
-At the top: machine, observation, scheduling_cycle, gang_cycles, invariants, recording.
+At the top: machine, observation, scheduling_cycle, gang_cycles, invariants.
 """

@@ -17,7 +17,7 @@ from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.every_node import Answer
-from scheduler.offline.one_pod import ask_every_node
+from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import nodes_alike
 
 _SCORES_MAX: Final = 20
@@ -37,13 +37,13 @@ def scores_and_groups(
     cluster = OfflineCluster(world.now_ms)
     cluster.load(given)
     pod = next(one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == world.pod)
-    answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max).answer
+    try:
+        answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max).answer
+        reason = answer.message if answer else "the pod cannot be read"
+    except UnknownProfileError as error:
+        answer, reason = None, str(error)
     if answer is None or not answer.nodes:
-        return (
-            f"how other nodes compare cannot be said: {answer.message if answer else 'the pod cannot be read'}",
-            (),
-            (),
-        )
+        return f"how other nodes compare cannot be said: {reason}", (), ()
     ranked = sorted(answer.totals.items(), key=lambda one: (-one[1], one[0] != node, one[0]))
     scores = tuple(
         NodeScore(node=at, total=total, plugins={key: score for key, score in answer.scores[at].items() if score})

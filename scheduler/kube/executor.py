@@ -157,7 +157,7 @@ class Executor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # Rule 1, for readers of a recording: the outcome of a write that was cut, or never sent, is unknown.
+        # Rule 1: the outcome of a write that was cut, or never sent, is unknown.
         for lane in self._lanes.values():
             for decision in lane.decisions:
                 self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler stopped"))

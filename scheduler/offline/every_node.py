@@ -8,7 +8,7 @@ Rules of this module
   2. The pod's nominated node is asked whatever PreFilter's node names say, as it is in a scheduling cycle.
   3. When its steps are used up, it says of each node that is left that it was not looked at.
 
-Not here: where objects come from (`cases`, `verdicts`), how answers are printed.
+Not here: where objects come from (`one_pod`, `verdicts`), how answers are printed.
 
 Cost: each Filter plugin once a node, each Score plugin once for every node that passes. A selector that costs much
 takes some milliseconds for each device, so whoever lets others ask sets a bound.

@@ -1,6 +1,6 @@
 """A pod of an offline cluster, asked of every node, as if it waited and nothing else did.
 
-Not here: cases of JSON lines (`cases`), what the scheduler would do with pods one after the other (`verdicts`).
+Not here: what the scheduler would do with pods one after the other (`verdicts`).
 """
 
 from __future__ import annotations

@@ -135,7 +135,6 @@ class UiServer:
             "pod": lambda request: source.pod(
                 (request.query.get("namespace", ""), request.query.get("name", "")), _after(request)
             ),
-            "past": lambda _: source.past(),
             _WHAT_IF: self._if,
         }
         self._what_if: Final = WhatIf(source.config)

@@ -30,7 +30,6 @@ from scheduler.observer import ClusterObserver
 from scheduler.offline import Given, OfflineCluster, observed_machine
 from scheduler.offline.utilization import utilization
 from scheduler.ui.history import events_in, history_of
-from scheduler.ui.past import EVERY_S, Past
 from scheduler.ui.pictures import Document, device_picture, devices_picture, pending_picture
 
 _REST: Final = 9
@@ -195,10 +194,6 @@ class Source(ABC):
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
         return await self._kept(("pod", key), partial(self._pod, key), after)
 
-    async def past(self) -> Document:
-        """What was seen lately; a file has no past."""
-        return {**Past().document(), "version": self.version, "asOf": _now_ms()}
-
     async def given_out(self) -> Document:
         """The share of each class's devices that is given out now."""
         return await self._look(lambda machine: {name: float(one.share) for name, one in utilization(machine).items()})
@@ -295,7 +290,6 @@ class LiveSource(Source):
         self._observer: Final = observer
         self._reading: Final = reading
         self._all: Final[_Shared[Objects]] = _Shared()
-        self._past: Final = Past()
         self._rest_until_s = 0.0
         self._has_filled = False
 
@@ -329,15 +323,6 @@ class LiveSource(Source):
             return await super()._make(make, version)
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
-
-    async def past(self) -> Document:
-        return {**self._past.document(), "version": self.version, "asOf": _now_ms()}
-
-    async def remember(self) -> None:
-        """Note what is seen now and then, without end."""
-        while True:
-            await self._look(lambda machine: self._past.observe(machine, _now_ms()))
-            await asyncio.sleep(EVERY_S)
 
     async def objects(self) -> Objects:
         return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))

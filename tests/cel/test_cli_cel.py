@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from scheduler.cli.cel import cel
-from scheduler.cli.cel_answers import answer, answer_line
 
 SLICES = """
 apiVersion: resource.k8s.io/v1
@@ -232,105 +230,6 @@ def test_eval_asks_cel_python_for_a_second_opinion(slices: str) -> None:
     result = run("eval", 'device.driver == "gpu.example.com"', "-f", slices, "--engine", "celpy")
     assert result.exit_code == 0
     assert [line.split()[-2:] for line in result.output.splitlines()] == [["ANSWER", "CELPY"], *[["true", "true"]] * 3]
-
-
-@pytest.mark.parametrize(
-    ("question", "want"),
-    [
-        ({"expression": 'device.driver == "d"', "device": {"driver": "d"}}, {"value": True}),
-        (
-            {"expression": 'device.attributes["d"].x', "device": {"driver": "d", "attributes": {"x": {"bool": False}}}},
-            {"value": False},
-        ),
-        (
-            {"expression": 'device.attributes["d"].x', "device": {"driver": "d"}},
-            {"runtime_error": "no such key: x"},
-        ),
-        (
-            {"expression": "1", "device": {}},
-            {"compile_error": "must evaluate to bool or the unknown type, not int"},
-        ),
-        ({"expression": "1 + 1", "result": "any"}, {"value": {"int": "2"}}),
-        (
-            {"expression": "1 + 1", "result": "any", "device": None, "cost": True},
-            {"value": {"int": "2"}, "max_cost": 1},
-        ),
-        ({"expression": "1 / 0", "result": "any"}, {"runtime_error": "division by zero"}),
-        (
-            {"expression": 'int("x")', "result": "any"},
-            {"compile_error": "program: type conversion error from 'string' to 'int'"},
-        ),
-        (
-            {
-                "expression": "device.allowMultipleAllocations",
-                "device": {"allowMultipleAllocations": True},
-                "env": "new",
-            },
-            {"value": True},
-        ),
-        (
-            {
-                "expression": 'device.attributes["d"].l.includes(2)',
-                "device": {"driver": "d", "attributes": {"l": {"ints": [1, 2]}}},
-                "kubernetes": "1.37",
-                "gates": {"listTypeAttributes": True},
-            },
-            {"value": True},
-        ),
-        (
-            {
-                "expression": "true",
-                "device": {"driver": "d", "attributes": {"l": {"ints": [1, 2]}}},
-                "kubernetes": "1.36",
-            },
-            {"runtime_error": "attribute l: unsupported attribute value"},
-        ),
-    ],
-)
-def test_jsonl_answers(question: dict[str, Any], want: dict[str, Any]) -> None:
-    got = answer(question)
-    assert got.pop("cost", None) == want.get("max_cost")
-    assert got == want
-
-
-def test_jsonl_tells_what_does_not_compile_also_without_a_device() -> None:
-    assert "undefined field 'foo'" in answer({"expression": "device.foo"})["compile_error"]
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{", "not JSON"),
-        ("[]", "a question is an object"),
-        ("{}", "expression: must be a text"),
-        ('{"expression": "true"}', "device: is missing"),
-        ('{"expression": "true", "device": {}, "kubernetes": "1.20"}', "Kubernetes version '1.20' is not supported"),
-        ('{"expression": "true", "device": {}, "env": "old"}', "env: must be 'stored'"),
-        ('{"expression": "true", "device": {}, "gates": {"x": true}}', "gates: 'x' is not known here"),
-        (
-            '{"expression": "true", "device": {"attributes": {"a": {"int": "1"}}}}',
-            "device.attributes.a.int: must be",
-        ),
-        ('{"expression": "true", "device": {"attributes": {"a": {"float": 1}}}}', "there is no field float here"),
-        (
-            '{"expression": "true", "device": {"capacity": {"a": "x"}}}',
-            "device.capacity.a.value: must be a quantity like 80Gi",
-        ),
-        ('{"expression": "true", "devise": {}}', "devise: no such field"),
-        ("[" * 100_000, "not JSON"),
-    ],
-)
-def test_jsonl_says_what_is_wrong_with_a_line(line: str, complaint: str) -> None:
-    assert complaint in answer_line(line)["input_error"]
-
-
-def test_jsonl_command_answers_each_line_and_goes_on_after_a_broken_one() -> None:
-    lines = ['{"expression": "true", "device": {}}', "?", "", '{"expression": "2 > 1", "result": "any"}']
-    result = run("eval", "--jsonl", stdin="\n".join(lines) + "\n")
-    assert result.exit_code == 1
-    first, second, third = map(json.loads, result.output.splitlines())
-    assert (first, third) == ({"value": True}, {"value": {"bool": "true"}})
-    assert list(second) == ["input_error"]
 
 
 @pytest.mark.parametrize("output", ["table", "json"])

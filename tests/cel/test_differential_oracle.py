@@ -25,8 +25,8 @@ from cel.errors import CompileError, EvaluationError
 from cel.evaluator.walker import plan
 from cel.library.values import COST_EXCEEDED, EFFORT, EFFORT_LIMIT, LIMIT_EXCEEDED
 from cel.program import check_expression
-from scheduler.cli.cel_answers import answer
-from scheduler.cli.cel_inputs import find_environment, parse_gates, read_device
+from scheduler.cli.cel_inputs import find_environment, read_device
+from tests.answers.cel import answer, parse_gates
 from tests.cel.expressions import DEVICES, Generator
 from tests.oracle.client import Oracle
 from tests.oracle.fixture import oracle  # noqa: F401

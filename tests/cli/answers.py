@@ -116,59 +116,6 @@ class ExplainAllAnswer(_Part):
     pods: tuple[WaitingPod, ...]
 
 
-class PluginStatus(_Part):
-    """What a plugin says; Success has no plugin and no reasons."""
-
-    code: str = Field(description="As kube-scheduler's framework names it: Success, Unschedulable, ….")
-    plugin: str
-    reasons: tuple[str, ...]
-
-
-class PreFilterStatus(PluginStatus):
-    """What PreFilter says, and the nodes to which it confines the pod."""
-
-    nodes: tuple[str, ...] | None = Field(alias="nodeNames", description="null: all of them.")
-
-
-class NodeScore(_Part):
-    """The scores of a node that fits."""
-
-    plugins: dict[str, int]
-    total: int
-
-
-class Candidate(_Part):
-    """What would be preempted on a node."""
-
-    victims: tuple[str, ...] = Field(description="NAMESPACE/NAME.")
-    violations: int = Field(alias="pdbViolations", description="Victims that no PodDisruptionBudget lets go.")
-
-
-class PreemptionAnswer(_Part):
-    """What preemption would do for the pod."""
-
-    code: str
-    message: str
-    nominated: str | None = Field(alias="nominatedNode")
-    victims: tuple[str, ...]
-    any_of: tuple[str, ...] = Field(alias="anyOf", description="Nodes of which the scheduler chooses one.")
-    candidates: dict[str, Candidate]
-    rejected: dict[str, PluginStatus]
-
-
-class VerdictsAnswer(_Part):
-    """What `verdicts` prints, an old name of `explain -o wide`."""
-
-    name: str = Field(description="The pod, as it was asked about.")
-    pre_enqueue: PluginStatus | None = Field(alias="preEnqueue")
-    pre_filter: PreFilterStatus | None = Field(alias="prefilter")
-    nodes: dict[str, PluginStatus]
-    scores: dict[str, NodeScore]
-    choices: tuple[str, ...] = Field(description="Nodes with the best score.")
-    message: str = Field(description="What the pod's event would say; empty where it fits.")
-    preemption: PreemptionAnswer | None
-
-
 class PodOfRoom(_Part):
     """The pod that is to fit."""
 
@@ -325,7 +272,7 @@ class EvaluatedAlone(_Part):
 
 
 class CelEvalAnswer(RootModel[EvaluatedDevices | EvaluatedAlone]):
-    """What `cel eval` prints; with --jsonl see the command's help."""
+    """What `cel eval` prints."""
 
 
 class DemoPod(_Part):
@@ -362,7 +309,6 @@ MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "lint": LintAnswer,
     "make-room": RoomAnswer,
     "simulate": SimulateAnswer,
-    "verdicts": VerdictsAnswer,
     "version": VersionAnswer,
     "what-node": WhatNodeAnswer,
 }

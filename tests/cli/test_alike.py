@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = click.Context(cli)
 COMMANDS = cli.list_commands(CONTEXT)
 # Without rows to print, or with a form of their own (lint: text, json, sarif and the like; cel: its commands).
-WITHOUT_YAML = {"run", "replay", "demo", "config", "lint", "convert", "cel", "completion", "ui"}
+WITHOUT_YAML = {"run", "demo", "config", "lint", "convert", "cel", "completion", "ui"}
 OF_FILES = {"lint", "convert"}
 """They read files, and a cluster only where it is named: what they are about is written in files."""
 OF_OBJECTS = {

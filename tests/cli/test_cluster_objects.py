@@ -124,13 +124,14 @@ async def said(folder: Path, *args: str, missing: Sequence[str], code: int = HTT
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")
 
 
-@pytest.mark.parametrize("command", ["verdicts", "simulate"])
+@pytest.mark.parametrize("command", ["explain", "simulate"])
 async def test_kinds_that_may_not_be_listed_are_named_and_pods_that_need_none_of_them_are_answered(
     tmp_path: Path, command: str
 ) -> None:
     missing = (*OWNERS, "priorityclasses", "namespaces", "persistentvolumes", "poddisruptionbudgets", "podgroups")
 
-    result = await said(tmp_path, command, "--pod", "waits", missing=missing)
+    asked = ("waits",) if command == "explain" else ("--pod", "waits")
+    result = await said(tmp_path, command, *asked, missing=missing)
 
     assert result.exit_code == 0, result.output
     assert "n" in result.stdout.split()
@@ -152,7 +153,7 @@ async def test_kinds_that_may_not_be_listed_are_named_and_pods_that_need_none_of
 
 
 async def test_a_kind_that_the_server_does_not_have_is_named_too(tmp_path: Path) -> None:
-    result = await said(tmp_path, "verdicts", "--pod", "waits", missing=["replicasets"], code=HTTPStatus.NOT_FOUND)
+    result = await said(tmp_path, "explain", "waits", missing=["replicasets"], code=HTTPStatus.NOT_FOUND)
 
     assert result.exit_code == 0, result.output
     assert "cannot list ReplicaSet objects: the API server does not have this kind; pods" in result.stderr
@@ -162,8 +163,8 @@ async def test_a_kind_that_the_server_does_not_have_is_named_too(tmp_path: Path)
 async def test_without_the_claims_no_device_counts_as_free_and_other_pods_are_answered(
     tmp_path: Path, kind: str
 ) -> None:
-    with_device = await said(tmp_path, "verdicts", "--pod", "with-device", missing=[kind])
-    other = await said(tmp_path, "verdicts", "--pod", "waits", missing=[kind])
+    with_device = await said(tmp_path, "explain", "with-device", missing=[kind])
+    other = await said(tmp_path, "explain", "waits", missing=[kind])
 
     assert with_device.exit_code == 1, with_device.output
     assert "; no device counts as free" in with_device.stderr
@@ -182,7 +183,7 @@ async def test_devices_are_not_given_out_where_those_in_use_may_not_be_seen(tmp_
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])
 async def test_without_nodes_or_pods_there_is_no_answer(tmp_path: Path, kind: str) -> None:
-    result = await said(tmp_path, "verdicts", "--pod", "waits", missing=[kind])
+    result = await said(tmp_path, "explain", "waits", missing=[kind])
 
     assert result.exit_code == 2
     assert (

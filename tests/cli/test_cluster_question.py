@@ -176,7 +176,6 @@ async def test_a_token_that_has_expired_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["verdicts", "--pod", "large-0", "-o", "json"],
         ["explain", "large-0", "-o", "json"],
         ["simulate", "-o", "json"],
     ],
@@ -226,7 +225,7 @@ async def test_nodes_slices_and_plugins_of_a_configuration_count_in_every_comman
     ):
         config = tmp_path / "config.yaml"
         config.write_text(head + text)
-        for command in (["simulate"], ["explain", "web"], ["verdicts", "--pod", "web"]):
+        for command in (["simulate"], ["explain", "web"]):
             result = await run({}, *command, "-f", objects, "--config", str(config), "-o", "json")
 
             assert (result.exit_code, words in result.stdout) == (1, True), (command, text, result.output)
@@ -273,7 +272,6 @@ async def test_of_files_a_name_alone_is_the_only_pod_of_that_name(tmp_path: Path
 
     assert "pod team/web fits" in (await run({}, "explain", "web", "-f", one)).stdout
     assert "several pods are named web: other/web, team/web" in (await run({}, "explain", "web", "-f", two)).stderr
-    assert "several pods are named web" in (await run({}, "verdicts", "--pod", "web", "-f", two)).stderr
     assert "several pods are named web" in (await run({}, "simulate", "--pod", "web", two)).stderr
 
 
@@ -292,7 +290,7 @@ async def test_pods_of_all_namespaces_are_played_and_with_a_namespace_its_own(
     assert "no pod waits in the namespace default; without -n all are asked about" in nobody.stderr
 
 
-@pytest.mark.parametrize("args", [["simulate"], ["verdicts", "--pod", "web"], ["explain", "web"]])
+@pytest.mark.parametrize("args", [["simulate"], ["explain", "web"]])
 async def test_objects_without_a_namespace_are_in_that_of_the_option(args: list[str], tmp_path: Path) -> None:
     mine = written(tmp_path / "mine.yaml", *CLUSTER, template("one", 1), pod("web", "one"))
 
@@ -353,7 +351,6 @@ async def test_a_file_that_is_not_there_is_wrong_use_in_every_command(tmp_path: 
         ["cel", "eval", "true", "-f", "FOLDER"],
         ["simulate", "-f", "FOLDER"],
         ["simulate", "--add", "FOLDER", "-f", "NODE"],
-        ["verdicts", "--pod", "web", "-f", "FOLDER"],
         ["explain", "web", "-f", "FOLDER"],
         ["devices", "-f", "FOLDER"],
         ["dump", "-f", "FOLDER"],

@@ -58,7 +58,7 @@ def dump(tmp_path: Path) -> str:
         (["simulate", "-f", "FILE", "--make-room-for", "pod/w"], ["pod/web", "pod/worker"]),
         (["devices", "-f", "FILE", "--node", ""], ["node-1"]),
         (["devices", "-f", "FILE", "--class", ""], ["gpu.example.com"]),
-        (["verdicts", "-f", "FILE", "--pod", "a"], ["away"]),
+        (["simulate", "-f", "FILE", "--pod", "a"], ["away"]),
     ],
     ids=" ".join,
 )

@@ -22,7 +22,6 @@ from tests.cli.answers import (
     LintAnswer,
     RoomAnswer,
     SimulateAnswer,
-    VerdictsAnswer,
     VersionAnswer,
     WhatNodeAnswer,
 )
@@ -70,8 +69,8 @@ def printed(command: list[str], folder: Path, *pods: dict[str, Any]) -> tuple[in
     return result.exit_code, result.stdout
 
 
-@pytest.mark.parametrize("command", [["simulate", "-f"], ["allocate"]], ids=["simulate", "its old name"])
-def test_answers_have_their_schema_and_exit_codes(command: list[str], tmp_path: Path) -> None:
+def test_answers_have_their_schema_and_exit_codes(tmp_path: Path) -> None:
+    command = ["simulate", "-f"]
     code, text = printed(command, tmp_path, pod("fits", "one"))
     (asked,) = SimulateAnswer.model_validate_json(text).model_dump()["pods"]
     assert (code, asked["outcome"], asked["node"]) == (0, "fits", "n")
@@ -102,8 +101,7 @@ def test_each_command_that_prints_json_has_a_schema() -> None:
     }
     published = {path.stem.replace("-", " ") for path in SCHEMAS.glob("*.json")}
     assert with_json - published == {"dump"}
-    of_options_and_old_names = {"explain all", "make room", "what node", "verdicts"}
-    assert published - with_json == of_options_and_old_names
+    assert published - with_json == {"explain all", "make room", "what node"}
     named = (SCHEMAS / "README.md").read_text()
     assert [path.name for path in SCHEMAS.glob("*.json") if f"[{path.name}]" not in named] == []
 
@@ -120,16 +118,6 @@ def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Co
 
 
 # -- what is printed ------------------------------------------------------------------------------
-
-
-def test_verdicts(tmp_path: Path) -> None:
-    code, text = printed(["verdicts", "--pod", "fits", "-f"], tmp_path, pod("fits", "one"))
-    found = VerdictsAnswer.model_validate_json(text)
-    assert (code, found.choices, found.nodes["n"].code) == (0, ("n",), "Success")
-    code, text = printed(["verdicts", "--pod", "waits", "-f"], tmp_path, pod("waits", "five"))
-    found = VerdictsAnswer.model_validate_json(text)
-    assert (code, found.choices, found.nodes["n"].plugin) == (1, (), "DynamicResources")
-    assert found.preemption is not None
 
 
 def test_room(tmp_path: Path) -> None:

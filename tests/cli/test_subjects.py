@@ -98,7 +98,6 @@ ASKING = st.sampled_from(
         ["explain"],
         ["simulate", "--pod"],
         ["simulate", "--claim"],
-        ["verdicts", "--pod"],
         ["explain", "-n"],
         ["simulate", "--make-room-for"],
     ]

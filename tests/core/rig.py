@@ -11,7 +11,6 @@ from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, Writ
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
-from scheduler.core.recording import Recording
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.model.keys import NodeName, PodKey
@@ -35,22 +34,20 @@ class Rig:
         is_listed: bool = True,
         scheduler_name: str = builders.SCHEDULER,
         features: Features | None = None,
-        record: Callable[[bytes], object] | None = None,
         clock: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
         uids = itertools.count(1)
-        recording = Recording(record, lambda: f"new-uid-{next(uids)}") if record is not None else None
         settings = {"checks_invariants": True, "is_strict": True, "is_paranoid": True, **settings}
         self.machine = Machine(
             [Profile(scheduler_name, plugins)],
             features=features or Features(),
-            new_uid=recording.new_uid if recording is not None else lambda: f"new-uid-{next(uids)}",
+            new_uid=lambda: f"new-uid-{next(uids)}",
             settings=CoreSettings(**settings),
         )
         if clock is not None:
             self.machine.measure(clock)
-        self._handle = recording.of(self.machine.handle) if recording is not None else self.machine.handle
+        self._handle = self.machine.handle
         self.server = FakeApiServer()
         self.now_ms = START_MS
         self.pending: list[Decision] = []

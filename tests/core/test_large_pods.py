@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.kube import codec
 from scheduler.kube.codec import Codec
 from scheduler.model import pod_terms as terms_module
@@ -20,7 +19,6 @@ from scheduler.plugins import default_plugins
 from scheduler.plugins.pod_topology_spread import constraints
 from tests import builders
 from tests.core.rig import Rig
-from tests.observed import observed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -87,12 +85,6 @@ def test_an_ordinary_pod_is_kept_as_it_is():
     pod = large("p", near(3))
     assert isinstance(pod.spec.affinity, Affinity)
     assert pod.packed() is pod
-
-
-def test_a_recording_has_it_in_full():
-    entry = Entry(1, observed(large("p", EVERYTHING)), ())
-    pod = decode_entry(encode_entry(entry)).given.object
-    assert pod.packed() == entry.given.object
 
 
 def test_terms_are_prepared_in_parts():

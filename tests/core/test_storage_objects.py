@@ -9,15 +9,12 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.core.ground.newest_objects import UNCHANGED
-from scheduler.core.recording import Entry, decode_entry, encode_entry
 from scheduler.core.state.storage_objects import STORAGE_KINDS, StorageObjects
 from scheduler.core.state.store import Store
 from scheduler.model.keys import NodeName, ObjectKey
-from scheduler.model.pod_selectors import PodSelector
 from scheduler.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim, volume_claims
 from tests import builders
 from tests import storage_builders as made
-from tests.observed import deleted, observed
 
 CLAIM = ObjectKey("default", "data")
 
@@ -296,21 +293,3 @@ def test_classes_of_claims():
 def test_the_kinds_have_the_names_of_their_classes():
     assert STORAGE_KINDS["PersistentVolumeClaim"] is PersistentVolumeClaim
     assert len(STORAGE_KINDS) == 7
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        observed(made.volume("pv", claim="default/data", zone="a")),
-        observed(made.volume_claim("data", spec={"selector": {"matchLabels": {"disk": "ssd"}}})),
-        observed(made.csi_node("a", {"csi.example.com": 4})),
-        observed(made.storage_class()),
-        deleted("CSINode", ObjectKey("", "a"), 7),
-        observed(PodSelector("Service", ObjectKey("default", "web"), (("app", "web"),)), 3),
-        observed(builders.budget("web", allowed=1, disrupted=("web-2", "web-1")), 4),
-    ],
-    ids=lambda given: type(given).__name__,
-)
-def test_they_are_part_of_recordings(given):
-    entry = Entry(5, given, ())
-    assert decode_entry(encode_entry(entry)) == entry

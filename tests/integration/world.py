@@ -11,7 +11,6 @@ session, tests do not see each other's objects.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import re
@@ -24,7 +23,6 @@ from typing import Any, Final, Protocol
 
 import yaml
 
-from scheduler.recorder import replay
 from tests.controlplane.fault_proxy import Fault, FaultProxy
 from tests.integration import prepared
 from tests.integration.api import Api, ApiError, Object, is_namespaced
@@ -43,8 +41,6 @@ UNDER_TEST: Final = os.environ.get("DRA_TEST_SCHEDULER", "ours")
 MORE_ARGUMENTS: Final = os.environ.get("DRA_TEST_SCHEDULER_ARGUMENTS", "").split()
 
 # Every scheduler is recorded, and what it did is decided once more when it has ended.
-RECORDS: Final = os.environ.get("DRA_TEST_RECORD", "") not in ("", "0")
-_recordings = itertools.count(1)
 
 # Of a lease, for tests that are not about it.
 PATIENT: Final = {"leaseDuration": "5m", "renewDeadline": "4m", "retryPeriod": "2s"}
@@ -94,7 +90,6 @@ class World:
     log: Path
     _scheduler: prepared.PreparedProcess | None = None
     _scheduler_name: str = SCHEDULER_NAME
-    _recording: Path | None = None
     _stop_other: Callable[[], None] | None = None
     _made: list[tuple[str, str]] = field(default_factory=list)
 
@@ -120,13 +115,11 @@ class World:
         if name != SCHEDULER_NAME:
             await asyncio.to_thread(self.cluster.allow_lease, name)
         self._scheduler_name = name
-        self._recording = self.log.with_name(f"{next(_recordings)}.recording") if RECORDS else None
         with self.log.open("ab") as output:
             self._scheduler = await prepared.start_scheduler(
                 [
                     *("run", f"--kubeconfig={kubeconfig}", f"--config={self.configuration(**PATIENT)}"),
                     *(f"--scheduler-name={name}", "--no-health"),
-                    *((f"--record={self._recording}",) if self._recording is not None else ()),
                     *(*MORE_ARGUMENTS, *arguments),
                 ],
                 output.fileno(),
@@ -159,7 +152,6 @@ class World:
             raise AssertionError(
                 f"the scheduler did not end within 10 s of SIGTERM; its log ends:\n{self.log_tail()}"
             ) from None
-        self._check_recording()
         if kill:  # as if the lease had run out; that it does is a matter of `test_lease`
             await self.api.delete("leases", self._scheduler_name, self.cluster.lease_namespace)
 
@@ -173,18 +165,7 @@ class World:
         async with asyncio.timeout(seconds):
             code = await self._scheduler.wait()
         self._scheduler = None
-        self._check_recording()
         return code
-
-    def _check_recording(self) -> None:
-        """The scheduler that has ended decided nothing that would be decided otherwise once more."""
-        path, self._recording = self._recording, None
-        if path is None or not path.exists():
-            return  # it ended before it began, or was told to record elsewhere
-        with path.open("rb") as lines:
-            # One that was killed while it wrote leaves a part of a line.
-            found = replay(line for line in lines if line.endswith(b"\n"))
-        assert found.difference is None, f"{path}: decided otherwise in the replay: {found.difference}"
 
     def log_tail(self, lines: int = 40) -> str:
         if not self.log.exists():

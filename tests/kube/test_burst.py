@@ -77,7 +77,6 @@ async def test_a_burst_waits_in_the_network_and_not_in_memory(monkeypatch: pytes
         lambda decisions: None,
         clock=Clock(lambda: machine.now_s),
         metrics=Metrics(lambda: None),
-        recorder=None,
         on_idle=lambda: None,
         on_failure=lambda error: pytest.fail(f"{error!r}"),
     )

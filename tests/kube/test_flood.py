@@ -58,7 +58,6 @@ async def flood(loop: CountedTime, inputs: int, takes_s: float) -> tuple[Process
         lambda decisions: None,
         clock=Clock(loop.time),
         metrics=Metrics(lambda: None),
-        recorder=None,
         on_idle=done.set,
         on_failure=lambda error: pytest.fail(f"{error!r}"),
     )

@@ -204,21 +204,6 @@ async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     assert any(name == "handle" for _, _, name in vars(pstats.Stats(str(calls)))["stats"])
 
 
-async def test_a_recording_that_cannot_be_written_is_wrong_use(tmp_path):
-    mine = tmp_path / "notes.txt"
-    mine.write_text("do not lose this\n")
-    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
-    code, errors = await end(await start("--kubeconfig", config, "--record", str(mine)))
-    assert code == 2
-    assert f"'{mine}' exists and is no recording: name another file" in errors
-    assert mine.read_text() == "do not lose this\n"
-
-    code, errors = await end(await start("--kubeconfig", config, "--record", str(tmp_path / "nowhere" / "run")))
-    assert code == 2
-    assert "cannot be written: No such file or directory" in errors
-    assert "Traceback" not in errors
-
-
 async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         port = cluster.url.rsplit(":", 1)[1]

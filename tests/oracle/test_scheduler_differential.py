@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from allocator import Features
-from scheduler.offline.cases import Cases
+from tests.answers.verdicts import Cases
 from tests.oracle.client import Oracle
 from tests.oracle.fixture import each_oracle, oracle, oracle_136  # noqa: F401 - fixtures
 from tests.plugins.differential import RESIZED, run

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from allocator import Features
-from scheduler.offline.cases import Cases
+from tests.answers.verdicts import Cases
 from tests.controlplane.build import MINOR, VERSIONS
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator

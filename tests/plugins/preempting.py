@@ -7,8 +7,8 @@ from typing import Any
 
 from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import NodeName
-from scheduler.offline.cases import Cases
 from scheduler.offline.every_node import Answer
+from tests.answers.verdicts import Cases
 
 Obj = dict[str, Any]
 

@@ -7,7 +7,7 @@
 
 data/scheduler-cases.jsonl.gz: a case a line, {"name", "family", "cluster", "pod", "config", "answer"}, asked of the
 real Scheduler 1.36.3 over a fake clientset. data/scheduler-answers-RELEASE.json.gz: of a later release {name: answer}.
-`dra-scheduler verdicts --jsonl` answers in the same form. Compared are the parts of `PARTS`.
+`python -m tests.answers verdicts` answers in the same form. Compared are the parts of `PARTS`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Final
 import orjson
 
 from allocator import RELEASES, Features
-from scheduler.offline.cases import Cases, as_json
+from tests.answers.verdicts import Cases, as_json
 
 FOLDER: Final = Path(__file__).parent / "data"
 DATA: Final = FOLDER / "scheduler-cases.jsonl.gz"

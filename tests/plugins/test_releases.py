@@ -11,8 +11,8 @@ import pytest
 
 from allocator import Features
 from scheduler.config.profiles import profile_plugins
-from scheduler.offline.cases import Cases
 from scheduler.plugins import DEFAULT_PROFILE, default_plugins
+from tests.answers.verdicts import Cases
 from tests.plugins.recorded_cases import PARTS, Case, ours
 
 Obj = dict[str, Any]

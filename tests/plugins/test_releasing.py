@@ -17,9 +17,9 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import PodResourceClaim
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.special_claim import provisional_uid, special_claim_key
-from scheduler.offline.cases import Cases
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.node_search import REASON_NO_SOLUTION
+from tests.answers.verdicts import Cases
 from tests.plugins.cluster import (
     Cluster,
     NoDryRun,

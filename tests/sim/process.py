@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from scheduler.core.ground.inputs import Input, Observed
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
-from scheduler.core.recording import Handle
 from scheduler.framework.decisions import Answered
 
 
@@ -34,7 +33,6 @@ class Process:
 
     number: int
     machine: Machine = field(init=False)
-    handle: Handle = field(init=False)
     queues: dict[object, deque[Answered]] = field(default_factory=dict)
     replies: list[tuple[object, Input]] = field(default_factory=list)
     late: list[Answered] = field(default_factory=list)

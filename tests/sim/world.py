@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -37,7 +37,6 @@ from scheduler.core import machine as core_machine
 from scheduler.core.ground.inputs import Input, Observed, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import kinds_read
-from scheduler.core.recording import Recording
 from scheduler.core.state.store import claims_of
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Answered, RecordEvent
@@ -117,7 +116,6 @@ class Conditions:
         focus: What is not left to chance: faults with their probabilities, actions with their weights, and "devices",
             "pods_max", "lateness", "cruelty".
         reports_causes: The machines say why pods wait, as in `run`.
-        record: Takes the lines of a recording of every machine, one after the other.
     """
 
     has_faults: bool = True
@@ -125,7 +123,6 @@ class Conditions:
     is_paranoid: bool = True
     checks_invariants: bool = True
     reports_causes: bool = False
-    record: Callable[[bytes], object] | None = None
     focus: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -207,16 +204,14 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
     def start_machine(self) -> None:
         uids = self.uids
         process = self.process
-        record = self.conditions.record
 
         def new_uid() -> str:
             return f"00000000-0000-4000-8000-{next(uids):012}"
 
-        recording = Recording(record, new_uid) if record is not None else None
         process.machine = core_machine.Machine(
             [self.profile],
             features=Features(),
-            new_uid=recording.new_uid if recording is not None else new_uid,
+            new_uid=new_uid,
             settings=CoreSettings(
                 is_strict=True,
                 reports_causes=self.conditions.reports_causes,
@@ -232,7 +227,6 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
                 unschedulable_ms_max=10**9,  # or a wake-up that was missed would go unnoticed
             ),
         )
-        process.handle = recording.of(process.machine.handle) if recording is not None else process.machine.handle
         process.queues.clear()
         process.replies.clear()
         process.known = {kind: {} for kind in self.kinds}
@@ -243,7 +237,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         who = f"[{self.process.number}] " if self.twins else ""
         self.trace.append(f"{who}{self.now_ms - START_MS} > {brief(given)}")
         budget = StepBudget(self.machine)
-        decisions = self.process.handle(given, now_ms=self.now_ms)
+        decisions = self.process.machine.handle(given, now_ms=self.now_ms)
         budget.check(given)
         if self.preempts:
             self.check_decided(decisions)

@@ -24,7 +24,6 @@ VIEWS: Final = (
     ("pod?pod=default/runs", ".history"),
     ("whatif?without=node-1", "[aria-label=Answer]"),
     ("whatif?room=default/waits", "[aria-label=Answer]"),
-    ("past", "h2"),
 )
 
 

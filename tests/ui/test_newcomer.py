@@ -71,8 +71,6 @@ async def test_from_the_first_command_to_a_pod_that_is_explained(url: str) -> No
         await _picture(page, "pod")
         await page.click("text=What would have to move for it?")
         await page.wait_for_selector("[aria-label=Answer] >> text=no plan: greedy/wants-nine")
-        await page.click("nav >> text=Last hour")
-        await page.wait_for_selector("figure >> text=Pods that waited")
 
 
 async def _picture(page: Any, name: str) -> None:

@@ -137,11 +137,6 @@ async def test_a_wrong_question_is_answered_with_what_is_wrong(page: Any, server
     page.expects = "400"
 
 
-async def test_a_file_has_no_past(page: Any, server: UiServer) -> None:
-    await page.goto(f"{server.url}#/past")
-    await page.wait_for_selector("text=A file has no past")
-
-
 async def test_from_a_used_device_to_the_pod_that_has_it(page: Any, server: UiServer) -> None:
     await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-1+gpu-0")
     await page.click("aside >> text=pod default/runs")

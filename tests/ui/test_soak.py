@@ -86,7 +86,6 @@ class Churn:
         assert found["version"] >= after
         await self.source.device(("gpu.example.com", "node-1", "gpu-0"), after)
         assert (await self.source.pending(after))["version"] >= after
-        await self.source.past()
         await self.source.given_out()
 
     def batch_of(self, number: int) -> list[Obj]:

@@ -3,14 +3,13 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, enter, isAsked, link as connection, problems, start, token } from "./answers.js";
 import { Devices } from "./devices.js";
-import { PastView } from "./past.js";
 import { Pending } from "./pending.js";
 import { PodPage } from "./pod.js";
 import { html, link, Notes, place } from "./view.js";
 import { WhatIf } from "./whatif.js";
 
-const VIEWS = Object.freeze({ devices: Devices, pending: Pending, pod: PodPage, whatif: WhatIf, past: PastView });
-const TITLES = Object.freeze({ devices: "Devices", pending: "Pending", whatif: "What if", past: "Last hour" });
+const VIEWS = Object.freeze({ devices: Devices, pending: Pending, pod: PodPage, whatif: WhatIf });
+const TITLES = Object.freeze({ devices: "Devices", pending: "Pending", whatif: "What if" });
 
 function Frame() {
   const { view, query } = place.value;

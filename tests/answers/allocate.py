@@ -1,4 +1,4 @@
-"""Recorded cases: one question to the allocator, answered by it alone.
+"""Cases of `allocate`: one question to the allocator, answered by it alone.
 
 The form is that of the recorded cases in tests/allocator: objects of the API (`slices`, `classes`, `claims`
 of one pod with defaults filled in, `node`), devices in use (`allocated`, `allocatedShared`), and `features`
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from allocator import (
     INVALID_POOLS,
@@ -34,6 +34,9 @@ from cel.quantity import Quantity
 from scheduler.cli.gates import gate_named
 from scheduler.model.api_rules import FIELD_BY_GATE
 
+_ALIASES: Final = {"DeviceBindingAndStatus": "DRADeviceBindingConditions"}
+"""Upstream's tests have one flag for this gate and DRAResourceClaimDeviceStatus."""
+
 
 class CaseError(ValueError):
     """A case that cannot be asked; the text names the field."""
@@ -51,7 +54,8 @@ def read_features(flags: Mapping[str, Any], kubernetes: str) -> Features:
         raise CaseError(f"features.{wrong[0]}: expected true or false, got {flags[wrong[0]]!r}")
     try:
         return Features(
-            **{FIELD_BY_GATE[gate_named(name)]: value for name, value in flags.items()}, kubernetes=kubernetes
+            **{FIELD_BY_GATE[gate_named(_ALIASES.get(name, name))]: value for name, value in flags.items()},
+            kubernetes=kubernetes,
         )
     except ValueError as error:
         raise CaseError(f"features: {error}") from None

@@ -1,10 +1,10 @@
-"""Answers of `dra-scheduler cel eval --jsonl`: one JSON object in, one out.
+"""Cases of `cel`: one expression on a device, or alone; one JSON object in, one out.
 
 | in | |
 |---|---|
 | `expression` | required |
 | `device` | `driver`, `attributes` (`{"model": {"string": "A100"}}`), `capacity` (`{"memory": "80Gi"}`), `allowMultipleAllocations` |
-| `kubernetes` | "1.34" to "1.37", default "1.37" |
+| `kubernetes` | "1.34" to "1.37", default that of --kubernetes |
 | `env` | "stored" (default) or "new" |
 | `gates` | `{"consumableCapacity": true, "listTypeAttributes": false}` (the defaults here) |
 | `cost` | true: add the estimate |
@@ -15,13 +15,13 @@ Out: `{"value": true}`, `{"compile_error": text}` or `{"runtime_error": text}`; 
 those of the bare CEL environment, without the words Kubernetes puts before them. A line that cannot be
 read gets `{"input_error": text}`.
 
-Not here: reading lines (`cel`).
+Not here: reading lines (`__main__`).
 """  # noqa: E501 - a table
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -32,7 +32,8 @@ from cel.errors import CompileError, EvaluationError
 from cel.evaluator.walker import Plan, plan
 from cel.library.encoding import encode_value
 from cel.program import Selector, check_constants, check_expression, compile_selector
-from scheduler.cli.cel_inputs import InputError, find_environment, parse_gates, read_device
+from scheduler.cli import gates
+from scheduler.cli.cel_inputs import InputError, find_environment, read_device
 
 _FIELDS: Final = frozenset(("expression", "device", "kubernetes", "env", "gates", "cost", "result"))
 _REMEMBERED: Final = 256
@@ -40,7 +41,7 @@ _REMEMBERED: Final = 256
 Answer = dict[str, Any]
 
 
-def answer_line(line: str | bytes) -> Answer:
+def answer_line(line: str | bytes, kubernetes: str = DEFAULT_VERSION) -> Answer:
     """The answer to one line; whatever the line holds, there is one."""
     try:
         question = json.loads(line)
@@ -52,18 +53,18 @@ def answer_line(line: str | bytes) -> Answer:
         return {"input_error": f"not JSON: {error}"}
     if not isinstance(question, dict):
         return {"input_error": 'a question is an object, like {"expression": "device.driver == \\"x\\"", "device": {}}'}
-    return answer(question)
+    return answer(question, kubernetes)
 
 
-def answer(question: Mapping[str, Any]) -> Answer:
-    """The answer to one question."""
+def answer(question: Mapping[str, Any], kubernetes: str = DEFAULT_VERSION) -> Answer:
+    """The answer to one question; `kubernetes` where it names no release itself."""
     try:
-        return _answer(question)
+        return _answer(question, kubernetes)
     except InputError as error:
         return {"input_error": str(error)}
 
 
-def _answer(question: Mapping[str, Any]) -> Answer:
+def _answer(question: Mapping[str, Any], kubernetes: str) -> Answer:
     expression = question.get("expression")
     if not isinstance(expression, str):
         raise InputError("expression: must be a text")
@@ -73,7 +74,7 @@ def _answer(question: Mapping[str, Any]) -> Answer:
     result = question.get("result") or "bool"
     if result not in ("bool", "any"):
         raise InputError(f"result: must be 'bool' or 'any', not {result!r}")
-    version = question.get("kubernetes") or DEFAULT_VERSION
+    version = question.get("kubernetes") or kubernetes
     if not isinstance(version, str):
         raise InputError(f'kubernetes: must be a text like "1.36", not {version!r}')
     gates = {"DRAConsumableCapacity": True, **parse_gates(question.get("gates"))}
@@ -128,6 +129,37 @@ def _compiled(expression: str, environment: Environment, *, is_selector: bool) -
     except CompileError as error:
         return error.with_traceback(None)
     return _Compiled(checked, None)
+
+
+def parse_gates(given: object) -> dict[str, bool]:
+    """Feature gates as a mapping, a list of names that are on, or `A=true,B=false`.
+
+    Names are those of Kubernetes, with or without `DRA`, in any case.
+    """
+    pairs: Iterable[tuple[str, object]]
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        try:
+            return gates.parse_gates(given)
+        except ValueError as error:
+            raise InputError(f"gates: {error}") from None
+    if isinstance(given, Mapping):
+        pairs = [(str(name), value) for name, value in given.items()]
+    elif isinstance(given, list) and all(isinstance(name, str) for name in given):
+        pairs = [(name, True) for name in given]
+    else:
+        raise InputError('gates: must be an object like {"listTypeAttributes": true} or a list of gates that are on')
+    found: dict[str, bool] = {}
+    for name, value in pairs:
+        try:
+            key = gates.gate_named(name)
+        except ValueError as error:
+            raise InputError(f"gates: {error}") from None
+        if not isinstance(value, bool):
+            raise InputError(f"gates: {name} must be true or false, not {value!r}")
+        found[key] = value
+    return found
 
 
 def _bare(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A case as JSON: a cluster, one pod and a configuration; answered with what the scheduler says about it.
+"""Cases of `verdicts`: a cluster, one pod and a configuration; answered with what each plugin says about the pod.
 
 The objects are those of the API, read by the code that reads a live cluster. The machine observes them and is never
 started: nothing is queued, decided or written.
@@ -8,9 +8,9 @@ Rules of this module
   2. Nobody is preempted for devices: an answer is what kube-scheduler would say.
   3. The pod is asked about as it stands, and is not among the cluster's pods: one with `spec.nodeName` takes no room.
 
-Not here: the answer itself (`every_node`), lines (`cli.old_names`).
+Not here: the answer itself (`scheduler.offline.every_node`), lines (`__main__`).
 
-Source: none upstream. The form is that of the recorded cases of tests/plugins, docs/offline.md describes it.
+Source: none upstream. The form is that of the recorded cases of tests/plugins.
 """
 
 from __future__ import annotations
