@@ -95,14 +95,14 @@ def test_published_schemas_are_those_of_the_models(name: str, model: type[BaseMo
 def test_each_command_that_prints_json_has_a_schema() -> None:
     """Of `dump` the answer is a List of Kubernetes' objects."""
     with_json = {
-        path
+        path.replace(" ", "-")
         for path, command in commands(cli)
         for option in command.params
         if isinstance(option.type, click.Choice) and "json" in option.type.choices and "--output" in option.opts
     }
-    published = {path.stem.replace("-", " ") for path in SCHEMAS.glob("*.json")}
+    published = {path.stem for path in SCHEMAS.glob("*.json")}
     assert with_json - published == {"dump"}
-    of_options_and_old_names = {"explain all", "make room", "what node", "verdicts"}
+    of_options_and_old_names = {"explain-all", "what-node", "verdicts"}
     assert published - with_json == of_options_and_old_names
     named = (SCHEMAS / "README.md").read_text()
     assert [path.name for path in SCHEMAS.glob("*.json") if f"[{path.name}]" not in named] == []
@@ -134,11 +134,11 @@ def test_verdicts(tmp_path: Path) -> None:
 
 def test_room(tmp_path: Path) -> None:
     (tmp_path / "pod.json").write_text(json.dumps(pod("big", "one")))
-    code, text = printed(["simulate", "--make-room-for", str(tmp_path / "pod.json"), "-f"], tmp_path)
+    code, text = printed(["make-room", str(tmp_path / "pod.json"), "-f"], tmp_path)
     found = RoomAnswer.model_validate_json(text)
     assert (code, found.outcome, found.pod.node) == (0, "fits", "n")
     (tmp_path / "pod.json").write_text(json.dumps(pod("big", "five")))
-    code, text = printed(["simulate", "--make-room-for", str(tmp_path / "pod.json"), "-f"], tmp_path)
+    code, text = printed(["make-room", str(tmp_path / "pod.json"), "-f"], tmp_path)
     assert (code, RoomAnswer.model_validate_json(text).outcome) == (1, "none")
 
 
