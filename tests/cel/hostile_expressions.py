@@ -1,19 +1,16 @@
 """Expressions that only somebody hostile writes: as long as an API server takes them, or loops of expensive calls.
 
-`FAMILIES` holds them by name. `python -m benchmarks.cel --hostile` measures each, compiled and evaluated once;
-`tests/cel/test_effort.py` counts what they do.
+`FAMILIES` holds them by name. `test_effort.py` counts what they do; `python -m benchmarks.cel --hostile` measures
+each, compiled and evaluated once.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import cel
-from benchmarks import hostile_patterns
 from cel.checker import environments
-from scheduler import garbage_collector
+from tests.cel import hostile_patterns
 
 D: Final = "gpu.example.com"
 A: Final = f'device.attributes["{D}"]'
@@ -433,59 +430,3 @@ FAMILIES: Final[dict[str, str]] = {
     **hostile_patterns.FAMILIES,
 }  # fmt: skip
 """Hostile expressions by name; none is longer than `LENGTH_MAX`."""
-
-
-def pieces(expression: str) -> Iterator[object]:
-    """What a scheduler does without a pause: each stage of compiling, then one evaluation, which gives the answer.
-
-    None but for the last, which is what a user gets: True, False or an error's text.
-    """
-    try:
-        selector = yield from cel.compile_in_stages(expression, ENVIRONMENT)
-        yield
-        yield selector.matches(DEVICE)
-    except (cel.CompileError, cel.EvaluationError) as error:
-        yield str(error)
-
-
-class Taken(NamedTuple):
-    """Milliseconds of CPU time: all pieces, the longest of them; and the answer."""
-
-    all_ms: float
-    piece_ms: float
-    answer: object
-
-
-def measure(expression: str, rounds: int) -> Taken:
-    """The fastest of some rounds, piece by piece."""
-    best: list[float] = []
-    found: object = None
-    for _ in range(rounds):
-        times = []
-        todo = pieces(expression)
-        while True:
-            start = time.process_time()
-            done = next(todo, pieces)
-            if done is pieces:
-                break
-            times.append(time.process_time() - start)
-            found = done
-        best = [*map(min, best, times)] if best else times
-    return Taken(sum(best) * 1e3, max(best) * 1e3, found)
-
-
-def report(rounds: int, limit_ms: float, piece_limit_ms: float, only: str = "") -> int:
-    """Print every family that takes longer than a limit, and the longest of the others; the number of the former."""
-    garbage_collector.settle()  # as a scheduler does
-    rows = []
-    for name, expression in FAMILIES.items():
-        assert len(expression.encode()) <= LENGTH_MAX, name
-        if only in name:
-            rows.append((measure(expression, rounds), name))
-    over = {name for taken, name in rows if taken.all_ms > limit_ms or taken.piece_ms > piece_limit_ms}
-    print(f"{len(rows)} hostile expressions, compiled and evaluated once: {len(over)} above {limit_ms:g} ms")
-    print(f"or with a stage or an evaluation above {piece_limit_ms:g} ms")
-    for taken, name in sorted(rows, key=lambda row: -row[0].piece_ms)[: max(len(over), 12)]:
-        text = str(taken.answer).splitlines()[0][:60]
-        print(f"{taken.all_ms:8.1f} ms, {taken.piece_ms:5.1f} ms at a time  {name:44} {text}")
-    return len(over)
