@@ -1,10 +1,9 @@
 """Ordinary pods beside hostile users, drivers and webhooks, on a real control plane.
 
-    python -m benchmarks.hostile_cluster                                 # all loads, about half an hour
-    python -m benchmarks.hostile_cluster --quick                         # does it work: few nodes, 3 s, a minute in all
-    python -m benchmarks.hostile_cluster --loads selector-500 flood --seconds 30 --rounds 3
-    python -m benchmarks.hostile_cluster --scheduler-tree ../older       # another checkout's scheduler, same harness
-    python -m benchmarks.hostile_cluster --list
+    python -m benchmarks.hostile                                 # all loads, about a quarter of an hour
+    python -m benchmarks.hostile --quick                         # does it work: few nodes, 3 s, a minute in all
+    python -m benchmarks.hostile --loads selector-5000 flood --seconds 30 --rounds 3
+    python -m benchmarks.hostile --list
 
 What is measured
     A fresh control plane and a fresh scheduler for each row. Pods of one device come at 20 a second, each deleted when
@@ -15,9 +14,9 @@ What is measured
     A pod that was not bound when the row ended counts with the time it had waited by then, and the figure has a ">".
     "input CPU" is the scheduler's own dra_scheduler_longest_handle_cpu_seconds since its start, the most CPU time that
     one input took: the goal is about this one. "longest input" is the same by the clock: API server, etcd, controllers
-    and harness share the machine's cores, so an input of 1 ms lasts as long as the process had none. "input" is what it
-    was before the load. Memory is what is resident at the end; /livez is asked five times a second while the load
-    lasts, for at most 5 s each time, and failed when that was not 200. p99 of 800 pods is their eighth worst.
+    and harness share the machine's cores, so an input of 1 ms lasts as long as the process had none. Memory is what is
+    resident at the end; /livez is asked five times a second while the load lasts, for at most 5 s each time, and failed
+    when that was not 200. p99 of 800 pods is their eighth worst.
 
 A row takes a bounded time whatever the scheduler does: 15 s after the last pod came what is not bound is counted as it
 is. --out FILE keeps each row in FILE.json and FILE.md as it ends. The exit code is 1 when an invariant was broken or a
@@ -34,7 +33,6 @@ import os
 import platform
 import re
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -43,20 +41,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-if __name__ == "__main__" and not __package__:  # also as `python benchmarks/hostile_cluster.py`
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import aiohttp
 import uvloop
 
-from benchmarks.contenders import ROOT, ContenderError, Ours
+from benchmarks.contenders import ContenderError, Serving, told
 from benchmarks.fleet import NAMESPACE, Fleet, Size, workloads
 from benchmarks.hostile_loads import HOSTILE, LOADS, Field, HostileLoad
 from benchmarks.loads import CREATING, count_violations, create_all, quantile, remove_bound, set_stage, warm_up
 from benchmarks.report import aligned, replace_file
 from benchmarks.watching import BoundPods
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
-from tests.integration.api import Api, ApiError, Object, connected
+from tests.integration.api import Api, ApiError, connected
 
 RATE: Final = 20.0
 TAIL_SECONDS: Final = 15.0
@@ -64,7 +59,6 @@ LIVEZ_SECONDS: Final = 5.0
 _LIVEZ_EVERY_SECONDS: Final = 0.2
 _READY_SECONDS: Final = 60.0
 _BEGIN_SECONDS: Final = 240.0  # 10,000 classes, claims that take a server long to validate, 2,000 pods
-_FITS_SECONDS: Final = 180.0  # a group may take as many turns as its pods alone would
 _METRICS_SECONDS: Final = 30.0
 _STAGE_SECONDS: Final = 120.0  # 5,000 nodes and their slices take the longest
 _CHECK_SECONDS: Final = 60.0
@@ -110,9 +104,7 @@ class Row:
 
     Attributes:
         longest_ms: The longest input since the start; None when /metrics was not answered.
-        longest_alone_ms: What it was before the load.
         longest_cpu_ms: The most CPU time of an input; None also for a scheduler that does not measure it.
-        is_load_bound: Whether all pods of the load were bound in the end; None where they need not fit.
         stop_s: from SIGTERM until the process had ended; it is killed after 10 s.
     """
 
@@ -122,11 +114,9 @@ class Row:
     alone: Stream = field(default_factory=Stream)
     beside: Stream = field(default_factory=Stream)
     longest_ms: float | None = None
-    longest_alone_ms: float | None = None
     longest_cpu_ms: float | None = None
     resident_mib: float = 0.0
     livez: Livez = field(default_factory=Livez)
-    is_load_bound: bool | None = None
     stop_s: float = 0.0
     violations: int = 0
     wall_s: float = 0.0
@@ -141,11 +131,9 @@ async def measure(load: HostileLoad, round_number: int, arguments: argparse.Name
     began = time.monotonic()
     nodes = max(load.nodes // 25, 3) if arguments.quick else load.nodes
     fleet = Fleet(workloads()["one-device"], Size(nodes, 8, 1))
-    one = Ours(tree=arguments.scheduler_tree)
+    one = Serving()
     row = Row(load.name, round_number, nodes)
-    streams_s = (
-        2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS + _FITS_SECONDS
-    )
+    streams_s = 2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS
     # Without the garbage collector: what it lists and deletes is no part of the question.
     controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
     with ControlPlane(controllers=controllers) as cluster:
@@ -171,59 +159,35 @@ async def measure(load: HostileLoad, round_number: int, arguments: argparse.Name
     return row
 
 
-def told(error: Exception) -> str:
-    """What went wrong, of everything that did so together."""
-    return "; ".join(dict.fromkeys(_words(error)))
-
-
-def _words(error: Exception) -> list[str]:
-    if isinstance(error, ExceptionGroup):
-        return [text for one in error.exceptions for text in _words(one)]
-    return [str(error) or ("took too long" if isinstance(error, TimeoutError) else type(error).__name__)]
-
-
 async def _streams(
-    load: HostileLoad, fleet: Fleet, cluster: ControlPlane, api: Api, one: Ours, row: Row, arguments: argparse.Namespace
+    load: HostileLoad,
+    fleet: Fleet,
+    cluster: ControlPlane,
+    api: Api,
+    one: Serving,
+    row: Row,
+    arguments: argparse.Namespace,
 ) -> None:
     """Fills in the row as far as it comes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    one.arguments = (f"--health-port={port}", "--log-level=warning")
-    url = f"http://127.0.0.1:{port}"
-    where = Field(cluster, api, one.scheduler_name, port, row.nodes, arguments.seconds, arguments.scale)
+    one.arguments = (f"--health-port={one.port}", "--log-level=warning")
+    where = Field(cluster, api, one.scheduler_name, one.port, row.nodes, arguments.seconds, arguments.scale)
     async with BoundPods(api) as bound, AsyncExitStack() as loads, asyncio.TaskGroup() as group:
         await one.start(cluster, api, fleet)
-        await _ready(one, f"{url}/readyz")
+        await one.until_ready(_READY_SECONDS)
         await warm_up(api, fleet, one, bound)
         tasks = [group.create_task(remove_bound(api, bound))]
         row.alone = await _stream(api, fleet, one, bound, 0, arguments.seconds)
-        row.longest_alone_ms, _ = await _longest_ms(f"{url}/metrics")
-        tasks.append(group.create_task(_ask_livez(f"{url}/livez", row.livez)))
+        tasks.append(group.create_task(_ask_livez(f"{one.url}/livez", row.livez)))
         async with asyncio.timeout(_BEGIN_SECONDS):
             await loads.enter_async_context(load.lasts(where))
         row.beside = await _stream(api, fleet, one, bound, 1, arguments.seconds)
         row.resident_mib = one.resident_bytes() / 2**20
-        row.longest_ms, row.longest_cpu_ms = await _longest_ms(f"{url}/metrics")
-        if load.fits:
-            row.is_load_bound = await _is_bound(api)
+        row.longest_ms, row.longest_cpu_ms = await _longest_ms(f"{one.url}/metrics")
         for task in tasks:
             task.cancel()
 
 
-async def _is_bound(api: Api) -> bool:
-    """Whether all pods of the load are bound, within a time."""
-    with suppress(TimeoutError):
-        await api.wait_for("pods", _all_bound, HOSTILE, seconds=_FITS_SECONDS)
-        return True
-    return False
-
-
-def _all_bound(pods: dict[str, Object]) -> bool:
-    return all(pod["spec"].get("nodeName") for pod in pods.values())
-
-
-async def _stream(api: Api, fleet: Fleet, one: Ours, bound: BoundPods, stretch: int, seconds: float) -> Stream:
+async def _stream(api: Api, fleet: Fleet, one: Serving, bound: BoundPods, stretch: int, seconds: float) -> Stream:
     """The ordinary pods of one stretch: `RATE` a second, and `TAIL_SECONDS` for the last of them."""
     count = round(RATE * seconds)
     created: dict[str, float] = {}
@@ -241,17 +205,6 @@ async def _stream(api: Api, fleet: Fleet, one: Ours, bound: BoundPods, stretch: 
         tuple(1000 * (bound.at[name] - at) for name, at in created.items() if name in bound.at),
         tuple(1000 * (now - at) for name, at in created.items() if name not in bound.at),
     )
-
-
-async def _ready(one: Ours, url: str) -> None:
-    async with asyncio.timeout(_READY_SECONDS), aiohttp.ClientSession() as session:
-        while True:
-            one.check_alive()
-            with suppress(aiohttp.ClientError):  # not listening yet
-                async with session.get(url) as response:
-                    if response.status == 200:
-                        return
-            await asyncio.sleep(0.05)
 
 
 async def _ask_livez(url: str, livez: Livez) -> None:
@@ -291,7 +244,7 @@ def _ms_of(metric: re.Pattern[bytes], text: bytes) -> float | None:
 # -- the table ------------------------------------------------------------------------------------------------------
 
 HEAD: Final = (
-    *("load", "nodes", "alone: p50", "p99", "input", "bound", "p50 ms", "p99 ms", "x alone"),
+    *("load", "nodes", "alone: p50", "p99", "bound", "p50 ms", "p99 ms", "x alone"),
     *("longest input ms", "input CPU ms", "MiB", "/livez worst ms", "failed", "missed"),
 )
 
@@ -324,7 +277,6 @@ def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
             ("p99", ratio > RATIO_GOAL or bool(beside.late) or not beside.bound),
             ("input", judged is None or judged > LONGEST_GOAL_MS),
             ("livez", failed > 0 or not asked),
-            ("load's pods bound", any(row.is_load_bound is False for row in rows)),
         )
         if is_missed
     ]
@@ -332,7 +284,6 @@ def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
         LOADS[rows[0].load].what if rows[0].load in LOADS else rows[0].load,
         str(rows[0].nodes),
         *(alone.text(share) for share in (0.5, 0.99)),
-        _whole_ms(_worst([row.longest_alone_ms for row in rows])),
         f"{len(beside.bound)}/{len(beside.bound) + len(beside.late)}",
         *(beside.text(share) for share in (0.5, 0.99)),
         f"{ratio:.1f}" if ratio else "",
@@ -384,18 +335,12 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="say which loads there are, and run nothing")
     parser.add_argument("--seconds", type=float, default=40, help="of the pods alone, and again beside the load")
     parser.add_argument("--rounds", type=int, default=1, help="all loads, so many times; their pods are put together")
-    parser.add_argument(
-        "--scheduler-tree", type=Path, default=ROOT, metavar="PATH", help="the checkout whose scheduler is measured"
-    )
     parser.add_argument("--quick", action="store_true", help="a 25th of the nodes, a 20th of the objects, 3 s")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.md after each row")
     arguments = parser.parse_args(given)
     arguments.scale = 1.0
     if arguments.quick:
         arguments.seconds, arguments.rounds, arguments.scale = 3.0, 1, 0.05
-    arguments.scheduler_tree = arguments.scheduler_tree.resolve()
-    if not (arguments.scheduler_tree / "scheduler" / "__main__.py").is_file():
-        parser.error(f"--scheduler-tree {arguments.scheduler_tree}: no checkout, scheduler/__main__.py is missing")
     return arguments
 
 
@@ -410,7 +355,6 @@ def main(given: Sequence[str] | None = None) -> int:
         "python": platform.python_version(),
         "seconds": arguments.seconds,
         "rounds": arguments.rounds,
-        "tree": arguments.scheduler_tree.name,
     }
     rows: list[Row] = []
     is_stopped = False
