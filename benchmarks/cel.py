@@ -1,26 +1,27 @@
 """Evaluation and compilation of the eight reference selectors, everything side by side in one run.
 
     python -m benchmarks.cel [--rounds 7] [--no-celpy]
-    python -m benchmarks.cel --hostile [--rounds 3]     # expressions written to take long (benchmarks/hostile.py)
+    python -m benchmarks.cel --hostile [--rounds 3]     # those of tests/cel/hostile_expressions.py
 
-Rows: generated code, the exact evaluator, cel-python's two runners (where they can run the selector) and a
-lambda written by hand. Times are the fastest of several rounds in CPU time, so that other work on the
-machine disturbs little; still compare columns of one run, not runs.
+Columns: generated code, the exact evaluator, and cel-python's two runners (where they can run the selector). Times are
+the fastest of several rounds in CPU time, so that other work on the machine disturbs little; still compare columns of
+one run, not runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import cel
 from cel.checker import environments
 from cel.parser.frontend import parse
 from cel.program import check_constants, check_expression
+from scheduler import garbage_collector
+from tests.cel.hostile_expressions import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX
 
 D = "gpu.example.com"
 A = f'device.attributes["{D}"]'
@@ -39,41 +40,6 @@ SELECTORS = {
 }
 
 
-class HandMadeDevice:
-    """What somebody would write who needs these eight answers and nothing else."""
-
-    __slots__ = ("attributes", "capacity", "driver")
-
-    def __init__(self, driver: str, attributes: dict[str, dict[str, Any]], capacity: dict[str, dict[str, int]]) -> None:
-        self.driver = driver
-        self.attributes = attributes
-        self.capacity = capacity
-
-
-def hand_made() -> dict[str, Callable[[HandMadeDevice], bool]]:
-    import re
-
-    pattern = re.compile(r"^(A|H)100\Z").search
-    large = 40 * 2**30
-    old = (535, 0, 0)
-    return {
-        "S1 driver": lambda d: d.driver == D,
-        "S2 reference": lambda d: (
-            d.driver == D and d.attributes[D]["model"] == "A100" and d.capacity[D]["memory"] >= large
-        ),
-        "S3 version": lambda d: d.attributes[D]["model"] == "A100" and d.attributes[D]["driverVersion"] >= old,
-        "S4 membership": lambda d: (
-            D in d.attributes and "index" in d.attributes[D] and d.attributes[D]["index"] in (0, 1, 2, 3)
-        ),
-        "S5 exists": lambda d: any(d.attributes[D]["model"] == m for m in ("A100", "H100")),
-        "S6 pattern": lambda d: (
-            pattern(d.attributes[D]["model"]) is not None or d.attributes[D]["uuid"].startswith("GPU-")
-        ),
-        "S7 bind": lambda d: (a := d.attributes[D])["model"].startswith("A") and a["index"] < 4,
-        "S8 optional": lambda d: d.attributes[D].get("family", "") == "ampere",
-    }
-
-
 ATTRIBUTES: dict[str, object] = {
     "model": "A100",
     "driverVersion": cel.Semver.parse("550.54.15"),
@@ -87,7 +53,7 @@ ATTRIBUTES: dict[str, object] = {
 }
 
 
-def fastest_us(function: Callable[[], object], calls: int, rounds: int) -> float:
+def fastest_us(function: Callable[[Any], object], argument: object, calls: int, rounds: int) -> float:
     """Microseconds of CPU time per call of the fastest round, the loop's own time subtracted."""
     best = idle = float("inf")
     steps = range(calls)
@@ -97,32 +63,18 @@ def fastest_us(function: Callable[[], object], calls: int, rounds: int) -> float
             pass
         middle = time.process_time()
         for _ in steps:
-            function()
+            function(argument)
         end = time.process_time()
         idle = min(idle, middle - start)
         best = min(best, end - middle)
     return (best - idle) / calls * 1e6
 
 
-def per_device_us(matches: Callable[[Any], object], device: Any, calls: int, rounds: int) -> float:
-    """As `fastest_us`, without a function between the loop and what is measured."""
-    best = idle = float("inf")
-    steps = range(calls)
-    for _ in range(rounds):
-        start = time.process_time()
-        for _ in steps:
-            pass
-        middle = time.process_time()
-        for _ in steps:
-            matches(device)
-        end = time.process_time()
-        idle = min(idle, middle - start)
-        best = min(best, end - middle)
-    return (best - idle) / calls * 1e6
+Program = tuple[Callable[[Any], object], object]
 
 
-def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[], object] | None]]:
-    """cel-python's interpreted and compiled evaluation by selector; None where it cannot run it."""
+def celpy_programs() -> dict[str, tuple[Program | None, Program | None]]:
+    """cel-python's interpreted and compiled evaluation by selector, with its argument; None where it cannot run it."""
     import celpy
     import celpy.celtypes as types
     import celpy.evaluation
@@ -151,7 +103,7 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
             "capacity": {D: {"memory": 80 * 2**30}},
         }
     )
-    programs: dict[str, list[Callable[[], object] | None]] = {name: [] for name in SELECTORS}
+    programs: dict[str, list[Program | None]] = {name: [] for name in SELECTORS}
     for runner in (celpy.InterpretedRunner, celpy.CompiledRunner):
         # Its parser keeps the tree class of the first environment; each runner needs its own.
         CELParser.CEL_PARSER = None
@@ -165,7 +117,7 @@ def celpy_programs() -> dict[str, tuple[Callable[[], object] | None, Callable[[]
             except Exception:  # cel-python lets anything escape; what it cannot run has no number
                 programs[name].append(None)
                 continue
-            programs[name].append(lambda program=program, arguments=arguments: program.evaluate(arguments))
+            programs[name].append((program.evaluate, arguments))
     return {name: (pair[0], pair[1]) for name, pair in programs.items()}
 
 
@@ -175,62 +127,87 @@ def shown(number: float | None, width: int = 9) -> str:
 
 def evaluation(rounds: int, has_celpy: bool) -> None:
     device = cel.device_view(D, ATTRIBUTES, {"memory": cel.Quantity.parse("80Gi")}, False)
-    plain = HandMadeDevice(
-        D,
-        {D: {**{k: v for k, v in ATTRIBUTES.items() if "/" not in k}, "driverVersion": (550, 54, 15)}},
-        {D: {"memory": 80 * 2**30}},
-    )
-    lambdas = hand_made()
     reference = celpy_programs() if has_celpy else dict.fromkeys(SELECTORS, (None, None))
     print("evaluation, microseconds")
-    titles = ("lambda", "generated", "ratio", "exact", "celpy int.", "celpy comp.", "factor")
-    print(
-        " " * 14 + "".join(f"{title:>{width}}" for title, width in zip(titles, (9, 10, 7, 9, 11, 12, 8), strict=True))
-    )
+    titles = ("generated", "exact", "celpy int.", "celpy comp.", "factor")
+    print(" " * 14 + "".join(f"{title:>{width}}" for title, width in zip(titles, (10, 9, 11, 12, 8), strict=True)))
     for name, expression in SELECTORS.items():
         selector = cel.compile_selector(expression)
-        assert selector.matches(device) is selector.matches_exactly(device) is lambdas[name](plain) is True
-        by_hand = per_device_us(lambdas[name], plain, 100_000, rounds)
-        generated = per_device_us(selector.matches, device, 100_000, rounds)
-        exact = per_device_us(selector.matches_exactly, device, 3_000, rounds)
+        assert selector.matches(device) is selector.matches_exactly(device) is True
+        generated = fastest_us(selector.matches, device, 100_000, rounds)
+        exact = fastest_us(selector.matches_exactly, device, 3_000, rounds)
         interpreted, compiled = (
-            None if program is None else fastest_us(program, 200, rounds) for program in reference[name]
+            None if program is None else fastest_us(*program, 200, rounds) for program in reference[name]
         )
         factor = "-" if compiled is None else f"x{compiled / generated:.0f}"
-        print(
-            f"{name:14}{shown(by_hand)}{shown(generated, 10)}{generated / by_hand:>7.2f}{shown(exact)}"
-            f"{shown(interpreted, 11)}{shown(compiled, 12)}{factor:>8}"
-        )
+        print(f"{name:14}{shown(generated, 10)}{shown(exact)}{shown(interpreted, 11)}{shown(compiled, 12)}{factor:>8}")
 
 
 def compilation(rounds: int) -> None:
     print("\ncompilation, microseconds")
     print(f"{'':14}{'parse':>9}{'check':>9}{'ready to run':>14}")
+    options = environments.get().parse_options
     for name, expression in SELECTORS.items():
-        options = environments.get().parse_options
-
-        def checked(expression: str = expression) -> None:
-            check_constants(check_expression(expression))
-
-        parsing = fastest_us(lambda e=expression, o=options: parse(e, options=o), 500, rounds)
-        checking = fastest_us(checked, 500, rounds) - parsing
-        ready = fastest_us(lambda e=expression: cel.compile_selector(e), 300, rounds)
+        parsing = fastest_us(lambda text: parse(text, options=options), expression, 500, rounds)
+        checking = fastest_us(lambda text: check_constants(check_expression(text)), expression, 500, rounds) - parsing
+        ready = fastest_us(cel.compile_selector, expression, 300, rounds)
         print(f"{name:14}{shown(parsing)}{shown(checking)}{shown(ready, 14)}")
 
 
-def importing(rounds: int) -> None:
-    """Milliseconds a new process spends on imports, beyond starting."""
-    print("\nnew process, milliseconds of CPU time, beyond an empty one")
-    script = "import resource\n{}\nu = resource.getrusage(resource.RUSAGE_SELF)\nprint(u.ru_utime + u.ru_stime)"
+def pieces(expression: str) -> Iterator[object]:
+    """What a scheduler does without a pause: each stage of compiling, then one evaluation, which gives the answer.
 
-    def cost(statement: str) -> float:
-        command = [sys.executable, "-c", script.format(statement)]
-        return min(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(rounds)) * 1e3
+    None but for the last, which is what a user gets: True, False or an error's text.
+    """
+    try:
+        selector = yield from cel.compile_in_stages(expression, ENVIRONMENT)
+        yield
+        yield selector.matches(DEVICE)
+    except (cel.CompileError, cel.EvaluationError) as error:
+        yield str(error)
 
-    empty = cost("pass")
-    first = f"import cel; cel.compile_selector({SELECTORS['S2 reference']!r})"
-    for title, statement in (("import cel", "import cel"), ("import cel and compile S2", first)):
-        print(f"{title:28}{cost(statement) - empty:8.1f}")
+
+class Taken(NamedTuple):
+    """Milliseconds of CPU time: all pieces, the longest of them; and the answer."""
+
+    all_ms: float
+    piece_ms: float
+    answer: object
+
+
+def measure(expression: str, rounds: int) -> Taken:
+    """The fastest of some rounds, piece by piece."""
+    best: list[float] = []
+    found: object = None
+    for _ in range(rounds):
+        times = []
+        todo = pieces(expression)
+        while True:
+            start = time.process_time()
+            done = next(todo, pieces)
+            if done is pieces:
+                break
+            times.append(time.process_time() - start)
+            found = done
+        best = [*map(min, best, times)] if best else times
+    return Taken(sum(best) * 1e3, max(best) * 1e3, found)
+
+
+def hostile(rounds: int, limit_ms: float, piece_limit_ms: float, only: str = "") -> int:
+    """Print every family that takes longer than a limit, and the longest of the others; the number of the former."""
+    garbage_collector.settle()  # as a scheduler does
+    rows = []
+    for name, expression in FAMILIES.items():
+        assert len(expression.encode()) <= LENGTH_MAX, name
+        if only in name:
+            rows.append((measure(expression, rounds), name))
+    over = {name for taken, name in rows if taken.all_ms > limit_ms or taken.piece_ms > piece_limit_ms}
+    print(f"{len(rows)} hostile expressions, compiled and evaluated once: {len(over)} above {limit_ms:g} ms")
+    print(f"or with a stage or an evaluation above {piece_limit_ms:g} ms")
+    for taken, name in sorted(rows, key=lambda row: -row[0].piece_ms)[: max(len(over), 12)]:
+        text = str(taken.answer).splitlines()[0][:60]
+        print(f"{taken.all_ms:8.1f} ms, {taken.piece_ms:5.1f} ms at a time  {name:44} {text}")
+    return len(over)
 
 
 def main() -> None:
@@ -242,12 +219,9 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"Python {sys.version.split()[0]}")
     if arguments.hostile:
-        from benchmarks import hostile
-
-        sys.exit(hostile.report(arguments.rounds, 60, 25, arguments.only) > 0)
+        sys.exit(hostile(arguments.rounds, 60, 25, arguments.only) > 0)
     evaluation(arguments.rounds, not arguments.no_celpy)
     compilation(arguments.rounds)
-    importing(arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,19 @@ authorization is the same.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import aiohttp
 
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from tests.controlplane.cluster import Component, ControlPlane, cpu_seconds, die_with_parent, resident_bytes
@@ -24,6 +29,23 @@ ROOT = Path(__file__).resolve().parents[1]
 
 class ContenderError(Exception):
     """It ended before its work was done; the text has its last log lines."""
+
+
+def told(error: Exception) -> str:
+    """What went wrong, of everything that did so together."""
+    return "; ".join(dict.fromkeys(_words(error)))
+
+
+def _words(error: Exception) -> list[str]:
+    if isinstance(error, ExceptionGroup):
+        return [text for one in error.exceptions for text in _words(one)]
+    return [str(error) or ("took too long" if isinstance(error, TimeoutError) else type(error).__name__)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Contender(Protocol):
@@ -150,6 +172,28 @@ class Ours:
 
     def stop(self) -> None:
         self._process.stop()
+
+
+@dataclass(slots=True)
+class Serving(Ours):
+    """With a health port of its own."""
+
+    port: int = field(default_factory=free_port)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def until_ready(self, seconds: float) -> None:
+        """Until `/readyz` says so: every kind is listed, and the machine knows it."""
+        async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
+            while True:
+                self.check_alive()
+                with suppress(aiohttp.ClientError):  # not listening yet
+                    async with session.get(f"{self.url}/readyz") as response:
+                        if response.status == 200:
+                            return
+                await asyncio.sleep(0.05)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
     python -m benchmarks.deciding_rows                                  # all rows of scheduler-perf
     python -m benchmarks.deciding_rows --row partitionable --pods 500
     python -m benchmarks.deciding_rows --row consumable --profile       # where the time goes, by cProfile
+    python -m benchmarks.deciding_rows --table preemption               # less important pods go, and are gone at once
 
 Says what a row costs the scheduler without an API server, in seconds: where a row is slow for a reason of its own, it
 shows here. Closed loops take the pods of one turn together; backlogs all pods at once. The first pods, for which
@@ -14,24 +15,30 @@ from __future__ import annotations
 import argparse
 import copy
 import cProfile
-import gc
 import itertools
 import pstats
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from allocator import decode_allocation, decode_class, decode_slice
-from benchmarks.deciding import NullShell
-from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.fleet import NAMESPACE, Fleet, Object, on_node
 from benchmarks.loads import Loop
+from benchmarks.machine import NullShell, counted, defaulted
 from benchmarks.tables import Entry, table, table_names
-from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted
-from scheduler.core.observation import KINDS
-from scheduler.framework.decisions import BindPod, CreateClaim, PatchExtendedResources
+from scheduler.core.ground.inputs import Deleted, Input, WriteAccepted
+from scheduler.framework.decisions import (
+    BindPod,
+    CreateClaim,
+    DeletePod,
+    PatchExtendedResources,
+    PatchPodDisruption,
+    PatchPodStatus,
+)
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey
@@ -41,6 +48,8 @@ from tests import builders
 from tests.observed import observed
 
 FIRST = 10  # pods that are told apart
+HIGH, LOW = 1_000, 10  # priorities, where there are victims
+ROOM_MS = 60_000  # until pods have the places of their victims
 
 
 class RowShell(NullShell):
@@ -57,27 +66,43 @@ class RowShell(NullShell):
         self.feed(observed(decode_slice(one), 1) for one in self.slices)
         self.feed(self._taken())
         self.feed(observed(self._put(one["metadata"]["name"], one["spec"])) for one in fleet.shared_claims())
-        self.feed(RelistFinished(kind) for kind in KINDS)
+        self.feed(self._victims())
+        self.listed()
 
     def _taken(self) -> Iterator[Input]:
         for claim, status in self.fleet.taken():
             found = self._put(claim["metadata"]["name"], claim["spec"])
             yield observed(replace(found, allocation=decode_allocation(status["allocation"])))
 
+    def _victims(self) -> Iterator[Input]:
+        """Pods that run, and their claims."""
+        for given, claim, results in self.fleet.victims():
+            name = given["metadata"]["name"]
+            pod = self._pod(name, given, {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}, LOW)
+            if claim is not None:
+                where = {"nodeSelectorTerms": [on_node(given["spec"]["nodeName"])]}
+                allocation = decode_allocation({"devices": {"results": results}, "nodeSelector": where})
+                yield observed(self._put(name, claim["spec"], allocation=allocation, reserved_for=(pod,)))
+            yield observed(pod)
+
+    def _pod(self, name: str, given: Object, status: Object, priority: int) -> Pod:
+        metadata = builders.metadata(name, namespace=NAMESPACE, labels=given["metadata"]["labels"])
+        spec = {**given["spec"], **({"priority": priority} if self.fleet.workload.victims else {})}
+        pod = self.pods[PodKey(NAMESPACE, name)] = msgspec.convert(
+            {"metadata": metadata, "spec": spec, "status": status}, Pod
+        )
+        return pod
+
     def _put(self, name: str, spec: Any, **fields: Any) -> ResourceClaim:
-        claim = builders.claim(name, namespace=NAMESPACE, spec=_defaulted(spec), **fields)
+        claim = builders.claim(name, namespace=NAMESPACE, spec=defaulted(spec), **fields)
         self.claims[claim.key] = claim
         return claim
 
     def pod_comes(self) -> list[Input]:
         """The next pod of the workload, with its claim."""
         name = f"pod-{next(self.numbers):05}"
-        obj = self.fleet.pod(name, builders.SCHEDULER)
-        obj["metadata"] = builders.metadata(name, namespace=NAMESPACE)
-        if self.fleet.has_generated_claims:
-            obj["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
-        pod = msgspec.convert(obj, Pod)
-        self.pods[pod.key] = pod
+        named = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}] if self.fleet.has_generated_claims else []
+        pod = self._pod(name, self.fleet.pod(name, builders.SCHEDULER), {"resourceClaimStatuses": named}, HIGH)
         if not self.fleet.has_generated_claims:
             return [observed(pod)]
         claim = self._put(f"{name}-gpu", self.fleet.workload.claim, owner_pod=pod)
@@ -88,14 +113,24 @@ class RowShell(NullShell):
         given: list[Input] = []
         for key in self.done:
             pod = self.pods.pop(key)
-            given.append(Deleted("Pod", pod.key, pod.uid, self._next()))
             names = [status.resource_claim_name for status in pod.status.resource_claim_statuses or ()]
-            for name in names:
-                claim = self.claims.pop(ClaimKey(NAMESPACE, name or ""))
-                free = replace(claim, allocation=None, reserved_for=(), finalizers=(), revision=self._next())
-                given += [observed(free), Deleted("ResourceClaim", claim.key, claim.uid, self._next())]
+            given += self._gone(pod, *(ClaimKey(NAMESPACE, name or "") for name in names))
         self.done.clear()
         self.feed(given)
+
+    def _gone(self, pod: Pod, *claims: ClaimKey) -> Iterator[Input]:
+        yield Deleted("Pod", pod.key, pod.uid, self._next())
+        for key in claims:
+            claim = self.claims.pop(key)
+            yield observed(replace(claim, allocation=None, reserved_for=(), finalizers=(), revision=self._next()))
+            yield Deleted("ResourceClaim", claim.key, claim.uid, self._next())
+
+    def _with_status(self, key: PodKey, **fields: Any) -> Pod:
+        pod = self.pods[key]
+        meta = msgspec.structs.replace(pod.metadata, resource_version=str(self._next()))
+        status = msgspec.structs.replace(pod.status, **fields)
+        pod = self.pods[key] = msgspec.structs.replace(pod, metadata=meta, status=status)
+        return pod
 
     def slice_changes(self) -> None:
         """A slice is published again with another attribute."""
@@ -123,13 +158,21 @@ class RowShell(NullShell):
                 self.claims[claim.key] = claim
                 return [WriteAccepted(decision.id, claim=claim), observed(claim)]
             case PatchExtendedResources():
-                pod = self.pods[decision.pod]
-                meta = msgspec.structs.replace(pod.metadata, resource_version=str(self._next()))
-                status = msgspec.structs.replace(pod.status, extended_resource_claim_status=decision.status)
-                pod = self.pods[decision.pod] = msgspec.structs.replace(pod, metadata=meta, status=status)
+                pod = self._with_status(decision.pod, extended_resource_claim_status=decision.status)
                 return [WriteAccepted(decision.id, pod=pod), observed(pod)]
+            case PatchPodStatus(nominated_node=str() as node):
+                pod = self._with_status(decision.pod, nominated_node_name=node)
+                return [WriteAccepted(decision.id), observed(pod)]
+            case PatchPodDisruption():
+                return [WriteAccepted(decision.id)]
+            case DeletePod():
+                pod = self.pods.pop(decision.pod)
+                own = ClaimKey(NAMESPACE, decision.pod.name)
+                return [WriteAccepted(decision.id), *self._gone(pod, *([own] if own in self.claims else []))]
             case BindPod():
                 self.done.append(decision.pod)
+            case _:
+                pass
         answers: list[Input] = super().answer(decision)
         return answers
 
@@ -138,17 +181,6 @@ def _complete(obj: Object) -> Object:
     """With the metadata that the API server adds."""
     given = obj["metadata"]
     return {**obj, "metadata": builders.metadata(given["name"], labels=given.get("labels") or {})}
-
-
-def _defaulted(spec: Object) -> Object:
-    """With the fields that the API server fills in."""
-    spec = copy.deepcopy(spec)
-    for request in spec["devices"]["requests"]:
-        for details in (request.get("exactly"), *request.get("firstAvailable", ())):
-            if details is not None:
-                details.setdefault("allocationMode", "ExactCount")
-                details.setdefault("count", 1)
-    return spec
 
 
 def play(shell: RowShell, entry: Entry, pods: int, *, change_slices: bool) -> None:
@@ -160,7 +192,7 @@ def play(shell: RowShell, entry: Entry, pods: int, *, change_slices: bool) -> No
             shell.slice_changes()
         before = len(shell.bound)
         shell.feed(list(itertools.chain.from_iterable(shell.pod_comes() for _ in range(turn))))
-        shell.run_until_idle()
+        shell.run_until_idle(shell.now_ms + ROOM_MS if shell.fleet.workload.victims else 0)
         if len(shell.bound) - before < turn:
             raise SystemExit(f"{entry.name}: only {len(shell.bound) - before} of {turn} pods were bound")
         if is_loop:
@@ -172,17 +204,8 @@ def measure(entry: Entry, pods: int, *, change_slices: bool, profile: cProfile.P
     shell.spent_s = 0.0
     play(shell, entry, FIRST, change_slices=False)
     first_s, bound = shell.spent_s, len(shell.bound)
-    gc.collect()
-    gc.freeze()
-    gc.disable()  # as in `deciding`: what is collected here is the harness's
-    shell.spent_s = shell.longest_s = 0.0
-    if profile is not None:
-        profile.enable()
-    play(shell, entry, pods, change_slices=change_slices)
-    if profile is not None:
-        profile.disable()
-    gc.enable()
-    gc.unfreeze()
+    with counted(shell), profile or nullcontext():
+        play(shell, entry, pods, change_slices=change_slices)
     done = len(shell.bound) - bound
     return {
         "row": entry.name,

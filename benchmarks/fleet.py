@@ -288,7 +288,7 @@ class Fleet:
                 "metadata": {"namespace": NAMESPACE, "name": f"filler-{number:05}", "finalizers": [FINALIZER]},
                 "spec": workload.claim,
             }
-            selector = {"nodeSelectorTerms": [_on_node(node)]}
+            selector = {"nodeSelectorTerms": [on_node(node)]}
             yield claim, {"allocation": {"devices": {"results": results}, "nodeSelector": selector}}
 
     # -- pods that others preempt ---------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def _template(name: str, spec: Object) -> Object:
     return {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": {"spec": spec}}
 
 
-def _on_node(name: str) -> Object:
+def on_node(name: str) -> Object:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
 
 

@@ -1,12 +1,10 @@
 """A flood of a health port: clients that ask for /metrics without a pause, and connections whose request never ends.
 
     python -m benchmarks.flood --port 10259 --clients 8 --half-open 3000
-    python -m benchmarks.flood --listen
 
-The first prints "flooding" when all connections have been tried once. A connection that the server ends is opened again
-a second later. The second prints the port of a server with the same limits that belongs to no scheduler: what a flood
-of it does to a scheduler, clients and the machine do. Both run until they are killed. Processes of their own:
-`hostile_cluster.py` is to measure the scheduler, not itself.
+It prints "flooding" when all connections have been tried once, and runs until it is killed. A connection that the
+server ends is opened again a second later. A process of its own: `benchmarks.hostile` is to measure the scheduler, not
+itself.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ import resource
 from contextlib import suppress
 
 import uvloop
-
-from scheduler.kube.health import HealthServer
 
 _HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Never: "
 _METRICS = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -69,33 +65,14 @@ async def flood(port: int, clients: int, connections: int) -> None:
         print("flooding", flush=True)
 
 
-async def listen() -> None:
-    """A health port of nobody's."""
-    exposition = (b"x" * 100 + b"\n") * 2_000, "text/plain"
-    async with HealthServer(
-        "127.0.0.1",
-        0,
-        checks_alive=dict,
-        checks_ready=dict,
-        metrics=lambda: exposition,
-        configuration=lambda: b"{}",
-    ) as server:
-        print(server.port, flush=True)
-        await asyncio.Event().wait()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--port", type=int)
-    where.add_argument("--listen", action="store_true")
+    parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--half-open", type=int, default=3000)
     arguments = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if arguments.listen:
-        uvloop.run(listen())
     uvloop.run(flood(arguments.port, arguments.clients, arguments.half_open))
 
 

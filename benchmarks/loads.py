@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from benchmarks.churn import churning, gated_pod
-from benchmarks.contenders import Contender, ContenderError
+from benchmarks.contenders import Contender, ContenderError, told
 from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.placed import before, namespaces, volumes
 from benchmarks.provisioner import CONTROLLER as VOLUME_CONTROLLER
@@ -86,10 +86,8 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
             await set_stage(api, fleet)
             try:
                 result = await load(cluster, api, fleet, one, round_number)
-            except (ContenderError, TimeoutError, ApiError) as error:
-                result = _failed(one, fleet, round_number, str(error))
-            except ExceptionGroup as group:
-                result = _failed(one, fleet, round_number, "; ".join(str(error) for error in group.exceptions))
+            except (ContenderError, TimeoutError, ApiError, ExceptionGroup) as error:
+                result = _failed(one, fleet, round_number, told(error))
             finally:
                 await asyncio.to_thread(one.stop)
     return replace(result, workload=name, wall_s=time.monotonic() - began)
@@ -473,7 +471,7 @@ def _failed(one: Contender, fleet: Fleet, round_number: int, text: str) -> Measu
         0,
         *nothing,
         violations=0,
-        failure=text or "failed",
+        failure=text,
     )
 
 

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Final
 
 import orjson
 
-from benchmarks.deciding import NullShell
+from benchmarks.machine import NullShell, Object, resident_mb
 from scheduler import garbage_collector
-from scheduler.core.ground.inputs import Deleted, RelistFinished
-from scheduler.core.observation import KINDS
+from scheduler.core.ground.inputs import Deleted
 from scheduler.kube.codec import Codec
 from scheduler.model.objects import Pod
 from tests import builders
@@ -32,22 +30,8 @@ from tests.observed import observed
 CODEC: Final = Codec()
 
 
-def resident_mb() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) // 1024
-
-
-def see_cluster(shell: NullShell, nodes: int, devices: int) -> None:
-    shell.feed([observed(builders.node(f"node-{index:05}")) for index in range(nodes)])
-    shell.feed([observed(builders.device_class(), 1)])
-    for index in range(nodes):
-        gpus = tuple(
-            builders.device_object(f"gpu-{gpu}", index=gpu, uuid=f"GPU-{index}-{gpu}", model="A100")
-            for gpu in range(devices)
-        )
-        name = f"node-{index:05}"
-        shell.feed([observed(builders.resource_slice(f"slice-{name}", node=name, devices=gpus), 1)])
-    shell.feed([RelistFinished(kind) for kind in sorted(KINDS)])
+def gpu(node: int, index: int) -> Object:
+    return builders.device_object(f"gpu-{index}", index=index, uuid=f"GPU-{node}-{index}", model="A100")
 
 
 def many_terms(number: int, count: int, node: str = "") -> Pod:
@@ -94,7 +78,8 @@ def main() -> int:
     parser.add_argument("--running", action="store_true", help="pods of terms run already")
     args = parser.parse_args()
     shell = NullShell()
-    see_cluster(shell, args.nodes, args.devices)
+    shell.see_cluster(args.nodes, gpu, args.devices)
+    shell.listed()
     garbage_collector.settle()  # as the app does
     before = resident_mb()
     print(f"{args.nodes} nodes, {args.nodes * args.devices} devices: {before} MB resident", flush=True)

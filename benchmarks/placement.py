@@ -23,7 +23,7 @@ from pathlib import Path
 from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
-from benchmarks.deciding import NullShell
+from benchmarks.machine import NullShell
 from scheduler.config.profiles import profile_plugins
 from scheduler.core.ground.inputs import Deleted, RelistFinished
 from scheduler.core.ground.settings import CoreSettings

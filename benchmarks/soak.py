@@ -35,9 +35,8 @@ from typing import Any, Final, TypeAlias
 import aiohttp
 import uvloop
 
-from benchmarks.contenders import ContenderError, Ours
+from benchmarks.contenders import ContenderError, Ours, told
 from benchmarks.fleet import CLASS, DRIVER, NAMESPACE, Fleet, Object, Size, workloads
-from benchmarks.hostile_cluster import told
 from benchmarks.loads import FIRST_SECONDS, quantile, set_stage, warm_up
 from benchmarks.watching import BoundPods
 from scheduler.embedded.cluster import EmbeddedCluster

@@ -32,7 +32,7 @@ _REAL: Final = (
                 "readers.py",
             ),
             *("page.py::test_behind_reviews", "page.py::test_with_rights"),
-            *("compare.py::test_a_small_", "hostile_cluster.py::test_a_small_run_", "chaos.py::test_every_fault_once"),
+            *("compare.py::test_a_small_", "hostile.py::test_a_small_run_", "chaos.py::test_every_fault_once"),
             *(
                 "differential.py::test_equal_where",
                 "differential.py::test_every_rule",

@@ -68,7 +68,7 @@ def complete_subject(context: click.Context, _: click.Parameter, incomplete: str
 
 
 def complete_pod_or_file(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes what `simulate --make-room-for` takes; the shell adds its files."""
+    """Completes what `make-room` takes; the shell adds its files."""
     from click.shell_completion import CompletionItem
 
     names = _beginning(incomplete, (f"pod/{name}" for _, name in _ask(context, ["pod"])))

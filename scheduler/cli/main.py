@@ -41,6 +41,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.simulate:simulate",
         "Show which pods would run where, now or over time, and which would wait.",
     ),
+    "make-room": (
+        "scheduler.cli.make_room:make_room",
+        "Find the fewest pods that would have to move so that one that waits fits.",
+    ),
     "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),

@@ -1,33 +1,29 @@
-"""`dra-scheduler simulate --make-room-for`: the plan, as a table, as a document, and as commands.
+"""`dra-scheduler make-room`: the plan, as a table, as a document, and as commands.
 
 Not here: finding it (`scheduler.offline.making_room`), its words and commands (`scheduler.offline.room_plan`).
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import complete_pod_or_file
 from scheduler.cli.manifests import ManifestError, read_manifests
-from scheduler.cli.subjects import is_a_name
+from scheduler.cli.subjects import is_a_name, pod_named
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
 
 if TYPE_CHECKING:
-    from allocator import Features
-    from scheduler.framework.api import Profile
     from scheduler.offline.cluster import Given
     from scheduler.offline.making_room import Room
     from scheduler.offline.moving import Move
-    from scheduler.offline.simulation import Simulated
 
 _DRA: Final = "resource.k8s.io/v1"
 _FREE: Final = re.compile(r"\s*([1-9][0-9]{0,3})\s+(\S+)(\s+on\s+one\s+node)?\s*")
@@ -35,123 +31,76 @@ _NAME: Final = "room"
 """Of the pod, claim and class that `--free` asks with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked instead of playing: room (for a file's pod, devices, a profile), or shapes of nodes (files)."""
+@click.command("make-room")
+@click.argument("file", required=False, metavar="[FILE|POD]", shell_complete=complete_pod_or_file)
+@cluster_question
+@click.option("--free", "devices", metavar="TEXT", help='Room for devices instead: "4 gpu.example.com on one node".')
+@click.option("--free-profile", "profile", metavar="NAME", help="Room for a device with this profile instead.")
+@click.option("--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves.")
+@click.option(
+    "--questions-max",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Give up looking for a plan after so many questions to the scheduler.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True, help="Format."
+)
+@click.pass_context
+def make_room(
+    ctx: click.Context,
+    *,
+    file: str | None,
+    question: ClusterQuestion,
+    devices: str | None,
+    profile: str | None,
+    moves_max: int,
+    questions_max: int,
+    output: str,
+) -> None:
+    """Find the fewest pods that would have to move so that a pod fits, and print the commands that move them.
 
-    shapes: tuple[str, ...]
-    file: str | None
-    devices: str | None
-    profile: str | None
-    moves_max: int
-    questions_max: int
+    The pod is that of a FILE, or POD, one that waits: NAME, NAMESPACE/NAME, deploy/NAME. Nothing is written anywhere.
 
-    @property
-    def is_asked(self) -> bool:
-        return bool(self.shapes) or any(one is not None for one in (self.file, self.devices, self.profile))
+    \b
+    dra-scheduler make-room big.yaml                                  # in the cluster as it is now
+    dra-scheduler make-room pod/big -f dump.yaml                      # one that waits in a dump
+    dra-scheduler make-room --free "4 gpu.example.com on one node"
 
-
-def room_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options about room and shapes, for the command as one argument `wanted`."""
-
-    @click.option(
-        "--what-node",
-        "shapes",
-        metavar="FILE",
-        multiple=True,
-        help="How many nodes like this one (a Node, its ResourceSlices) the pods that wait need; repeatable.",
-    )
-    @click.option(
-        "--make-room-for",
-        "file",
-        metavar="FILE|POD",
-        shell_complete=complete_pod_or_file,
-        help="Which pods would have to move so that this one fits, of a file or waiting.",
-    )
-    @click.option("--free", "devices", metavar="TEXT", help='The same for devices: "4 gpu.example.com on one node".')
-    @click.option("--free-profile", "profile", metavar="NAME", help="The same for a device with this profile.")
-    @click.option(
-        "--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves."
-    )
-    @click.option(
-        "--questions-max",
-        default=20_000,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Give up looking for a plan after so many questions to the scheduler.",
-    )
-    @functools.wraps(command)
-    def with_wanted(
-        *,
-        shapes: tuple[str, ...],
-        file: str | None,
-        devices: str | None,
-        profile: str | None,
-        moves_max: int,
-        questions_max: int,
-        **options: Any,
-    ) -> None:
-        if sum(one is not None for one in (file, devices, profile, *shapes[:1])) > 1:
-            raise click.UsageError("name one of --make-room-for, --free, --free-profile and --what-node")
-        command(wanted=Wanted(shapes, file, devices, profile, moves_max, questions_max), **options)
-
-    return with_wanted
-
-
-class Question(NamedTuple):
-    """How the scheduler is asked.
-
-    Attributes:
-        play: Plays objects to the end.
-        pod_named: The pod among the objects that a name means.
+    Exit codes: 0 it fits or there is a plan, 1 there is none or none was found, 2 wrong use or input.
     """
+    from scheduler.offline import making_room
+    from scheduler.offline.cluster import Given
+    from scheduler.offline.playing import BEGIN_MS, profiles_with
 
-    play: Callable[[Sequence[Given]], Simulated]
-    pod_named: Callable[[str], Given]
-    profile: Callable[[str], Profile]
-    features: Features
-    now_ms: int
-
-
-def answer_wanted(wanted: Wanted, given: Sequence[Given], question: Question, output: str) -> int:
-    """Print what is asked; the exit code."""
-    if wanted.shapes:
-        from scheduler.cli.what_node import answer_shapes
-
-        try:
-            return answer_shapes(wanted.shapes, given, question.play, output)
-        except ValueError as error:
-            raise WrongInputError(str(error)) from error
-    from scheduler.offline.making_room import NoSuchPodError, make_room
-
-    is_named = wanted.file is not None and is_a_name(wanted.file)
+    if sum(one is not None for one in (file, devices, profile)) != 1:
+        raise click.UsageError("name one of a FILE or POD, --free and --free-profile")
+    asked = question.read()
+    is_named = file is not None and is_a_name(file)
     try:
-        asked = [question.pod_named(wanted.file)] if wanted.file and is_named else _asked(wanted, given)
-        room = make_room(
-            given,
-            asked,
-            profile=question.profile,
-            features=question.features,
-            now_ms=question.now_ms,
-            moves_max=wanted.moves_max,
-            questions_max=wanted.questions_max,
+        if file is not None and not is_named:
+            wanted = [Given(str(document.place()), document.obj) for document in read_manifests([file])]
+        elif file is not None:
+            wanted = [pod_named(asked, file, BEGIN_MS)]
+        else:
+            made = free_profile(profile, asked.given) if profile is not None else free_devices(devices or "")
+            wanted = [Given(*one) for one in made]
+        room = making_room.make_room(
+            asked.given,
+            wanted,
+            profile=profiles_with(asked.config, asked.features, {}, preempts=False),
+            features=asked.features,
+            now_ms=BEGIN_MS,
+            moves_max=moves_max,
+            questions_max=questions_max,
         )
-    except (NoSuchPodError, ManifestError) as error:
+    except (making_room.NoSuchPodError, ManifestError) as error:
         raise WrongInputError(str(error)) from error
-    print_room(room, output, None if is_named else wanted.file)
+    _print(room, output, None if is_named else file)
     for problem in room.problems:
         echo(f"warning: {problem}", is_error=True)
-    return 0 if room.outcome in ("fits", "plan") else 1
-
-
-def _asked(wanted: Wanted, given: Sequence[Given]) -> list[Given]:
-    from scheduler.offline.cluster import Given
-
-    if wanted.file is not None:
-        return [Given(str(document.place()), document.obj) for document in read_manifests([wanted.file])]
-    if wanted.devices is not None:
-        return [Given(*one) for one in free_devices(wanted.devices)]
-    return [Given(*one) for one in free_profile(wanted.profile or "", given)]
+    ctx.exit(0 if room.outcome in ("fits", "plan") else 1)
 
 
 def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -235,7 +184,7 @@ def pod_with(name: str, namespace: str, field: str, claim: str) -> dict[str, Any
 # -- the answer -----------------------------------------------------------------------------------
 
 
-def print_room(room: Room, output: str, file: str | None) -> None:
+def _print(room: Room, output: str, file: str | None) -> None:
     """Print the answer.
 
     Args:

@@ -19,11 +19,12 @@ import click
 from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of, placed
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.known_names import complete_removed, names_of
-from scheduler.cli.make_room import Question, Wanted, answer_wanted, pod_with, room_options
+from scheduler.cli.make_room import pod_with
 from scheduler.cli.plot import check_plot, plot
-from scheduler.cli.subjects import pod_named, pods_meant
+from scheduler.cli.subjects import pods_meant
 from scheduler.cli.tables import print_document, print_names, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out, verdict, working
+from scheduler.cli.what_node import answer_shapes
 from scheduler.model.device_text import device_text
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ _NAMES_MAX: Final = 3
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
+def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(
+            "making room is a command of its own: write dra-scheduler make-room FILE (or POD, --free, --free-profile), "
+            "and -f before each file of the cluster"
+        )
+
+
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE]…")
 @cluster_question
@@ -44,52 +53,60 @@ _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node
     "pods",
     multiple=True,
     shell_complete=names_of("pod"),
-    help="Only this pod, or a workload's: NAME, NAMESPACE/NAME, deploy/NAME (repeatable).",
+    help="Only this pod, or those of deploy/NAME, …",
 )
 @click.option(
     "--claim",
     "claims",
     multiple=True,
     shell_complete=names_of("claim", "template"),
-    help="A pod that has only this claim or template (repeatable).",
+    help="A pod that has only this claim or template.",
 )
 @click.option(
     "--node",
     "nodes",
     multiple=True,
     shell_complete=names_of("node"),
-    help="As if only this node were there (repeatable).",
+    help="As if only this node were there.",
 )
-@click.option("--arrivals", metavar="FILE", help="Pods that come later, one arrival a line (JSON lines).")
-@click.option("--once", is_flag=True, help="Offer a pod once: what arrives and does not fit at once is taken away.")
-@click.option(
-    "--add", "added", multiple=True, metavar="[Nx]FILE", help="Objects more, N copies of its pods and claims."
-)
+@click.option("--arrivals", metavar="FILE", help="Pods that come later, as JSON lines.")
+@click.option("--once", is_flag=True, help="Drop what arrives and does not fit at once.")
+@click.option("--add", "added", multiple=True, metavar="[Nx]FILE", help="Objects more, N copies of pods and claims.")
 @click.option(
     "--remove",
     "removed",
     multiple=True,
     metavar="KIND/NAME",
     shell_complete=complete_removed,
-    help="Leave an object out: node/NAME, pod/NAME.",
+    help="Leave out node/NAME or pod/NAME.",
 )
 @click.option(
     "--placement",
     type=click.Choice(["firstFit", "bestFit", "fgd", "fragmentation", "leastWaste"]),
-    help="The rank by which devices and nodes are chosen. Default: firstFit, or what --config says.",
+    help="The rank of devices and nodes. Default: firstFit, or what --config says.",
 )
-@room_options
 @click.option(
-    "--plot", "plot_file", metavar="FILE.png|FILE.svg", help="With --arrivals: draw what was given out over time."
+    "--what-node",
+    "shapes",
+    metavar="FILE",
+    multiple=True,
+    help="How many nodes like this (a Node, its ResourceSlices) the pods that wait need.",
 )
-@click.option("--seed", type=int, help="Let what arrives come in another order, drawn from this; the times stay.")
+@click.option(
+    *("--make-room-for", "--free", "--free-profile", "--moves-max", "--questions-max"),
+    hidden=True,
+    expose_value=False,
+    callback=_say_make_room,
+)
+@click.option("--plot", "plot_file", metavar="FILE.png|FILE.svg", help="Draw what was given out over time.")
+@click.option("--seed", type=int, help="Let arrivals come in another order, drawn from this.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "name"]),
     default="table",
     show_default=True,
-    help="Output format; json, yaml and csv are for programs, name lists the pods that are placed.",
+    help="Output format; name lists the pods that are placed.",
 )
 @click.option(
     "--budget-steps",
@@ -110,7 +127,7 @@ def simulate(
     added: tuple[str, ...],
     removed: tuple[str, ...],
     placement: str | None,
-    wanted: Wanted,
+    shapes: tuple[str, ...],
     plot_file: str | None,
     seed: int | None,
     output: str,
@@ -118,44 +135,40 @@ def simulate(
 ) -> None:
     """Print which pods would run where, with which devices, and which would wait, and why.
 
-    The scheduler itself decides, about all pods that wait and all that arrive, one after the other. Time passes between
-    arrivals only. Nothing is written anywhere. Equal input gives equal output. Pods of FILEs (or -f) beside a cluster
-    are asked about as if no other pod waited there; -n asks about the pods of a namespace.
+    The scheduler itself decides. Nothing is written anywhere. Equal input gives equal output. Pods of FILEs (or -f)
+    beside a cluster are asked about as if no other pod waited there; -n asks about the pods of a namespace.
 
     \b
     dra-scheduler simulate                                           # the pods that wait in the cluster
     dra-scheduler simulate --context prod my-pods.yaml               # mine, if I created them there
-    dra-scheduler simulate --make-room-for big.yaml                  # in the cluster as it is now
     dra-scheduler simulate -f dump.yaml --add 40xjob-pod.yaml        # would forty of them fit?
     dra-scheduler simulate -f dump.yaml --remove node/gpu-7          # where would its pods go?
-    dra-scheduler simulate -f nodes/ --arrivals trace.jsonl -o json
     dra-scheduler simulate -f nodes/ --arrivals trace.jsonl --plot over-time.svg
     dra-scheduler simulate -f dump.yaml --what-node gpu-node.yaml    # how many such nodes would be needed?
 
-    A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning, how
-    long the pods run once they are bound (null: to the end), and the pods with the claims and templates only they use.
+    A line of --arrivals is {"at": 60, "for": 3600, "objects": [{"kind": "Pod", …}, …]}: seconds from the beginning,
+    how long the pods run (null: to the end), and the objects.
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
-    from scheduler.offline.playing import BEGIN_MS, BUDGET_STEPS, find_refusals, play, profiles_with
+    from scheduler.offline.playing import BUDGET_STEPS, find_refusals, play, profiles_with
 
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
     samples = check_plot(plot_file)
-    others = "--make-room-for, --free, --free-profile and --what-node take no"
-    if wanted.is_asked and (arrivals is not None or output in ("csv", "name")):
-        raise click.UsageError(f"{others} --arrivals, -o csv or -o name")
-    if wanted.is_asked and (pods or claims):
-        raise click.UsageError(f"{others} --pod or --claim")
+    if shapes and (arrivals is not None or pods or claims or output in ("csv", "name")):
+        raise click.UsageError("--what-node takes no --arrivals, --pod, --claim, -o csv or -o name")
     asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
     given = _on_nodes(given, nodes)
     arguments = {"placement": placement, "searchSteps": budget_steps}
-    profile = profiles_with(asked.config, asked.features, arguments, preempts=not wanted.is_asked)
+    profile = profiles_with(asked.config, asked.features, arguments, preempts=not shapes)
     playing = partial(play, arrivals=later, features=asked.features, profile=profile)
     playing = partial(playing, is_offered_once=once, samples=samples, progress=_progress)
-    if wanted.is_asked:
-        named = partial(pod_named, replace(asked, listed=given, written=()), now_ms=BEGIN_MS)
-        ctx.exit(answer_wanted(wanted, given, Question(playing, named, profile, asked.features, BEGIN_MS), output))
+    if shapes:
+        try:
+            ctx.exit(answer_shapes(shapes, given, playing, output))
+        except ValueError as error:
+            raise WrongInputError(str(error)) from error
     probes = _probes(asked, claims)
     played = playing([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
     find_refusals(played, budget_steps or BUDGET_STEPS)

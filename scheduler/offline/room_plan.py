@@ -31,7 +31,7 @@ def verdict_of(room: Room) -> str:
         return f"no plan: {name} does not fit after up to {most} {where}: {room.reason}"
     if room.is_out_of_steps:
         found = "was found before the steps for one question of the page were used up, and there may be one"
-        bound = "dra-scheduler simulate --make-room-for has no such bound"
+        bound = "dra-scheduler make-room has no such bound"
         return f"unknown: no plan for {name} {found} ({bound}): {room.reason}"
     found = f"was found in {room.questions} questions (--questions-max), and there may be one"
     return f"unknown: no plan for {name} {found}: {room.reason}"

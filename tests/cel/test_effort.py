@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cel
-from benchmarks.hostile import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX, A
 from cel.evaluator import codegen, walker
 from cel.evaluator.codegen import UNROLLED_MAX
 from cel.library import values
 from cel.library.kube_library import implementations
 from cel.program import check_expression
 from tests.cel.expressions import Generator
+from tests.cel.hostile_expressions import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX, A
 from tests.cel.test_hostile import count_calls
 
 LIMIT_TEXT = values.LIMIT_EXCEEDED

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks import hostile_patterns
 from cel.library import regex as module
 from cel.library.regex import Regex, RegexError, compiled, find_all, remembered_words
 from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, AbortedError, begin
+from tests.cel import hostile_patterns
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class Moment(_Part):
 
 
 class SimulateAnswer(_Part):
-    """What `simulate` prints, without --make-room-for, --free and --what-node."""
+    """What `simulate` prints, without --what-node."""
 
     placed: int
     refused: int
@@ -148,7 +148,7 @@ class UsedBudget(_Part):
 
 
 class RoomAnswer(_Part):
-    """What `simulate --make-room-for` and `--free` print."""
+    """What `make-room` prints."""
 
     outcome: Literal["fits", "plan", "none", "unknown"]
     text: str

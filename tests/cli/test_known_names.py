@@ -55,7 +55,7 @@ def dump(tmp_path: Path) -> str:
         (["explain", "-f", "FILE", "-n", "t"], ["team"]),
         (["simulate", "-f", "FILE", "--claim", ""], ["gpu"]),
         (["simulate", "-f", "FILE", "--remove", "no"], ["node/node-1"]),
-        (["simulate", "-f", "FILE", "--make-room-for", "pod/w"], ["pod/web", "pod/worker"]),
+        (["make-room", "-f", "FILE", "pod/w"], ["pod/web", "pod/worker"]),
         (["devices", "-f", "FILE", "--node", ""], ["node-1"]),
         (["devices", "-f", "FILE", "--class", ""], ["gpu.example.com"]),
         (["simulate", "-f", "FILE", "--pod", "a"], ["away"]),

@@ -62,7 +62,7 @@ def dumped(objects: list[Obj]) -> list[Obj]:
 
 
 def simulated(*arguments: str) -> Result:
-    result = CliRunner().invoke(cli, ["simulate", *arguments])
+    result = CliRunner().invoke(cli, [*(() if "make-room" in arguments else ("simulate",)), *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     assert result.exit_code in (0, 1, 2)
     assert result.output
@@ -78,10 +78,10 @@ VOLUME = {"name": "v", "persistentVolumeClaim": {"claimName": "v"}}
 ADDED = [claim(name="mine"), pod("mine", name="job", volumes=[VOLUME])]
 ARRIVALS = [{"at": 0, "for": 5, "objects": [*ADDED, template()]}, {"at": 1, "for": None, "objects": WAITING}]
 ALTERED = {
-    "a dump, when room is made": (dumped(copy.deepcopy(WORLD)), ("--make-room-for", "asked")),
-    "manifests, when room is made": (WORLD, ("--make-room-for", "asked")),
-    "the pod that room is made for": (big(2), ("-f", "world", "--make-room-for", "altered")),
-    "profiles": (WORLD[:5], ("--free-profile", "1g")),
+    "a dump, when room is made": (dumped(copy.deepcopy(WORLD)), ("make-room", "asked")),
+    "manifests, when room is made": (WORLD, ("make-room", "asked")),
+    "the pod that room is made for": (big(2), ("make-room", "altered", "-f", "world")),
+    "profiles": (WORLD[:5], ("make-room", "--free-profile", "1g")),
     "a shape": (SHAPE, ("-f", "world", "-f", "waiting", "--what-node", "altered")),
     "a shape from a dump": (dumped(copy.deepcopy(SHAPE)), ("-f", "world", "-f", "waiting", "--what-node", "altered")),
     "what is added": (ADDED, ("-f", "world", "--add", "2xaltered")),
@@ -108,7 +108,7 @@ def test_an_altered_file_gives_an_answer_or_an_error(
     }
     files["2xaltered"] = f"2x{files['altered']}"
     own = () if "-f" in arguments else ("-f", files["altered"])
-    simulated(*own, *(files.get(one, one) for one in arguments))
+    simulated(*(files.get(one, one) for one in arguments), *own)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,7 @@ def test_defaults_that_a_claim_of_a_dump_lacks_are_those_of_a_server(tmp_path: P
     world = dumped([*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1)])
     held = next(one for one in world if one["kind"] == "ResourceClaim" and one["metadata"]["name"] == "a")
     del held["spec"]["devices"]["requests"][0]["exactly"]["allocationMode"]
-    result = simulated(
-        *("-f", written(tmp_path / "world", world), "--make-room-for", written(tmp_path / "asked", big(4)))
-    )
+    result = simulated("make-room", "-f", written(tmp_path / "world", world), written(tmp_path / "asked", big(4)))
     assert result.output.startswith("default/big fits on node-1 after 1 move"), result.output
 
 
@@ -168,7 +166,7 @@ def test_a_budget_of_neither_a_number_nor_a_text_is_said(tmp_path: Path) -> None
 def test_what_is_wrong_with_an_object_of_a_dump_is_said(tmp_path: Path, change: Obj, text: str) -> None:
     world = dumped([*fleet(*NODES), *runs("a", "node-1", 0), *runs("b", "node-2", 0, 1)])
     world[-1]["metadata"] |= change
-    result = simulated("-f", written(tmp_path / "world", world), "--make-room-for", written(tmp_path / "asked", big(4)))
+    result = simulated("make-room", "-f", written(tmp_path / "world", world), written(tmp_path / "asked", big(4)))
     first, second, *_ = result.output.splitlines()
     assert first.startswith("not all is considered: ")
     assert text in first

@@ -21,8 +21,8 @@ INCIDENTS = EXAMPLES / "incidents"
             id="files",
         ),
         pytest.param(
-            ["simulate", "-f", INCIDENTS / "free-in-pieces.yaml", "--make-room-for", INCIDENTS / "train.yaml"],
-            id="simulate",
+            ["make-room", "-f", INCIDENTS / "free-in-pieces.yaml", INCIDENTS / "train.yaml"],
+            id="make-room",
         ),
         pytest.param(["devices", "-f", INCIDENTS / "free-in-pieces.yaml"], id="devices"),
         pytest.param(["lint", EXAMPLES / "gpu-class.yaml", EXAMPLES / "training-numa.yaml"], id="lint"),

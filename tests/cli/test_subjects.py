@@ -99,7 +99,7 @@ ASKING = st.sampled_from(
         ["simulate", "--pod"],
         ["simulate", "--claim"],
         ["explain", "-n"],
-        ["simulate", "--make-room-for"],
+        ["make-room"],
     ]
 )
 
@@ -297,7 +297,7 @@ def test_room_is_made_for_a_pod_that_waits_by_its_name(tmp_path: Path) -> None:
     file = file_of(tmp_path, pod("template:gpu", name="web"), owned("w-abc-1", "ReplicaSet", "w-abc"))
 
     def room(*args: str) -> Result:
-        return CliRunner().invoke(cli, ["simulate", "-f", file, "--make-room-for", *args])
+        return CliRunner().invoke(cli, ["make-room", "-f", file, *args])
 
     assert room("web").stdout.startswith("default/web fits on node-1 as it is"), room("web").output
     assert room("deploy/w").stdout.startswith("default/w-abc-1 fits on node-1 as it is")

@@ -47,7 +47,7 @@ COMMANDS = (
     "simulate -o csv",
     "simulate -o name",
     "simulate -o json",
-    "simulate --make-room-for pod/asked",
+    "make-room pod/asked",
     "devices",
     "devices -o wide",
     "devices -o name",

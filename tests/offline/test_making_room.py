@@ -67,8 +67,8 @@ def budget(allowed: int, **labels: str) -> Obj:
 def run(folder: Path, world: Sequence[Obj], asked: Sequence[Obj], *options: str) -> Result:
     for name, objects in (("world.json", world), ("asked.json", asked)):
         (folder / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    room = ("--make-room-for", str(folder / "asked.json")) if asked else ()
-    return CliRunner().invoke(cli, ["simulate", "-f", str(folder / "world.json"), *room, *options])
+    room = (str(folder / "asked.json"),) if asked else ()
+    return CliRunner().invoke(cli, ["make-room", "-f", str(folder / "world.json"), *room, *options])
 
 
 def plan(folder: Path, world: Sequence[Obj], asked: Sequence[Obj], *options: str) -> Obj:
@@ -377,6 +377,6 @@ def test_a_dump_that_no_server_would_store_is_planned_with_as_it_is(tmp_path: Pa
         if one["kind"] in ("Node", "Pod"):
             one["metadata"]["labels"] = {"no label": "-"}
     world[-1]["metadata"]["name"] = "a pod; touch x"
-    result = run(tmp_path, world, (), "--make-room-for", "pod/a pod; touch x", "-o", "json")
+    result = run(tmp_path, world, (), "pod/a pod; touch x", "-o", "json")
     found = json.loads(result.stdout)
     assert (result.exit_code, moved(found)) == (0, [("a", "node-1", "node-2")])

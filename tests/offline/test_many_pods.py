@@ -82,9 +82,7 @@ def test_a_job_has_no_more_pods_than_completions() -> None:
     assert loaded(workload("Job", parallelism=2**31 - 1, completions=3)) == (3, [])
 
 
-@pytest.mark.parametrize(
-    "command", ["simulate", "explain -A", "devices", "explain deployment/x", "simulate --make-room-for FILE"]
-)
+@pytest.mark.parametrize("command", ["simulate", "explain -A", "devices", "explain deployment/x", "make-room FILE"])
 def test_commands_say_so_at_once(tmp_path: Path, command: str) -> None:
     path = tmp_path / "world.json"
     path.write_text(json.dumps(workload("Deployment", replicas=2**31 - 1)))

@@ -48,7 +48,7 @@ def answer(tmp_path: Path, command: str, *objects: Any, output: str = "table") -
 
 
 @pytest.mark.parametrize(
-    "command", ["simulate", "explain p", "explain -A", "devices", "explain claim/c", "simulate --make-room-for p"]
+    "command", ["simulate", "explain p", "explain -A", "devices", "explain claim/c", "make-room p"]
 )
 def test_every_answer_begins_with_what_is_left_out(tmp_path: Path, command: str) -> None:
     out = answer(tmp_path, command, published({"name": "a", "newer": 1}, {"name": "b", "newer": 1}))

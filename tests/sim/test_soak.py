@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from benchmarks.deciding import NullShell
+from benchmarks.machine import NullShell
 from scheduler.core.ground import versions
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted
 from scheduler.core.ground.settings import CoreSettings

@@ -87,7 +87,7 @@ def test_where_the_steps_are_used_up_there_may_be_room(monkeypatch: pytest.Monke
     found = answer(world(), Question(room=("default", "waits")))
 
     assert found["outcome"] == "unknown"
-    assert "simulate --make-room-for has no such bound" in found["text"]
+    assert "make-room has no such bound" in found["text"]
 
 
 def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

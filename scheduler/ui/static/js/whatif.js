@@ -123,7 +123,7 @@ function Room({ plan }) {
       <details><summary>The commands that do it</summary><pre>${plan.commands.join("\n")}</pre></details>`}
     ${Object.keys(plan.cannotMove).length > 0 && html`<h3>What cannot move</h3><ul>${Object.entries(plan.cannotMove).map(([why, count]) => html`<li key=${why}>${counted(Number(count), "pod")}: ${why}</li>`)}</ul>`}
     <${Notes} title="Notes" texts=${[...plan.warnings, ...plan.problems]} />
-    <${Command} text=${`dra-scheduler simulate --make-room-for ${quoted(`${plan.pod.namespace}/${plan.pod.name}`)}`} />
+    <${Command} text=${`dra-scheduler make-room ${quoted(`${plan.pod.namespace}/${plan.pod.name}`)}`} />
   </section>`;
 }
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import cel
-from benchmarks import hostile_patterns
-from benchmarks.contenders import ContenderError
+from benchmarks.contenders import ContenderError, told
 from benchmarks.fleet import DRIVER
-from benchmarks.hostile_cluster import HEAD, Livez, Row, Stream, cells_of, main, parse, table, told
-from benchmarks.hostile_loads import DIGITS, LOADS, expensive
+from benchmarks.hostile import HEAD, Livez, Row, Stream, cells_of, main, table
+from benchmarks.hostile_loads import DIGITS, expensive
 from cel.checker import environments
+from tests.cel import hostile_patterns
 from tests.controlplane.build import built_or_skip
 
 
@@ -52,42 +52,13 @@ def test_patterns_that_are_long_to_match_are_ones_that_compile() -> None:
     assert all(cel.compile_selector(text, environment).reads is not None for text in texts)
 
 
-def test_the_loads_are_those_of_the_table() -> None:
-    assert list(LOADS) == [
-        "nothing",
-        "selector-75",
-        "selector-500",
-        "selector-5000",
-        "selectors-24x8x9",
-        "patterns",
-        "backtracking",
-        "group-128",
-        "group-costly",
-        "groups-10x100",
-        "group-packed",
-        "drivers",
-        "webhook-down",
-        "webhook-hangs",
-        "classes",
-        "hopeless",
-        "distinct-selectors",
-        "same-selector",
-        "constraints",
-        "large-pods",
-        "terms",
-        "one-user",
-        "flood",
-        "flood-elsewhere",
-    ]
-
-
 def cells(*rows: Row) -> dict[str, str]:
     return dict(zip(HEAD, cells_of(rows), strict=True))
 
 
 def row(beside: Stream, **more: object) -> Row:
     alone = Stream(bound=(10.0,) * 99 + (20.0,))
-    values = {"longest_ms": 12.0, "longest_alone_ms": 11.0, "resident_mib": 100.0, "livez": Livez(50, 0, 9.0), **more}
+    values = {"longest_ms": 12.0, "resident_mib": 100.0, "livez": Livez(50, 0, 9.0), **more}
     return Row("nothing", 1, 500, alone, beside, **values)
 
 
@@ -147,22 +118,16 @@ def test_what_went_wrong_together_is_told_once_and_by_its_own_words() -> None:
     assert told(ExceptionGroup("outer", [inner, ContenderError("it ended")])) == "it ended; took too long"
 
 
-def test_a_folder_that_is_no_checkout_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--scheduler-tree", str(tmp_path)])
-    assert "scheduler/__main__.py is missing" in capsys.readouterr().err
-
-
 @pytest.mark.controlplane
 def test_a_small_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Pods that wait for a driver, and a webhook that is down: the ordinary ones are bound, and no rule is broken."""
+    """Groups of which not all fit, and a webhook that is down: the ordinary ones are bound, and no rule is broken."""
     built_or_skip("controlplane")
     out = tmp_path / "table"
-    assert main(["--quick", "--loads", "drivers", "webhook-down", "--out", str(out)]) == 0
+    assert main(["--quick", "--loads", "groups-10x100", "webhook-down", "--out", str(out)]) == 0
 
     rows = json.loads(out.with_suffix(".json").read_text())["rows"]
     assert [(one["load"], one["nodes"], one["violations"], one["failure"]) for one in rows] == [
-        ("drivers", 20, 0, ""),
+        ("groups-10x100", 20, 0, ""),
         ("webhook-down", 20, 0, ""),
     ]
     assert all(one["beside"]["bound"] and one["alone"]["bound"] and one["livez"]["asked"] for one in rows)
