@@ -1,8 +1,8 @@
 """For all tests: no event loop left over from one for the next, no deadline for hypothesis, long runs on demand, no
 garbage collection while tests are collected.
 
-The Go programs are built when a collected test needs them, and what was left out is said at the end: reasons to skip
-that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
+One process builds the Go programs that collected tests need, while tests run that need none (`tests/workers.py`). What
+was left out is said at the end: reasons to skip that begin with LEFT OUT, in the terminal and in `.cache/left-out`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import typing
 from collections import Counter
 from collections.abc import Generator
@@ -23,8 +24,9 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
-from tests.controlplane.build import PROGRAMS, BuildError, RegistryUnreachableError, build
-from tests.workers import TwoControlPlanes, needs_control_plane
+from tests.controlplane.build import PROGRAMS, RUN, outcome
+from tests.controlplane.builder import start, stop
+from tests.workers import GoWhenReady, note_needs, programs_of
 
 LEFT_OUT: Final = "LEFT OUT, "
 LEFT_OUT_FILE: Final = Path(__file__).resolve().parents[1] / ".cache" / "left-out"
@@ -76,15 +78,22 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TwoControlPlanes:
-    return TwoControlPlanes(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GoWhenReady:
+    scheduler = GoWhenReady(config, log)
+    config.add_cleanup(lambda: scheduler.builder and stop(scheduler.builder))
+    return scheduler
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder for what became of each Go program in this run; workers learn it by the environment."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="dra-scheduler-builds-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[RUN] = folder.name
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of the files; and leave the long runs (marker `nightly`) out, unless NIGHTLY=1 asks for them."""
-    for item in items:
-        if needs_control_plane(item.nodeid) != (item.get_closest_marker("controlplane") is not None):
-            raise pytest.UsageError(f"tests/workers.py and the marker controlplane disagree about {item.nodeid}")
     items.sort(key=lambda item: next((i for i, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99))
     if os.environ.get("NIGHTLY") == "1":
         return
@@ -94,18 +103,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the Go programs that the collected tests need, if any, before a test's clock runs."""
-    if session.config.option.collectonly:
-        return
-    for program in PROGRAMS:
-        if any(item.get_closest_marker(program.partition("-")[0]) for item in session.items):
-            try:
-                build(program)
-            except RegistryUnreachableError:
-                continue  # its tests are skipped, and the end says so
-            except BuildError as error:
-                session.shouldfail = f"{program}: {error}"  # tells pytest-xdist, if this is one of its workers
-                pytest.exit(session.shouldfail, returncode=1)
+    """Tell the controller what the tests need; without one, begin to build that, and let what needs it come last."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        note_needs(session.items)
+    elif not config.option.collectonly:
+        needed = {program for item in session.items for program in programs_of(item)}
+        builder = start(program for program in PROGRAMS if program in needed)
+        if builder:
+            config.add_cleanup(lambda: stop(builder))
+            session.items.sort(key=lambda item: programs_of(item) != [])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait for the Go programs that a test needs before its clock runs; its fixtures say what went wrong."""
+    for program in programs_of(item):
+        outcome(program)
+    return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

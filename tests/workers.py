@@ -1,70 +1,95 @@
-"""Which worker of pytest-xdist runs which tests: two of them have a real control plane, the others never start one.
+"""Which worker of pytest-xdist runs which tests, and when: those that need Go when their programs are there.
 
-A control plane takes a tenth to four tenths of a core while it waits. With one for each of four workers they took as
-much time as the tests.
+A file is a unit of work for each set of Go programs that its tests need. The controller knows them from its workers,
+who write them down when they have collected (`note_needs`). A process builds what is missing meanwhile; units that need
+it come when it is there, or when nothing else is left: then their worker waits (tests/conftest.py).
 
-A file is two units of work: its tests that need a control plane, and the others. Two workers take the first kind while
-there is any; what is left goes to whoever is free.
+A control plane takes a tenth to four tenths of a core while it waits. So two workers take the units that need one,
+while there is any; what is left goes to whoever is free.
 """
 
 from __future__ import annotations
 
-import re
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests.controlplane.build import PROGRAMS, RUN
+from tests.controlplane.builder import is_ready, start
+
 _WITH_CONTROL_PLANE: Final = ("gw0", "gw1")
-_OF_BOTH_CLUSTERS: Final = re.compile(r"\[(.*-)?(real|controlplane)(-.*)?\]$")
-_REAL: Final = (
-    *("tests/controlplane/test_cluster.py", "tests/kube/test_real_server.py"),
-    *(
-        f"tests/integration/test_{name}"
-        for name in (
-            *(
-                "alpha_fields.py",
-                "closed_gates.py",
-                "failover.py",
-                "install.py",
-                "pod_groups.py",
-                "rbac.py",
-                "readers.py",
-            ),
-            *("page.py::test_behind_reviews", "page.py::test_with_rights"),
-            *("compare.py::test_a_small_", "hostile.py::test_a_small_run_", "chaos.py::test_every_fault_once"),
-            *(
-                "differential.py::test_equal_where",
-                "differential.py::test_every_rule",
-                "differential.py::test_the_fleet",
-            ),
-            *("differential.py::test_what_one_leaves", "gates.py::test_gates_that_are_off"),
-            "node_allocatable.py::test_a_server_that_drops",
-        )
-    ),
-    "tests/embedded/test_refusals.py::test_the_embedded_server_refuses_what_the_real_one",
-)
-_UNIT: Final = " on a control plane"
+_NEEDS: Final = "needs"
 
 
-def needs_control_plane(nodeid: str) -> bool:
-    """What the marker `controlplane` says, of a name alone; `tests/conftest.py` compares them."""
-    return nodeid.startswith(_REAL) or _OF_BOTH_CLUSTERS.search(nodeid) is not None
+def programs_of(item: pytest.Item) -> list[str]:
+    """The Go programs that a test needs, by its markers."""
+    markers = {marker.name for marker in item.iter_markers()}
+    return [program for program in PROGRAMS if program.partition("-")[0] in markers]
 
 
-class TwoControlPlanes(LoadScopeScheduling):
+def note_needs(items: Iterable[pytest.Item]) -> None:
+    """Write down for the controller what the collected tests need; each worker writes the same."""
+    needs = {item.nodeid: programs for item in items if (programs := programs_of(item))}
+    own = Path(os.environ[RUN], f"{_NEEDS}-{os.getpid()}")
+    own.write_text(json.dumps(needs))
+    own.rename(own.with_name(_NEEDS))
+
+
+class GoWhenReady(LoadScopeScheduling):
+    """Files in the order of the collection, but for those that wait for a program or for a control plane."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self.builder: subprocess.Popen[bytes] | None = None
+        self._needs: dict[str, list[str]] = {}
+        self._needs_of_unit: dict[str, list[str]] = {}
+
+    def schedule(self) -> None:
+        if self.collection is None:
+            self._needs = json.loads(Path(os.environ[RUN], _NEEDS).read_text())
+            needed = {program for programs in self._needs.values() for program in programs}
+            self.builder = start(program for program in PROGRAMS if program in needed)
+        super().schedule()
+
     def _split_scope(self, nodeid: str) -> str:
         file, _, _ = nodeid.partition("::")
-        return f"{file}{_UNIT}" if needs_control_plane(nodeid) else file
+        programs = self._needs.get(nodeid, [])
+        unit = f"{file} with {', '.join(programs)}" if programs else file
+        self._needs_of_unit[unit] = programs
+        return unit
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Move a unit that this worker may take to the head of the queue, and take it."""
+        """Move the unit that this worker takes to the head of the queue, and take it."""
         may_have_one = node.gateway.id in _WITH_CONTROL_PLANE or len(self.nodes) <= len(_WITH_CONTROL_PLANE)
-        real = next((unit for unit in self.workqueue if unit.endswith(_UNIT)), None)
-        other = next((unit for unit in self.workqueue if not unit.endswith(_UNIT)), None)
-        unit = (real or other) if may_have_one else other
+        unit = next_unit(self.workqueue, self._needs_of_unit, may_have_one=may_have_one)
         if unit is None:
             node.shutdown()
             return
         self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
+
+
+def next_unit(waiting: Iterable[str], needs: Mapping[str, Sequence[str]], *, may_have_one: bool) -> str | None:
+    """The first of the units that a worker should take now, by the programs that each needs; None: there is none.
+
+    What is ready goes before what is not; then what needs a control plane, if this worker `may_have_one`.
+    """
+    units = [unit for unit in waiting if may_have_one or not _has_control_plane(needs[unit])]
+    ready = {program: is_ready(program) for unit in units for program in needs[unit]}
+
+    def order(unit: str) -> tuple[bool, bool]:
+        return not all(ready[program] for program in needs[unit]), not _has_control_plane(needs[unit])
+
+    return min(units, key=order, default=None)
+
+
+def _has_control_plane(programs: Sequence[str]) -> bool:
+    return any(program.startswith("controlplane") for program in programs)

@@ -17,7 +17,7 @@ import click
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
+from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import echo
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
@@ -272,7 +272,6 @@ def evaluate(
     read = None
     if kubeconfig or context:
         from scheduler.cli.cluster_objects import read_cluster
-        from scheduler.cli.cluster_question import find_connection
 
         read = read_cluster(find_connection(kubeconfig, context))
         feature_gates = {**read.gates, **feature_gates}

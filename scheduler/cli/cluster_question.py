@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import difflib
 import gc
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -29,7 +28,7 @@ from scheduler.cli.gates import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.known_names import names_of
-from scheduler.cli.options import cluster_options, files_option
+from scheduler.cli.options import cluster_options, files_option, find_connection
 from scheduler.cli.terminal import caution, working
 
 if TYPE_CHECKING:
@@ -266,26 +265,6 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated
-
-
-def find_connection(kubeconfig: str | None, context: str | None, *, hint: str = "") -> Connection:
-    """How to reach the cluster that kubectl would ask.
-
-    Raises:
-        WrongInputError: There is none; says where it was looked for.
-    """
-    from scheduler.kube.credentials import Connection, CredentialsError
-
-    named = os.environ.get("KUBECONFIG", "") if kubeconfig is None else ""
-    if named and not any(Path(one).expanduser().exists() for one in named.split(os.pathsep) if one):
-        raise WrongInputError(
-            f"$KUBECONFIG: {named}: no such kubeconfig file; set it to one, or give --kubeconfig FILE"
-            + (f", {hint}" if hint else "")
-        )
-    try:
-        return Connection.find(kubeconfig, context)
-    except CredentialsError as error:
-        raise WrongInputError(f"{error}{f', {hint}' if hint else ''}") from error
 
 
 def read_given(files: Sequence[str]) -> list[Given]:

@@ -2,6 +2,8 @@
 
 They are looked for by another process, which is ended when it takes longer than a person waits; what fails gives no
 names and no words. Of files given on the line only these are read, as by the command.
+
+Here too: the words for kinds (`KINDS`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.options import find_connection
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -23,7 +27,7 @@ _WAIT_S: Final = 2.0
 _NAMES_MAX: Final = 500
 """Of each kind: a page of a list."""
 _DRA: Final = "/apis/resource.k8s.io/v1"
-_LISTS: Final = {
+LISTS: Final = {
     "pod": ("Pod", "/api/v1", "pods"),
     "claim": ("ResourceClaim", _DRA, "resourceclaims"),
     "template": ("ResourceClaimTemplate", _DRA, "resourceclaimtemplates"),
@@ -38,6 +42,13 @@ _LISTS: Final = {
     "namespace": ("Namespace", "/api/v1", "namespaces"),
 }
 """Kind, and where it is listed."""
+_WORDS: Final = {
+    **{"pod": ("pods", "po"), "claim": ("claims", "resourceclaim", "resourceclaims")},
+    **{"deployment": ("deploy", "deployments"), "replicaset": ("rs", "replicasets"), "daemonset": ("ds", "daemonsets")},
+    **{"statefulset": ("sts", "statefulsets"), "job": ("jobs",), "cronjob": ("cj", "cronjobs")},
+}
+KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind, *words)}
+"""Words that may stand before a name, and the kind that each means."""
 _OF_THE_CLUSTER: Final = ("node", "class", "namespace")
 _Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -53,8 +64,6 @@ def names_of(*kinds: str) -> _Completer:
 
 def complete_subject(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Completes what `explain` takes: NAME, or KIND/NAME, or KIND NAME."""
-    from scheduler.cli.subjects import KINDS
-
     given = tuple[str, ...](context.params.get("subject") or ())
     word = incomplete.split("/", maxsplit=1)[0]
     if len(given) == 1 and (kind := KINDS.get(given[0])):
@@ -102,8 +111,6 @@ def _ask(context: click.Context, kinds: Sequence[str]) -> list[tuple[str, str]]:
 
 def find(question: dict[str, Any]) -> list[tuple[str, str]]:
     """Kind and name of all objects of the kinds that are asked for, as far as the namespace lets them be meant."""
-    from scheduler.cli.cluster_question import find_connection
-
     kinds, namespace = question["kinds"], question["namespace"]
     files = [*(question["paths"] or ()), *(question["files"] or ())]
     found: list[tuple[str, str, str]] = []
@@ -124,7 +131,7 @@ def _of_files(kinds: Sequence[str], files: Sequence[str]) -> list[tuple[str, str
     from scheduler.cli.json_dumps import dumped_objects
     from scheduler.cli.manifests import files_in, parse_documents, read_text
 
-    wanted = {_LISTS[kind][0]: kind for kind in kinds}
+    wanted = {LISTS[kind][0]: kind for kind in kinds}
     found = []
     for path in files_in(files):
         name, text = read_text(path)
@@ -147,7 +154,7 @@ async def _of_cluster(
     found = []
     async with ApiClient(credentials) as client:
         for kind in kinds:
-            _, group, plural = _LISTS[kind]
+            _, group, plural = LISTS[kind]
             within = "" if kind in _OF_THE_CLUSTER or is_everywhere else f"/namespaces/{home}"
             outcome = await client.send("GET", f"{group}{within}/{plural}?limit={_NAMES_MAX}")
             if isinstance(outcome, Accepted):

@@ -15,7 +15,7 @@ import click
 
 from scheduler.cli.gates import gates_option
 from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, files_option, kubernetes_option, output_option
+from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import caution, echo, verdict, working
 
@@ -183,7 +183,6 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
             raise click.UsageError(f"--against: {error}") from None
     if kubeconfig is not None or context is not None:
         from scheduler.cli.cluster_objects import read_cluster
-        from scheduler.cli.cluster_question import find_connection
 
         read = read_cluster(find_connection(kubeconfig, context))
         objects, gates = objects + read.objects, read.gates

@@ -1,16 +1,22 @@
-"""Options that several commands have.
+"""Options that several commands have, and the cluster that they lead to.
 
 Not here: --feature-gates (`gates`), --max-size (`input_size`).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.validation.api_fields import NEWEST
+
+if TYPE_CHECKING:
+    from scheduler.kube.credentials import Connection
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RECURSIVE: Final = "scheduler.cli.recursive"
@@ -77,3 +83,23 @@ def cluster_options(reads: str) -> Callable[[_Command], _Command]:
         return click.option("--kubeconfig", type=file, help=reads)(context(command))
 
     return decorate
+
+
+def find_connection(kubeconfig: str | None, context: str | None, *, hint: str = "") -> Connection:
+    """How to reach the cluster that kubectl would ask.
+
+    Raises:
+        WrongInputError: There is none; says where it was looked for.
+    """
+    from scheduler.kube.credentials import Connection, CredentialsError
+
+    named = os.environ.get("KUBECONFIG", "") if kubeconfig is None else ""
+    if named and not any(Path(one).expanduser().exists() for one in named.split(os.pathsep) if one):
+        raise WrongInputError(
+            f"$KUBECONFIG: {named}: no such kubeconfig file; set it to one, or give --kubeconfig FILE"
+            + (f", {hint}" if hint else "")
+        )
+    try:
+        return Connection.find(kubeconfig, context)
+    except CredentialsError as error:
+        raise WrongInputError(f"{error}{f', {hint}' if hint else ''}") from error

@@ -18,24 +18,11 @@ import click
 
 from scheduler.cli.cluster_question import Asked, Key, keys_of
 from scheduler.cli.input_errors import WrongInputError
+from scheduler.cli.known_names import KINDS, LISTS
 
 if TYPE_CHECKING:
     from scheduler.offline import Given
 
-_WORKLOADS: Final = {
-    "deployment": ("Deployment", "deploy", "deployments"),
-    "replicaset": ("ReplicaSet", "rs", "replicasets"),
-    "statefulset": ("StatefulSet", "sts", "statefulsets"),
-    "daemonset": ("DaemonSet", "ds", "daemonsets"),
-    "job": ("Job", "jobs"),
-    "cronjob": ("CronJob", "cj", "cronjobs"),
-}
-KINDS: Final = {
-    **dict.fromkeys(("pod", "pods", "po"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-    **{word: kind for kind, (_, *words) in _WORKLOADS.items() for word in (kind, *words)},
-}
-"""Words that may stand before a name, and the kind that each means."""
 _NEVER: Final = frozenset(
     {"node", "nodes", "no", "service", "services", "svc", "deviceclass", "deviceclasses", "resourceslice"}
     | {"resourceslices", "resourceclaimtemplate", "resourceclaimtemplates", "namespace", "namespaces", "ns"}
@@ -144,7 +131,7 @@ def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) ->
 def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
     from scheduler.offline import OfflineCluster, is_waiting
 
-    kind = _WORKLOADS[subject.kind][0]
+    kind = LISTS[subject.kind][0]
     between = {
         (str(one.obj.get("kind")), *_key(one.obj)): found
         for one in asked.given

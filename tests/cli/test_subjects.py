@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cli.known_names import KINDS
 from scheduler.cli.main import cli
-from scheduler.cli.subjects import KINDS, Subject, read_subject
+from scheduler.cli.subjects import Subject, read_subject
 from scheduler.explain import waiting as waiting_pods
 from tests.cli.answers import ExplainAllAnswer
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_, template

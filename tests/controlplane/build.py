@@ -2,8 +2,8 @@
 
 A program is built once for each content of its Go module (tests/controlplane/go, tests/manifests/go), version of Go and
 set of flags: a digest of them names its folder in the user's cache (never in the repository), and it is put there
-whole. The four folders that were used last are kept. One build runs at a time: pytest workers wait for each other on a
-file lock. pytest builds what the collected tests need (tests/conftest.py).
+whole. The folders that were used last are kept. One build runs at a time, by a file lock. While pytest runs, one
+process builds what the collected tests need (`builder`); `build` then waits for it and builds nothing itself.
 
     python -m tests.controlplane.build        # build everything now
 
@@ -33,6 +33,8 @@ VERSIONS: Final = {"1.36": "v1.36.3", "1.37": "v1.37.2"}
 """The releases of Kubernetes, oldest first, as go/kubernetes-MINOR.mod asks for. A third is a row and its mod file."""
 MINOR: Final = "1.37"  # where nobody names one
 KUBERNETES_VERSION: Final = VERSIONS[MINOR]
+RUN: Final = "DRA_SCHEDULER_TEST_BUILDS"
+"""The variable that names the folder of a pytest run, where `builder` writes what became of each program."""
 REGISTRY_UNREACHABLE: Final = 3  # exit code of `main`: the only reason for which tests may be left out
 SETS_KEPT: Final = 6  # about 145 MB each: two of each module and release
 # name: (its module, its package)
@@ -90,16 +92,15 @@ def build(program: str) -> Path:
         program = f"{program}-{MINOR}"
     if program not in PROGRAMS:
         raise ValueError(f"program {program!r}: want one of {', '.join((*OF_KUBERNETES, *PROGRAMS))}")
+    match outcome(program):
+        case {"unreachable": text}:
+            raise RegistryUnreachableError(text)
+        case {"failed": text}:
+            raise BuildError(text)
     name, _, minor = program.partition("-")
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError(
-            "the Go toolchain (go 1.26 or newer) is not on PATH; install it, or leave these tests out yourself "
-            "with: bash tests/run -m 'not controlplane and not oracle'"
-        )
     source, package = _PACKAGES[name]
-    flags = _flags(minor)
-    target = cache_folder() / _digest(go, source, flags, minor) / program
+    go, flags = _go(), _flags(minor)
+    target = target_of(program)
     target.parent.mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -123,16 +124,50 @@ def build(program: str) -> Path:
     raise BuildError(f"go build {package} failed in {source}:\n{tail}")
 
 
+def target_of(program: str) -> Path:
+    """Where one of PROGRAMS is when it has been built from the sources as they are now.
+
+    Raises:
+        BuildError: there is no Go toolchain.
+    """
+    name, _, minor = program.partition("-")
+    source, _ = _PACKAGES[name]
+    return cache_folder() / _digest(_go(), source, _flags(minor), minor) / program
+
+
+def outcome(program: str, *, waits: bool = True) -> dict[str, str] | None:
+    """What became of a program that `builder` builds in this run: {}, {"failed": TEXT} or {"unreachable": TEXT}.
+
+    The builder holds a lock on the program's file until it has written that. None: the builder builds no such program,
+    or has not ended with it and nobody `waits`.
+    """
+    path = Path(os.environ.get(RUN, os.devnull), program)
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | (0 if waits else fcntl.LOCK_NB))
+            text = file.read()
+    except OSError:  # no such file, or locked
+        return None
+    return json.loads(text) if text else {"failed": f"the process that builds {program} ended before it was done"}
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(
+            "the Go toolchain (go 1.26 or newer) is not on PATH; install it, or run the tests that need none: "
+            "bash tests/run"
+        )
+    return go
+
+
 def download(module: str) -> Path:
     """The folder of a released Go module ("PATH@VERSION") in Go's module cache: for the files in it, not to build it.
 
     Raises: as `build`.
     """
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError("the Go toolchain (go 1.26 or newer) is not on PATH")
     done = subprocess.run(
-        [go, "mod", "download", "-json", module], cwd=_MANIFESTS, capture_output=True, text=True, check=False
+        [_go(), "mod", "download", "-json", module], cwd=_MANIFESTS, capture_output=True, text=True, check=False
     )
     if done.returncode == 0:
         return Path(json.loads(done.stdout)["Dir"])

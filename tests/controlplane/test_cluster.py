@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import build as builder
-from tests.controlplane.build import SETS_KEPT, BuildError, RegistryUnreachableError, build, built_or_skip
+from tests.controlplane.build import RUN, SETS_KEPT, BuildError, RegistryUnreachableError, build, built_or_skip
 from tests.controlplane.cluster import ControlPlane, ControlPlaneError
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]  # the first to run builds
+pytestmark = pytest.mark.controlplane
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
@@ -197,6 +197,7 @@ def fake_go(folder: Path, stderr: str) -> Path:
 
 @pytest.fixture
 def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    monkeypatch.delenv(RUN, raising=False)
     monkeypatch.setenv("DRA_SCHEDULER_TEST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     build.cache_clear()

@@ -211,9 +211,3 @@ async def embedded_world(folder: Path) -> AsyncIterator[World]:
             yield World(
                 InMemoryCluster(embedded, folder), api, proxy, f"t{next(_numbers):04}", folder / "scheduler.log"
             )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("controlplane") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(1800))  # the first one builds

@@ -5,7 +5,7 @@ import pytest
 from tests.oracle.client import Oracle, OracleError
 from tests.oracle.fixture import oracle  # noqa: F401
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run builds
+pytestmark = pytest.mark.oracle
 
 GPU = {"driver": "gpu.example.com", "attributes": {"model": {"string": "A100"}}, "capacity": {"memory": "80Gi"}}
 

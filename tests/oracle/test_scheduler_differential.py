@@ -17,7 +17,7 @@ from tests.plugins.recorded_cases import PARTS, expected, is_equal, recorded
 from tests.plugins.recorded_cases import ours as answered
 from tests.plugins.test_releases import CASES
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1800)]  # the first to run builds
+pytestmark = pytest.mark.oracle
 
 
 Difference = tuple[str, str, object, object]
