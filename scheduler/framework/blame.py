@@ -53,8 +53,8 @@ class Limits(Struct, frozen=True):
         holders: Pods and claims that are tried without, the least important first.
         changes: Changes that are tried in all.
         names_others: Pods and claims of other namespaces are named.
-        firsts: Changes after which it is asked what else would have to be done, each on one node.
-        also: Changes that help and are said beside the first.
+        firsts: Changes for which a second one is searched, each on one node.
+        also: Further single changes to report beside the first that helps.
         steps: For one question, about 4 us each; a plugin that takes more does not answer.
         all_steps: For all questions about a pod together; then the search ends.
     """

@@ -4,8 +4,8 @@ Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.
   2. A reader that has fallen behind the log's bounds hears of more nodes than have changed, or starts over (`since`
      returns None); no change is ever withheld.
-  3. Nodes that were changed and brought back are no change for a reader that saw neither (`detour`): each node has a
-     *look*, a number that stands for its state; a change makes a new one, a detour brings back an earlier one.
+  3. Every state of a node has an id, its *look*. Undoing a change (`detour`) restores the earlier id, so a reader that
+     read neither the change nor the undo sees no difference.
 
 Cost: `note` O(1) amortized; `since`, `behind` and `detour` O(nodes noted since); `is_as_at` O(1). Memory: `_LOOKS_MAX`
 looks of each of `_NODES_MAX` nodes at most.

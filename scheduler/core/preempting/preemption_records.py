@@ -39,12 +39,13 @@ class Record(Struct, eq=False):
         pod: The preemptor, as it was when that was decided.
         victims: Those that are not gone from the node yet.
         claims: Those that are not released yet.
-        given: What is kept for the preemptor.
-        elsewhere: Where victims are that are not on `node`.
+        given: The devices reserved for the preemptor.
+        elsewhere: The nodes of victims that are not on `node`.
         group: All pods of its group for which room is made at once, itself too; empty for a pod by itself.
         placed_on: Where the pod has been placed before the room was there; it is not bound yet.
         is_stored: The API server has stored the nomination, so victims may be removed.
-        is_recovered: Nothing was kept for a while: an earlier process began it, or the pod was placed elsewhere.
+        is_recovered: The reservation lapsed for a while (a restart, or the pod was assumed elsewhere), so finding the
+            devices taken is not counted as a failure.
         asked: Victims whose removal was asked for.
         awaited: How many of these removals are not settled.
         freeing: Claims that are being taken back, as nobody else would free them.

@@ -16,9 +16,8 @@ Rules of this module
      with a single one.
   4. While pods of other namespaces come, each turn is followed by a pause of about the same length: a pod is bound in
      half a dozen steps, each of which would wait for a turn to end.
-  5. Pods of one shape find what the others found, so whoever goes next may end the search of all. In a lane the one of
-     most priority does, and of these the oldest that has not rested: the others stand behind it, at its place, however
-     little they took (`stands_behind`). Pods of other shapes are not held up by that.
+  5. Pods of one shape share results, so one of them searches for all: the one of highest priority, then the oldest
+     that has not rested. The others queue behind it (`stands_behind`). Pods of other shapes are not held up by that.
   6. Time is the caller's; nothing depends on hash order.
 
 Not here: when a pod rests, and how long (`scheduling_queue`); pods of other namespaces with the same shape, which rule

@@ -5,8 +5,8 @@ Rules of this module
   2. The smallest that helps is said; one that harms others never before one that does not. Where none helps alone, two
      are tried: the plugin that refuses a node once the first is made says what the second may be.
   3. Pods that would end give back the claims that only they use.
-  4. A pod of a group is asked about beside the others, which have their places meanwhile; so that is not done in parts.
-     None of them runs, so that they end is no change; and where several have no place, what helps one helps nobody.
+  4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
+     proposed, and if more than one pod is unplaced no change is proposed.
 
 Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod gets its cause (`causes`).
 

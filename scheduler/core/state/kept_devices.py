@@ -88,7 +88,7 @@ class KeptDevices:
     def from_pod(
         self, cycle: Cycle, node: NodeName, ahead: Iterable[Pod], released: Collection[Held] = ()
     ) -> SupposedDevices:
-        """What is kept from the cycle's pod on `node`, as if `released` were released.
+        """Devices on `node` that this pod must leave to nominated pods, assuming the claims in `released` are free.
 
         Args:
             ahead: Pods nominated for the node that are at least as important.

@@ -4,9 +4,8 @@ Rules of this module
   1. The newest revision wins (`versions`).
   2. What is assumed of a volume or a claim stands until something newer is observed, or until it is taken back. It
      changes the indexes as if it had been observed.
-  3. The version of a class's volumes changes exactly when a volume that any claim may have comes, goes or changes in
-     what decides who may have it. What happens to volumes in use changes no version. When what was assumed is taken
-     back, as in each pause of a group's search, the version that was comes back, too.
+  3. Each StorageClass has a version of its available volumes: those that any claim may still have. Rolling back an
+     assumed volume restores the version it had, so remembered answers stay valid.
 
 Not here: which nodes are touched by a change (`store`).
 

@@ -5,8 +5,8 @@ Rules of this module
      has dozens of constraints and there are thousands of facts it takes many times as long as an input may take.
   2. A round that was interrupted goes on in the shape's next cycle: verdicts stay with their groups. Most others are
      never interrupted, and nothing is kept of them.
-  3. When the counts have changed since the round began, its verdicts are a hope: a node is chosen only after its facts
-     were judged anew (`holds`), and that none fits is said only after a round within which nothing changed.
+  3. If pod counts change during a round, its verdicts are provisional: the chosen node's facts are judged again before
+     it is used (`hold`), and "no node fits" is reported only after a round without changes.
 
 Cost: O(distinct facts) a cycle, however many nodes there are.
 """

@@ -4,8 +4,8 @@ Rules of this module
   1. Between two inputs nothing is held. A pause gives everything back and keeps only where each pod had its place; the
      next turn takes these places again.
   2. A place is taken again only where the node has not changed since, for whatever a plugin reads of it.
-  3. What was taken and given back within a turn, or given back and taken again around a pause, is a detour
-     (`change_log`): who saw neither need not look at these nodes again.
+  3. Assuming and releasing the same place between two reads leaves the node's id unchanged (`change_log`), so other
+     pods' remembered verdicts stay valid.
   4. Room that others would have to leave is kept as the room of a pod that preempts is (`nominations`), within a turn.
   5. What pods elsewhere decide (spread, affinity) is judged once more when the search has ended well (`contradicted`).
 
