@@ -21,6 +21,7 @@ from cel.evaluator.codegen import generate
 from cel.evaluator.constants import instantiation_problem
 from cel.evaluator.readset import ReadSet, read_set
 from cel.library.device import DeviceView, attribute_of
+from cel.library.values import PATTERN_BYTES
 from cel.parser.frontend import parse
 
 if TYPE_CHECKING:
@@ -55,13 +56,8 @@ class DeviceExpression:
 
     @property
     def kept(self) -> int:
-        """What its patterns remember of the texts they met, in words of 8 bytes."""
-        patterns = self._checked.patterns
-        if not patterns:
-            return 0
-        from cel.library.regex import remembered_words  # noqa: PLC0415 - loaded where there is one
-
-        return remembered_words(patterns)
+        """The most that its patterns keep, in bytes."""
+        return PATTERN_BYTES * len(self._checked.patterns)
 
     @property
     def checked(self) -> Checked:

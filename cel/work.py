@@ -1,7 +1,7 @@
 """The work of answering and of compiling, counted, for callers that must bound it for many selectors without a clock.
 
 The unit is that of effort (`values.spend`), about 40 ns. Counts follow from the expression and the values it has
-met, on any machine alike. What a selector remembers of its patterns is not done again and not counted again.
+met, on any machine alike. Of patterns the most is counted that a search may take.
 
 Weights, measured on CPython 3.11: an answer takes `ANSWER_WORK`, and of generated code 2 for each node and what its
 functions spend, of the exact evaluator its effort; compiling takes `COMPILE_WORK`, and `COMPILE_CHARACTER_WORK` for
@@ -18,7 +18,7 @@ import cel.evaluator.walker  # noqa: F401 - loaded now, so that no evaluation pa
 from cel.checker.checker import PART_LENGTH
 from cel.errors import EvaluationError
 from cel.library.device import DeviceView
-from cel.library.values import EFFORT, EFFORT_LIMIT, REMEMBERED, WORK, begin
+from cel.library.values import EFFORT, EFFORT_LIMIT, WORK, begin
 from cel.program import DerivedAttribute, Selector
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def _ask(question: Callable[[DeviceView], T], device: DeviceView) -> tuple[T | E
     except EvaluationError as error:
         answer = error.with_traceback(None)
     # The exact evaluator begins anew, so the effort then is its own, and counted already.
-    return answer, ANSWER_WORK + (WORK[0] - before or EFFORT[0] - REMEMBERED[0])
+    return answer, ANSWER_WORK + (WORK[0] - before or EFFORT[0])
 
 
 def stage_work(expression: str) -> int:

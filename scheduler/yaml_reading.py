@@ -1,14 +1,13 @@
 """YAML texts as plain data that remembers where each value stands, at a cost in proportion to the text.
 
-PyYAML composes nodes by recursion, in C where it can: 40,000 opening brackets overflow the stack and end the process.
-Here nodes are put together from the parser's events, which come one by one, with a stack of our own.
+Nodes are put together from the parser's events, which come one by one. PyYAML's own composer refuses an anchor that is
+given twice, which the API's reader takes, and would hold a large document twice.
 
 Rules of this module
-  1. Nothing recurses. Depth is counted before anything is built on it.
+  1. Depth is counted before anything is read of it, so what reads may recurse.
   2. Aliases are charged with what they expand to, nodes and characters, over the whole text.
   3. Values are what the API server would read: dates and 12:30:45 stay text, though YAML 1.1 has other ideas.
   4. Every failure is a `yaml.YAMLError`; what is refused for its size, not for how it is written, a `TooMuchError`.
-  5. The limit on depth is ours, in our words: libyaml has had one of its own since 0.2.6, and reads ahead.
 
 Not here: reading files and limits on their size (scheduler.cli.manifests), Kubernetes objects
 (scheduler.lint.documents).
@@ -33,12 +32,6 @@ _DEEP: Final = (
     f"nested too deeply: more than {DEPTH_MAX} levels, where API objects have less than 30; is it the right file?"
 )
 _ENDLESS: Final = "its aliases expand without end; write out what they stand for, or take them out"
-
-_READ_AHEAD: Final = 2_048
-"""Characters that the parser may have read beyond its last event: a key has at most 1,024."""
-
-_OPENED_AHEAD: Final = 40
-"""With fewer brackets among them, depth is not what is wrong with a text."""
 
 _ALIAS_GROWTH_MAX: Final = 20
 _ALIAS_NODES_FREE: Final = 20_000
@@ -92,13 +85,13 @@ class Sequence:
 
     __slots__ = ("column", "data", "end_line", "items", "line")
 
-    def __init__(self, event: Any) -> None:
-        self.items: list[Node] = []
-        self.data: list[Any] = []
+    def __init__(self, event: Any, items: list[Node], end: Any) -> None:
+        self.items = items
+        self.data: list[Any] = [item.data for item in items]
         mark = event.start_mark
         self.line: int = mark.line
         self.column: int = mark.column
-        self.end_line: int = mark.line
+        self.end_line: int = end.end_mark.line
 
 
 class Mapping:
@@ -106,14 +99,14 @@ class Mapping:
 
     __slots__ = ("column", "data", "end_line", "line", "pairs", "repeated")
 
-    def __init__(self, event: Any) -> None:
-        self.pairs: list[tuple[Scalar, Node]] = []
-        self.data: dict[Any, Any] = {}
-        self.repeated: tuple[Scalar, ...] = ()
+    def __init__(self, event: Any, pairs: list[tuple[Scalar, Node]], repeated: tuple[Scalar, ...], end: Any) -> None:
+        self.pairs = pairs
+        self.data: dict[Any, Any] = {key.data: value.data for key, value in pairs}
+        self.repeated = repeated
         mark = event.start_mark
         self.line: int = mark.line
         self.column: int = mark.column
-        self.end_line: int = mark.line
+        self.end_line: int = end.end_mark.line
 
 
 Node: TypeAlias = Scalar | Sequence | Mapping
@@ -187,47 +180,21 @@ def read_nodes(text: str | bytes, budget: Budget | None = None) -> Iterator[tupl
         yaml.YAMLError: The text is no YAML from here on, nested too deeply, or expands without end.
     """
     try:
-        yield from _read(text, budget or Budget(len(text)))
-    except (yaml.scanner.ScannerError, yaml.parser.ParserError) as error:
-        raise _too_deep_before(error, text) or error from None
-
-
-def _read(text: str | bytes, budget: Budget) -> Iterator[tuple[Node, bool]]:
-    try:
         parser = _Parser(text)
     except UnicodeError as error:
         raise yaml.YAMLError(f"no text: {error}") from error
     try:
-        builder = _Builder(parser, budget)
-        while (node := builder.next_document()) is not None:
-            yield node, builder.has_repeats
+        reader = _Reader(parser, budget or Budget(len(text)))
+        while (node := reader.next_document()) is not None:
+            yield node, reader.has_repeats
     except (UnicodeError, OverflowError) as error:
         raise yaml.YAMLError(str(error)) from error
+    except yaml.MarkedYAMLError as error:
+        if "nesting depth" in str(error.problem):  # libyaml's limit, 1,000 levels; it reads ahead of its events
+            raise TooMuchError(problem=_DEEP, problem_mark=error.problem_mark) from None
+        raise
     finally:
         parser.dispose()
-
-
-def _too_deep_before(error: yaml.MarkedYAMLError, text: str | bytes) -> TooMuchError | None:
-    """That the text is too deep for us before the place where it is wrong for the parser; None when it is not.
-
-    The parser reads a thousand characters ahead of its events. Of a text that ends there it has all that come before.
-    """
-    mark = error.problem_mark
-    if mark is None:
-        return None
-    before = (text.decode(errors="replace") if isinstance(text, bytes) else text)[: mark.index]
-    recent = before[-_READ_AHEAD:]
-    if recent.count("[") + recent.count("{") > _OPENED_AHEAD:
-        try:
-            for _ in _read(before, Budget(len(text))):
-                pass
-        except TooMuchError as found:
-            return found
-        except yaml.YAMLError:  # it ends in the middle
-            pass
-    if "nesting depth" in str(error.problem):  # a limit below ours
-        return TooMuchError(problem=_DEEP, problem_mark=mark)
-    return None
 
 
 def _refuse(problem: str, event: Any) -> NoReturn:
@@ -238,96 +205,86 @@ _Anchored: TypeAlias = tuple[Node, int, int]
 """What an anchor names, and its size: nodes and characters with all aliases written out."""
 
 
-class _Frame:
-    """A list or mapping that is being read."""
+class _Reader:
+    """`_nodes` and `_chars` count a document with all aliases written out, `_count` without."""
 
-    __slots__ = ("anchor", "chars", "has_merge", "key", "keys", "node", "nodes")
-
-    def __init__(self, node: Sequence | Mapping, anchor: str | None, nodes: int, chars: int) -> None:
-        self.node = node
-        self.anchor = anchor
-        self.nodes = nodes
-        self.chars = chars
-        self.key: Scalar | None = None
-        self.keys: set[str] = set()
-        self.has_merge = False
-
-
-class _Builder:
     def __init__(self, parser: Any, budget: Budget) -> None:
-        self._parser = parser
-        self._budget = budget
-        self._plain: dict[str, Any] = {}
-        self.has_repeats = False
+        self._next: Final = parser.get_event
+        self._budget: Final = budget
+        self._plain: Final[dict[str, Any]] = {}
 
     def next_document(self) -> Node | None:
-        get_event = self._parser.get_event
-        while not isinstance(event := get_event(), yaml.DocumentStartEvent):
+        while not isinstance(event := self._next(), yaml.DocumentStartEvent):
             if isinstance(event, yaml.StreamEndEvent) or event is None:
                 return None
         self.has_repeats = False
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._count = self._nodes = self._chars = 0
         with without_collector():
-            return self._document(get_event)
+            root = self._node(self._next(), 0)
+        self._budget.read(self._count)
+        return root
 
-    def _document(self, get_event: Any) -> Node:
-        """The nodes of one document.
+    def _node(self, event: Any, depth: int) -> Node:
+        """What begins with the event."""
+        if type(event) is yaml.AliasEvent:
+            return self._alias(event)
+        nodes, chars = self._nodes, self._chars
+        self._count += 1
+        self._nodes += 1
+        node: Node
+        if type(event) is yaml.ScalarEvent:
+            self._chars += len(event.value)
+            node = self._scalar(event)
+        else:
+            if depth >= DEPTH_MAX:
+                raise TooMuchError(problem=_DEEP, problem_mark=event.start_mark)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = None
+            kind = "map" if type(event) is yaml.MappingStartEvent else "seq"
+            if event.tag not in (None, "!", f"{_TAG}{kind}"):
+                _refuse(f"the tag {event.tag!r} has no meaning here", event)
+            node = (self._mapping if kind == "map" else self._sequence)(event, depth + 1)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, self._nodes - nodes, self._chars - chars)
+        return node
 
-        `nodes` and `chars` count what was read with all aliases written out; their difference over a part is its size.
-        """
-        stack: list[_Frame] = []
-        anchors: dict[str, _Anchored | None] = {}
-        root: Node | None = None
-        count = nodes = chars = 0
-        while True:
-            event = get_event()
-            kind = type(event)
-            node: Node
-            if kind is yaml.ScalarEvent:
-                node = self._scalar(event)
-                count += 1
-                nodes += 1
-                chars += len(event.value)
-                if event.anchor is not None:
-                    anchors[event.anchor] = (node, 1, len(event.value))
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                node = _opened(event, len(stack))
-                if event.anchor is not None:
-                    anchors[event.anchor] = None
-                stack.append(_Frame(node, event.anchor, nodes, chars))
-                count += 1
-                nodes += 1
+    def _sequence(self, start: Any, depth: int) -> Sequence:
+        items = []
+        while type(event := self._next()) is not yaml.SequenceEndEvent:
+            items.append(self._node(event, depth))
+        return Sequence(start, items, event)
+
+    def _mapping(self, start: Any, depth: int) -> Mapping:
+        merged: list[tuple[Scalar, Node]] = []
+        pairs: list[tuple[Scalar, Node]] = []
+        keys: set[str] = set()
+        repeated: list[Scalar] = []
+        while type(event := self._next()) is not yaml.MappingEndEvent:
+            key = self._node(event, depth)
+            if not isinstance(key, Scalar):
+                _refuse("found unhashable key", event)
+            value = self._node(self._next(), depth)
+            if key.value == _MERGE and key.style is None:
+                merged += _merged(value, event)
                 continue
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                frame = stack.pop()
-                node = frame.node
-                node.end_line = event.end_mark.line
-                if isinstance(node, Mapping):
-                    if frame.has_merge:
-                        _merge(node, event)
-                    self.has_repeats = self.has_repeats or bool(node.repeated)
-                if frame.anchor is not None:
-                    anchors[frame.anchor] = (node, nodes - frame.nodes, chars - frame.chars)
-            elif kind is yaml.AliasEvent:
-                node, more_nodes, more_chars = self._alias(anchors, event, count)
-                nodes += more_nodes
-                chars += more_chars
-            else:  # the document's end
-                self._budget.read(count)
-                assert root is not None
-                return root
-            if stack:
-                _add(stack[-1], node, event)
-            else:
-                root = node
+            if key.value in keys and len(repeated) < 100:
+                repeated.append(key)
+            keys.add(key.value)
+            pairs.append((key, value))
+        self.has_repeats = self.has_repeats or bool(repeated)
+        return Mapping(start, [*merged, *pairs], tuple(repeated), event)
 
-    def _alias(self, anchors: dict[str, _Anchored | None], event: Any, count: int) -> _Anchored:
-        found = anchors.get(event.anchor)
-        if found is None and event.anchor not in anchors:
+    def _alias(self, event: Any) -> Node:
+        if event.anchor not in self._anchors:
             _refuse(f"found undefined alias {event.anchor!r}", event)
+        found = self._anchors[event.anchor]
         # None: it stands inside of what it means.
-        if found is None or not self._budget.charge(found[1], count, found[2]):
+        if found is None or not self._budget.charge(found[1], self._count, found[2]):
             raise TooMuchError(problem=_ENDLESS, problem_mark=event.start_mark)
-        return found
+        self._nodes += found[1]
+        self._chars += found[2]
+        return found[0]
 
     def _scalar(self, event: Any) -> Scalar:
         value: str = event.value
@@ -345,54 +302,15 @@ class _Builder:
         return Scalar(_tagged_data(tag, value, event), value, event.style, event)
 
 
-def _opened(event: Any, depth: int) -> Sequence | Mapping:
-    if depth >= DEPTH_MAX:
-        raise TooMuchError(problem=_DEEP, problem_mark=event.start_mark)
-    is_map = isinstance(event, yaml.MappingStartEvent)
-    if event.tag not in (None, "!", f"{_TAG}{'map' if is_map else 'seq'}"):
-        _refuse(f"the tag {event.tag!r} has no meaning here", event)
-    return Mapping(event) if is_map else Sequence(event)
-
-
-def _add(frame: _Frame, node: Node, event: Any) -> None:
-    parent = frame.node
-    if isinstance(parent, Sequence):
-        parent.items.append(node)
-        parent.data.append(node.data)
-        return
-    key = frame.key
-    if key is None:
-        if not isinstance(node, Scalar):
-            _refuse("found unhashable key", event)
-        frame.key = node
-        return
-    frame.key = None
-    parent.pairs.append((key, node))
-    if key.value == _MERGE and key.style is None:
-        frame.has_merge = True
-        return
-    if key.value in frame.keys:
-        parent.repeated = (*parent.repeated, key) if len(parent.repeated) < 100 else parent.repeated
-    else:
-        frame.keys.add(key.value)
-    parent.data[key.data] = node.data
-
-
-def _merge(mapping: Mapping, event: Any) -> None:
-    """`<<: *a` and `<<: [*a, *b]`: what is merged comes first, and own fields win."""
+def _merged(value: Node, key: Any) -> list[tuple[Scalar, Node]]:
+    """What `<<: *a` and `<<: [*a, *b]` merge. It comes before own fields, which win."""
     merged: list[tuple[Scalar, Node]] = []
-    own = []
-    for key, value in mapping.pairs:
-        if key.value != _MERGE or key.style is not None:
-            own.append((key, value))
-            continue
-        # Of several, the first wins, so it comes last.
-        for part in reversed(value.items) if isinstance(value, Sequence) else (value,):
-            if not isinstance(part, Mapping):
-                _refuse("expected a mapping or list of mappings for merging", event)
-            merged += part.pairs
-    mapping.pairs = [*merged, *own]
-    mapping.data = {key.data: value.data for key, value in mapping.pairs}
+    # Of several, the first wins, so it comes last.
+    for part in reversed(value.items) if isinstance(value, Sequence) else (value,):
+        if not isinstance(part, Mapping):
+            _refuse("expected a mapping or list of mappings for merging", key)
+        merged += part.pairs
+    return merged
 
 
 def _plain_data(value: str, event: Any) -> Any:

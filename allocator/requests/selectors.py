@@ -116,8 +116,8 @@ class _Compiled(Generic[C]):
             isinstance(expression, Selector) and expression.is_generated
         )
         self.expected = 0 if is_cheap else ANSWER_WORK_MAX
-        self.entries = 0
-        """What its patterns keep; counted after each evaluation."""
+        self.entries = 0 if isinstance(expression, CompileError) else expression.kept // ENTRY_BYTES
+        """What its patterns keep."""
 
 
 class _Readings:
@@ -306,7 +306,6 @@ class Answering(ABC, Generic[C, A]):
             meter.spent += work
             meter.is_fresh = False
             one.expected = work if one.expected == ANSWER_WORK_MAX else max(one.expected, work)
-            one.entries = 8 * expression.kept // ENTRY_BYTES
             if answer is not None:
                 return answer
         return None

@@ -486,14 +486,6 @@ class Generator:
             regex = compiled(self.checked.patterns, pattern)
         except RegexError:
             raise Unsupported from None
-        members = regex.members()
-        if members is not None:
-            test = f"in {self.constant(members)}"
-            if code.kind == "string":
-                return Code(f"({code.text} {test})", "bool")
-            name = self.temporary()
-            other = f"{name}.__class__ is not {self.use('STR')} and {self.use('R')}()"
-            return Code(f"(({name} := {code.text}) {test} or {other})", "bool")
         self.has_calls = True
         search = self.constant(regex.search)
         if code.kind == "string":

@@ -64,7 +64,6 @@ from cel.library.values import (
     LIMIT_EXCEEDED,
     MISSING,
     NONE,
-    REMEMBERED,
     WORK,
     AbortedError,
     Map,
@@ -149,7 +148,7 @@ class Plan:
 
 def _end() -> None:
     """End an evaluation, with an error if it took too much."""
-    WORK[0] += EFFORT[0] - REMEMBERED[0]
+    WORK[0] += EFFORT[0]
     if EFFORT[0] > EFFORT_LIMIT:
         raise EvaluationError(LIMIT_EXCEEDED)
 

@@ -36,6 +36,8 @@ EFFORT_LIMIT: Final = 375_000
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 """kube-scheduler's text at its limit."""
 LIMIT_EXCEEDED: Final = f"{COST_EXCEEDED} (this scheduler's, which is lower than kube-scheduler's)"
+PATTERN_BYTES: Final = 65_536
+"""What a compiled pattern holds at most, with all that it remembers of texts."""
 LENGTH_MAX: Final = 5_000_000
 """Characters of a text, or five times the elements of a list; more ends the evaluation as the cost limit does."""
 
@@ -79,16 +81,9 @@ WORK: Final = [0]
 """Effort of all exact evaluations there were (one entry); see `work`."""
 
 
-REMEMBERED: Final = [0]
-"""The part of `EFFORT` that was counted and not done, since what it is for was remembered (one entry)."""
-EVALUATION: Final = [0]
-"""The number of this evaluation (one entry)."""
-
-
 def begin() -> None:
     """Begin an evaluation."""
-    EFFORT[0] = REMEMBERED[0] = 0
-    EVALUATION[0] += 1
+    EFFORT[0] = 0
 
 
 class Optional:
