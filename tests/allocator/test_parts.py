@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -537,35 +535,6 @@ def test_the_prefilter_leaves_out_unsatisfiable_nodes_only() -> None:
 
 
 # --- why not ---------------------------------------------------------------------------------------------
-
-
-# --- hash seeds ------------------------------------------------------------------------------------------
-
-_HASHED = """
-import hashlib, json
-from tests.allocator.cases import ask
-from tests.allocator.generator import Generator
-generator, digest = Generator(5), hashlib.sha256()
-for _ in range(150):
-    digest.update(json.dumps(ask(generator.case(), budget_steps=20_000), sort_keys=True).encode())
-print(digest.hexdigest())
-"""
-
-
-def test_answers_and_steps_do_not_depend_on_the_hash_seed() -> None:
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", _HASHED],
-            cwd=ROOT,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        ).stdout
-        for seed in ("0", "1", "2")
-    }
-    assert len(digests) == 1
 
 
 def test_the_package_imported_as_cel_is_ours() -> None:

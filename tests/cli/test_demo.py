@@ -1,4 +1,4 @@
-"""The demo as a user runs it: a process of its own, its standard output, its exit code."""
+"""The demo as a user runs it: its standard output and its exit code; what signals do to it, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from scheduler.cli.demo_objects import DemoObjects
+from scheduler.cli.main import cli
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.model.pod_claims import claim_names
@@ -22,14 +24,14 @@ from tests.patience import PATIENCE_S
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["demo", *arguments])
 
 
 @pytest.fixture(scope="module")
 def answer() -> dict[str, Any]:
     done = _run("-o", "json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     DemoAnswer.model_validate_json(done.stdout)
     parsed: dict[str, Any] = json.loads(done.stdout)
     return parsed
@@ -93,7 +95,7 @@ def test_no_device_is_given_twice(answer: dict[str, Any]) -> None:
 def test_the_table_names_every_pod() -> None:
     done = _run()
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     for text in ("training/train", "inference/chat", "sharing/two-containers", "greedy/wants-nine", "<none>"):
         assert text in done.stdout
 
@@ -151,7 +153,7 @@ def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Pa
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert want in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -205,7 +207,7 @@ spec:
 """
 
 
-def _table(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
+def _table(done: Result) -> dict[str, list[str]]:
     """The table's cells by pod."""
     assert "Traceback" not in done.stderr
     return {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()[1:]}
@@ -217,7 +219,7 @@ def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) 
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = _table(done)
     assert rows["default/gated"] == ["<none>", "Scheduling is blocked due to non-empty scheduling gates"]
     assert "no such key: nothing" in rows["default/cel-error"][1]
@@ -268,7 +270,7 @@ def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = {name: cells for name, cells in _table(done).items() if name.startswith("default/")}
     assert all(cells[1].startswith("gpu-") for cells in rows.values()), rows
     assert {name for name in rows if "ordered" in name} == {f"default/ordered-{number}" for number in range(3)}
@@ -282,7 +284,7 @@ def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:
 
     done = _run("--cluster", files[0], "--apply", files[1])
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "HorizontalPodAutoscaler answers: left out: the embedded cluster does not serve its kind" in done.stderr
     assert all(cells[0] != "<none>" for cells in _table(done).values())
 
@@ -295,7 +297,7 @@ def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
     empty = _run("--empty", "--apply", files[0], "--apply", files[1])
 
     for done in (with_cluster, empty):
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         rows = _table(done)
         assert list(rows) == ["default/waits-for-its-gpu"]
         assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
@@ -306,7 +308,7 @@ def test_who_made_room_is_said_when_it_happens_and_has_a_row() -> None:
 
     done = _run("--cluster", str(folder / "preemption-cluster.yaml"), "--apply", str(folder / "preemption.yaml"))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = _table(done)
     node, device = rows.pop("default/training")
     assert node == "busy-0"
@@ -347,7 +349,7 @@ def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
 
     done = _run("--cluster", str(path), "--apply", str(mine), "-o", "json")
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (pod,) = [pod for pod in json.loads(done.stdout)["pods"] if pod["name"] == "mine"]
     assert pod["node"] == "big"
     assert [device["device"] for device in pod["devices"]] == ["gpu-1"]

@@ -1,9 +1,10 @@
-"""`dra-scheduler run` as a process: exit codes, one clear line for each failure, SIGTERM."""
+"""`dra-scheduler run`: exit codes, one clear line for each failure; as a process, what it does once it has begun."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import pstats
 import signal
 import socket
@@ -46,6 +47,18 @@ async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
     return process.returncode, errors.decode()
 
 
+def refused(*arguments: str) -> tuple[int, str]:
+    """Of one that ends before it has spoken to a server, in this process: its exit code and its standard error."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        result = CliRunner(env={"KUBECONFIG": None, "HOME": "/nonexistent"}).invoke(run, arguments)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return result.exit_code, result.stderr
+
+
 def kubeconfig(folder: Path, server: str) -> str:
     path = folder / "kubeconfig"
     path.write_text(
@@ -81,18 +94,18 @@ def kubeconfig(folder: Path, server: str) -> str:
         pytest.param(["--scheduler-name=a"] * 2, 'profiles[1].schedulerName: Duplicate value: "a"', id="name-twice"),
     ],
 )
-async def test_wrong_use_is_exit_code_2(arguments, complaint):
-    code, errors = await end(await start(*arguments))
+def test_wrong_use_is_exit_code_2(arguments, complaint):
+    code, errors = refused(*arguments)
 
     assert code == 2
     assert complaint in errors
     assert "Traceback" not in errors
 
 
-async def test_configuration_errors_name_file_line_and_column(tmp_path):
+def test_configuration_errors_name_file_line_and_column(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "writesInFligth: 3\n")
-    code, errors = await end(await start("--config", str(path)))
+    code, errors = refused("--config", str(path))
 
     assert code == 2
     assert f'{path}:3:1: writesInFligth: unknown field; did you mean "writesInFlight"?' in errors
@@ -105,19 +118,19 @@ async def test_configuration_errors_name_file_line_and_column(tmp_path):
         pytest.param("clusters: [", "kubeconfig:2:1: no valid YAML: ", id="no-yaml"),
     ],
 )
-async def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
+def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
     path = tmp_path / "kubeconfig"
     if content is not None:
         path.write_text(content)
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert complaint in errors
     assert "Traceback" not in errors
 
 
-async def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
-    code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1")))
+def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
+    code, errors = refused("--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
 
     assert code == 1
     assert errors == ("Error: the API server does not answer: cannot connect to 127.0.0.1:1: Connection refused\n")
@@ -204,16 +217,16 @@ async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     assert any(name == "handle" for _, _, name in vars(pstats.Stats(str(calls)))["stats"])
 
 
-async def test_a_recording_that_cannot_be_written_is_wrong_use(tmp_path):
+def test_a_recording_that_cannot_be_written_is_wrong_use(tmp_path):
     mine = tmp_path / "notes.txt"
     mine.write_text("do not lose this\n")
     config = kubeconfig(tmp_path, "http://127.0.0.1:1")
-    code, errors = await end(await start("--kubeconfig", config, "--record", str(mine)))
+    code, errors = refused("--kubeconfig", config, "--record", str(mine))
     assert code == 2
     assert f"'{mine}' exists and is no recording: name another file" in errors
     assert mine.read_text() == "do not lose this\n"
 
-    code, errors = await end(await start("--kubeconfig", config, "--record", str(tmp_path / "nowhere" / "run")))
+    code, errors = refused("--kubeconfig", config, "--record", str(tmp_path / "nowhere" / "run"))
     assert code == 2
     assert "cannot be written: No such file or directory" in errors
     assert "Traceback" not in errors
@@ -327,26 +340,26 @@ def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(tmp_pat
         pytest.param("https://no-such-host.invalid", "cannot find host no-such-host.invalid: ", id="unknown-host"),
     ],
 )
-async def test_a_kubeconfig_that_leads_nowhere_is_one_line_in_words(tmp_path, content, complaint):
+def test_a_kubeconfig_that_leads_nowhere_is_one_line_in_words(tmp_path, content, complaint):
     path = tmp_path / "kubeconfig"
     if isinstance(content, str) and content.startswith("https:"):
         kubeconfig(tmp_path, content)
     else:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert complaint in errors
     assert len(errors.splitlines()) == 1
 
 
-async def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
+def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
     path = Path(kubeconfig(tmp_path, "https://127.0.0.1:1"))
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin", "interactiveMode": "Never"}
     content = json.loads(path.read_text())
     content["users"][0]["user"]["exec"] = plugin
     path.write_text(json.dumps(content))
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert errors == f'Error: {path}: user "u": exec: no-such-plugin: the plugin is not installed, or not on PATH\n'
