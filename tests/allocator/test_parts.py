@@ -555,6 +555,7 @@ def test_a_first_choice_with_too_many_devices_gives_way() -> None:
     assert [entry.partition("=")[0] for entry in picked(reply)] == ["a/sub-1"] * 16 + ["b/sub-1"] * 16
 
 
+@pytest.mark.slow
 def test_many_claims_need_no_deep_recursion() -> None:
     devices = [device(f"d{number}", memory="1Ti", allowMultipleAllocations=True) for number in range(32)]
     claims = [claim(request(count=32, memory="1Gi"), name=f"c{number}") for number in range(60)]

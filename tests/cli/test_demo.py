@@ -41,6 +41,7 @@ def _pods(answer: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
     return [pod for pod in answer["pods"] if pod["namespace"] == namespace]
 
 
+@pytest.mark.slow
 def test_the_training_job_gets_four_large_gpus_on_one_numa_node(answer: dict[str, Any]) -> None:
     (pod,) = _pods(answer, "training")
 
@@ -92,6 +93,7 @@ def test_no_device_is_given_twice(answer: dict[str, Any]) -> None:
     assert taken.most_common(1)[0][1] == 1
 
 
+@pytest.mark.slow
 def test_the_table_names_every_pod() -> None:
     done = _run()
 
@@ -100,6 +102,7 @@ def test_the_table_names_every_pod() -> None:
         assert text in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 129)])
 def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document(
     number: signal.Signals, code: int
@@ -123,6 +126,7 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
             running.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "want"),
     [
@@ -213,6 +217,7 @@ def _table(done: Result) -> dict[str, list[str]]:
     return {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()[1:]}
 
 
+@pytest.mark.slow
 def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GATED, encoding="utf-8")
@@ -264,6 +269,7 @@ spec:
 """
 
 
+@pytest.mark.slow
 def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SETS, encoding="utf-8")
@@ -278,6 +284,7 @@ def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
     assert sorted(cells[0] for name, cells in rows.items() if "everywhere" in name) == ["gpu-node-0", "gpu-node-1"]
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "shapes"
     files = [str(folder / "inference-partitions-cluster.yaml"), str(folder / "inference-partitions.yaml")]
@@ -289,6 +296,7 @@ def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:
     assert all(cells[0] != "<none>" for cells in _table(done).values())
 
 
+@pytest.mark.slow
 def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
     files = [str(folder / "binding-conditions-cluster.yaml"), str(folder / "binding-conditions.yaml")]
@@ -303,6 +311,7 @@ def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
         assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
 
 
+@pytest.mark.slow
 def test_who_made_room_is_said_when_it_happens_and_has_a_row() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
 
@@ -341,6 +350,7 @@ async def test_pods_have_their_claims_in_the_order_of_the_file() -> None:
     assert sorted(names) == sorted(claim.name for claim in claims)
 
 
+@pytest.mark.slow
 def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
     """What runs there keeps its devices, and what owns it there need not be in the dump."""
     path, mine = tmp_path / "dump.yaml", tmp_path / "mine.yaml"

@@ -43,6 +43,7 @@ def test_each_use_has_its_page_with_a_picture() -> None:
     assert set(SHOWN) <= set(EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", SHOWN)
 def test_the_demo_ends_as_the_page_says(example: str) -> None:
     cluster, applied = (str(ROOT / f"docs/examples/{example}{part}.yaml") for part in ("-cluster", ""))

@@ -30,6 +30,7 @@ def served(request: pytest.FixtureRequest) -> Served:
     return asyncio.run(live_all([ROWS[name] for name in ROWS if name in names & SERVED]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_the_cause_is_named_on_each_channel(name: str, served: Served, tmp_path: Path) -> None:
     row = ROWS[name]

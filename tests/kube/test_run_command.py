@@ -136,6 +136,7 @@ def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
     assert errors == ("Error: the API server does not answer: cannot connect to 127.0.0.1:1: Connection refused\n")
 
 
+@pytest.mark.slow
 async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster, FaultProxy(cluster.url) as proxy:
         proxy.deny("create", "", "pods", "binding")
@@ -150,6 +151,7 @@ async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code_wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 async def test_signal_stops_it_in_order(tmp_path, number, code_wanted):
     async with EmbeddedCluster(controllers=False) as cluster:
@@ -182,6 +184,7 @@ def test_election_is_on_unless_it_is_said_otherwise(monkeypatch, arguments, is_o
     assert [config.leader_election.leader_elect for config in seen] == [is_on]
 
 
+@pytest.mark.slow
 async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         process = await start("--no-health", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
@@ -202,6 +205,7 @@ async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     calls = tmp_path / "calls.pstats"
     async with EmbeddedCluster(controllers=False) as cluster:
@@ -232,6 +236,7 @@ def test_a_recording_that_cannot_be_written_is_wrong_use(tmp_path):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         port = cluster.url.rsplit(":", 1)[1]
@@ -241,6 +246,7 @@ async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
     assert errors.splitlines()[-1].startswith(f"Error: cannot serve on port {port}: ")
 
 
+@pytest.mark.slow
 async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_path):
     trusted = tmp_path / "made" / "dra-scheduler.crt"
     with socket.socket() as one:
@@ -267,6 +273,7 @@ async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_p
     assert "marked" not in errors
 
 
+@pytest.mark.slow
 async def test_options_win_over_the_file(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "profiles: [{schedulerName: from-file}]\nhealthPort: null\n")
@@ -365,6 +372,7 @@ def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
     assert errors == f'Error: {path}: user "u": exec: no-such-plugin: the plugin is not installed, or not on PATH\n'
 
 
+@pytest.mark.slow
 async def test_credentials_that_are_not_accepted_are_named_and_not_called_silence(tmp_path):
     async with misbehaving(status(401, "Unauthorized", "Unauthorized"), status(401, "Unauthorized", "no")) as server:
         path = kubeconfig(tmp_path, server.url)

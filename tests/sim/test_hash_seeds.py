@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.allocator.cases import ask
 from tests.allocator.generator import Generator
 from tests.plugins.test_placement_answers import digest
@@ -28,6 +30,7 @@ def answers() -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in said.items()}
 
 
+@pytest.mark.slow
 def test_answers_steps_and_traces_do_not_depend_on_the_hash_seed() -> None:
     printed = [
         subprocess.run(

@@ -141,6 +141,7 @@ def test_one_request_is_given_the_best_devices_there_are(strategy, used, milli, 
     assert ranks[names.index(devices(allocations)[0])] == choice.rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
 def test_answers_are_the_same_with_nothing_remembered(strategy) -> None:
     mine = workload_of(share(160), share(530), share(1000))
