@@ -26,6 +26,7 @@ from xdist.remote import Producer
 
 from tests.controlplane.build import PROGRAMS, RUN, outcome
 from tests.controlplane.builder import start, stop
+from tests.nightly import IS_NIGHT
 from tests.workers import GoWhenReady, note_needs, programs_of
 
 LEFT_OUT: Final = "LEFT OUT, "
@@ -95,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of the files; and leave the long runs (marker `nightly`) out, unless NIGHTLY=1 asks for them."""
     items.sort(key=lambda item: next((i for i, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99))
-    if os.environ.get("NIGHTLY") == "1":
+    if IS_NIGHT:
         return
     long_runs = [item for item in items if item.get_closest_marker("nightly")]
     items[:] = [item for item in items if not item.get_closest_marker("nightly")]

@@ -50,6 +50,7 @@ def new_ledger(given: dict[str, Any], held: Sequence[Allocation]) -> InUse:
     return in_use
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 @CI
 def test_a_world_that_changes_between_questions_gets_the_answers_of_a_new_one(rnd: random.Random) -> None:

@@ -247,6 +247,7 @@ def is_consistent_with(explanation: Explanation, question: Question) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_funnels_never_disagree_with_the_search(seed: int) -> None:

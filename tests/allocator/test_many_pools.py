@@ -166,6 +166,7 @@ def test_groups_counted_from_the_last_question_are_those_counted_afresh(lists: b
 # --- counters --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_search_over_2000_pools_looks_at_the_pools_it_picks_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two parts of one pool whose first candidates fail: neither twins nor counters of other pools are looked at."""
     inventory = Inventory(decode_slice(one) for number in range(2000) for one in partitionable(number))

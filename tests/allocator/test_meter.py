@@ -140,6 +140,7 @@ def nodes_in_parts(inventory: Inventory, asked: dict[str, Any], steps: int) -> t
             inventory.meter.allow_all()
 
 
+@pytest.mark.slow
 @given(RANDOMS)
 def test_the_nodes_worth_asking_are_the_same_in_parts(rnd: random.Random) -> None:
     asked = Generator(rnd.randrange(10**9)).case()

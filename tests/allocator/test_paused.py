@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def hostile(seed: int = 5) -> dict[str, Any]:
     return case([pool(*devices)], [claim(*requests)])
 
 
+@pytest.mark.slow
 @given(RANDOMS, st.sampled_from([1, 2, 7]), st.sampled_from(RELEASES))
 def test_parts_end_as_the_whole_does(rnd: random.Random, pause_after: int, release: str) -> None:
     asked = Generator(rnd.randrange(10**9), release).case()

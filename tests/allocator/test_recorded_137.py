@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from allocator import ALL_SHORTCUTS, Features, Shortcuts
 from tests.allocator.build import answer, claim, device, picked, pool, request
 from tests.allocator.cases import ask, features_of
+from tests.nightly import fifth
 
 DATA = Path(__file__).parent / "data" / "cases-1.37.json.gz"
 
@@ -26,7 +28,7 @@ def recorded() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, Shortcuts.none()], ids=["shortcuts-on", "shortcuts-off"])
 def test_answers_equal_the_recorded_ones(shortcuts: Shortcuts) -> None:
     wrong = {}
-    for case in recorded():
+    for case in recorded() if shortcuts == ALL_SHORTCUTS else fifth(recorded()):
         got = ask(case, features=features_of(case, kubernetes="1.37"), shortcuts=shortcuts)
         want = case["expect"]
         if any(got.get(key) != want.get(key) for key in ("outcome", "allocations", "error")):
@@ -37,13 +39,10 @@ def test_answers_equal_the_recorded_ones(shortcuts: Shortcuts) -> None:
 
 @pytest.mark.slow
 def test_some_answers_are_others_than_those_of_1_36() -> None:
-    changed = sum(
-        ask(case)["outcome"] != case["expect"]["outcome"]
-        or ask(case).get("allocations") != case["expect"].get("allocations")
-        for case in recorded()
-    )
+    asked = ((ask(case), case["expect"]) for case in recorded())
+    changed = (got for got, want in asked if any(got.get(key) != want.get(key) for key in ("outcome", "allocations")))
 
-    assert changed > 20
+    assert len(list(islice(changed, 20))) == 20
 
 
 def test_slices_with_compatibility_groups_are_left_out_where_the_gate_is_off() -> None:

@@ -193,6 +193,7 @@ def test_drafts_that_nobody_asks_for_are_forgotten() -> None:
     assert 1 < len(inventory.plans._drafts) == len(inventory._planner._answering) < 20
 
 
+@pytest.mark.slow
 def test_a_slot_that_a_draft_has_is_not_forgotten_with_the_plan_that_had_it() -> None:
     ledger = Ledger()
     inventory = world(ledger)

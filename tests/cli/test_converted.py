@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
@@ -111,6 +112,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_converted_manifests_run_in_the_demo(tmp_path: Path) -> None:
     cluster, workloads = tmp_path / "cluster.yaml", tmp_path / "workloads.yaml"
     cluster.write_text(CLUSTER)

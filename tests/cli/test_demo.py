@@ -1,4 +1,4 @@
-"""The demo as a user runs it: a process of its own, its standard output, its exit code."""
+"""The demo as a user runs it: its standard output and its exit code; what signals do to it, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from scheduler.cli.demo_objects import DemoObjects
+from scheduler.cli.main import cli
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.model.pod_claims import claim_names
@@ -22,14 +24,14 @@ from tests.patience import PATIENCE_S
 DEMO = [sys.executable, "-m", "scheduler", "demo"]
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["demo", *arguments])
 
 
 @pytest.fixture(scope="module")
 def answer() -> dict[str, Any]:
     done = _run("-o", "json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     DemoAnswer.model_validate_json(done.stdout)
     parsed: dict[str, Any] = json.loads(done.stdout)
     return parsed
@@ -39,6 +41,7 @@ def _pods(answer: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
     return [pod for pod in answer["pods"] if pod["namespace"] == namespace]
 
 
+@pytest.mark.slow
 def test_the_training_job_gets_four_large_gpus_on_one_numa_node(answer: dict[str, Any]) -> None:
     (pod,) = _pods(answer, "training")
 
@@ -90,14 +93,16 @@ def test_no_device_is_given_twice(answer: dict[str, Any]) -> None:
     assert taken.most_common(1)[0][1] == 1
 
 
+@pytest.mark.slow
 def test_the_table_names_every_pod() -> None:
     done = _run()
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     for text in ("training/train", "inference/chat", "sharing/two-containers", "greedy/wants-nine", "<none>"):
         assert text in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 129)])
 def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_document(
     number: signal.Signals, code: int
@@ -121,6 +126,7 @@ def test_serve_keeps_running_until_it_is_told_to_stop_and_prints_one_json_docume
             running.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "want"),
     [
@@ -151,7 +157,7 @@ def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Pa
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert want in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -205,19 +211,20 @@ spec:
 """
 
 
-def _table(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
+def _table(done: Result) -> dict[str, list[str]]:
     """The table's cells by pod."""
     assert "Traceback" not in done.stderr
     return {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()[1:]}
 
 
+@pytest.mark.slow
 def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GATED, encoding="utf-8")
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = _table(done)
     assert rows["default/gated"] == ["<none>", "Scheduling is blocked due to non-empty scheduling gates"]
     assert "no such key: nothing" in rows["default/cel-error"][1]
@@ -262,13 +269,14 @@ spec:
 """
 
 
+@pytest.mark.slow
 def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SETS, encoding="utf-8")
 
     done = _run("--apply", str(path))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = {name: cells for name, cells in _table(done).items() if name.startswith("default/")}
     assert all(cells[1].startswith("gpu-") for cells in rows.values()), rows
     assert {name for name in rows if "ordered" in name} == {f"default/ordered-{number}" for number in range(3)}
@@ -276,17 +284,19 @@ def test_stateful_sets_and_daemon_sets_have_their_pods(tmp_path: Path) -> None:
     assert sorted(cells[0] for name, cells in rows.items() if "everywhere" in name) == ["gpu-node-0", "gpu-node-1"]
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_of_no_use_here_is_left_out_with_a_word() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "shapes"
     files = [str(folder / "inference-partitions-cluster.yaml"), str(folder / "inference-partitions.yaml")]
 
     done = _run("--cluster", files[0], "--apply", files[1])
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "HorizontalPodAutoscaler answers: left out: the embedded cluster does not serve its kind" in done.stderr
     assert all(cells[0] != "<none>" for cells in _table(done).values())
 
 
+@pytest.mark.slow
 def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
     files = [str(folder / "binding-conditions-cluster.yaml"), str(folder / "binding-conditions.yaml")]
@@ -295,18 +305,19 @@ def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
     empty = _run("--empty", "--apply", files[0], "--apply", files[1])
 
     for done in (with_cluster, empty):
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         rows = _table(done)
         assert list(rows) == ["default/waits-for-its-gpu"]
         assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
 
 
+@pytest.mark.slow
 def test_who_made_room_is_said_when_it_happens_and_has_a_row() -> None:
     folder = Path(__file__).resolve().parents[2] / "docs" / "examples" / "features"
 
     done = _run("--cluster", str(folder / "preemption-cluster.yaml"), "--apply", str(folder / "preemption.yaml"))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     rows = _table(done)
     node, device = rows.pop("default/training")
     assert node == "busy-0"
@@ -339,6 +350,7 @@ async def test_pods_have_their_claims_in_the_order_of_the_file() -> None:
     assert sorted(names) == sorted(claim.name for claim in claims)
 
 
+@pytest.mark.slow
 def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
     """What runs there keeps its devices, and what owns it there need not be in the dump."""
     path, mine = tmp_path / "dump.yaml", tmp_path / "mine.yaml"
@@ -347,7 +359,7 @@ def test_a_dump_is_a_cluster_too(tmp_path: Path) -> None:
 
     done = _run("--cluster", str(path), "--apply", str(mine), "-o", "json")
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (pod,) = [pod for pod in json.loads(done.stdout)["pods"] if pod["name"] == "mine"]
     assert pod["node"] == "big"
     assert [device["device"] for device in pod["devices"]] == ["gpu-1"]

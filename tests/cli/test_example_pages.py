@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from scheduler.cli.demo import demo
 from tests.example_pictures import EXAMPLES, PICTURES, ROOT, picture, simulated
-from tests.patience import PATIENCE_S
 
 SHOWN = sorted(
     {
@@ -44,9 +43,9 @@ def test_each_use_has_its_page_with_a_picture() -> None:
     assert set(SHOWN) <= set(EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", SHOWN)
 def test_the_demo_ends_as_the_page_says(example: str) -> None:
-    files = [f"docs/examples/{example}{part}.yaml" for part in ("-cluster", "")]
-    command = [sys.executable, "-m", "scheduler", "demo", "--cluster", files[0], "--apply", files[1], "-o", "json"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    cluster, applied = (str(ROOT / f"docs/examples/{example}{part}.yaml") for part in ("-cluster", ""))
+    ended = CliRunner().invoke(demo, ["--cluster", cluster, "--apply", applied, "-o", "json"])
     assert placed(json.loads(ended.stdout)) == placed(simulated(example))

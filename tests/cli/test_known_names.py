@@ -66,6 +66,7 @@ def test_names_of_the_files_on_the_line(words: list[str], names: list[str], dump
     assert offered(*(dump if word == "FILE" else word for word in words)) == names
 
 
+@pytest.mark.slow
 async def test_names_of_the_cluster_that_would_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the context's namespace; with -A in all."""
     async with EmbeddedCluster(controllers=False) as cluster:

@@ -46,6 +46,7 @@ CLOSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", CLOSED)
 def test_closed_descriptors_do_not_abort_the_scheduler(closed: tuple[int, ...], tmp_path: Path) -> None:
     """libuv aborts when a socket of its gets one of the numbers 0 to 2."""
@@ -55,6 +56,7 @@ def test_closed_descriptors_do_not_abort_the_scheduler(closed: tuple[int, ...], 
     assert 2 in closed or "no such kubeconfig file" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_needs_no_input_and_nobody_who_hears_of_its_progress() -> None:
     done = _with_closed((0, 2), [*PROGRAM, "demo", "-o", "json"])
 
@@ -76,6 +78,7 @@ def test_what_is_opened_later_gets_no_number_of_a_standard_descriptor(closed: tu
     assert (done.stdout, done.stderr) == ("" if 1 in closed else "said\n", "" if 2 in closed else "told\n")
 
 
+@pytest.mark.slow
 def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_order() -> None:
     process = subprocess.Popen(
         ["sh", "-c", 'exec "$@" 0>&- 2>&-', "sh", *EMBEDDED, "--no-controllers"], stdout=subprocess.PIPE, text=True
@@ -87,6 +90,7 @@ def test_the_embedded_cluster_says_nothing_to_a_closed_descriptor_and_ends_in_or
         assert process.wait(timeout=PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -126,6 +130,7 @@ def _until_it_reads(pipe: int, reader: int) -> None:
         os.sched_yield()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_scheduler_that_waits_for_a_silent_server_is_stopped_at_once(
     number: signal.Signals, code: int, tmp_path: Path
@@ -146,6 +151,7 @@ def test_a_scheduler_that_waits_for_a_silent_server_is_stopped_at_once(
     assert b"Traceback" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_scheduler_at_work_is_stopped_in_order(number: signal.Signals, code: int) -> None:
     with (
@@ -172,6 +178,7 @@ def test_a_scheduler_at_work_is_stopped_in_order(number: signal.Signals, code: i
     assert b"Traceback" not in rest
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_demo_that_is_at_work_with_130() -> None:
     with _started(["demo"]) as process:
         try:
@@ -200,6 +207,7 @@ def test_tests_in_the_background_can_stop_what_they_start() -> None:
     assert done.stdout == "[False, False]\n"
 
 
+@pytest.mark.slow
 def test_a_binary_file_is_named_by_the_embedded_cluster(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\x7fELF\x02\x01\xff\xfe")
     done = subprocess.run(

@@ -137,6 +137,7 @@ def deployment(replicas: int) -> Obj:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
     async with EmbeddedCluster(token="as-in-the-demo") as cluster:

@@ -90,6 +90,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALTERED)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -173,6 +174,7 @@ def test_what_is_wrong_with_an_object_of_a_dump_is_said(tmp_path: Path, change: 
     assert second.startswith("default/big fits on node-1 after 1 move")  # of a; b was left out
 
 
+@pytest.mark.slow
 def test_a_plot_of_no_arrivals_is_a_picture_of_one_moment(tmp_path: Path) -> None:
     world, picture = written(tmp_path / "world", WORLD), tmp_path / "picture.svg"
     result = simulated("-f", world, "--arrivals", lines(tmp_path / "none", ()), "--plot", str(picture))

@@ -40,6 +40,7 @@ def test_the_moments_are_those_of_the_pods(trace: list[str], tmp_path: Path) -> 
     assert {given["fragmentation"] for *_, given in moments} >= {0, 0.25}
 
 
+@pytest.mark.slow
 def test_a_long_trace_has_as_many_moments_as_a_picture_shows(tmp_path: Path) -> None:
     pods = [arriving(number, f"p{number}", lasts=1) for number in range(450)]
     world, file = written(tmp_path / "world.json", *WORLD), lines(tmp_path / "trace.jsonl", *pods)

@@ -12,6 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 INCIDENTS = EXAMPLES / "incidents"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

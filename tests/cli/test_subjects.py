@@ -105,6 +105,7 @@ ASKING = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(asking=ASKING, name=NAMES)
 @settings(max_examples=150, deadline=None)
 def test_no_name_is_answered_with_a_traceback(asking: list[str], name: str) -> None:

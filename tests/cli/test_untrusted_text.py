@@ -136,6 +136,7 @@ hostile = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(texts=hostile, is_dump=st.booleans())
 def test_no_command_prints_what_steers_a_terminal(

@@ -125,6 +125,7 @@ def blamed(attack: Attack, limits: Limits) -> tuple[list[Blame], int, int]:
     return blames, before - cycle.steps_left, calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_what_it_takes_is_counted_and_little(attack: Attack) -> None:
     blames, steps, calls = blamed(attack, EVENT)
@@ -136,6 +137,7 @@ def test_what_it_takes_is_counted_and_little(attack: Attack) -> None:
         assert all(len(change.text) <= 600 for change in one.changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_the_command_looks_closer_and_counts_as_well(attack: Attack) -> None:
     blames, steps, calls = blamed(attack, COMMAND)

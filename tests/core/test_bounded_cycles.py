@@ -334,6 +334,7 @@ def test_the_same_node_is_chosen_in_parts_and_in_one_go(demands, plugin):
     assert chosen == [{"n12"}, {"n12"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 50, 99])
 @pytest.mark.parametrize(("demands", "plugin"), MANY)
 def test_what_changes_while_facts_are_judged_is_not_missed(demands, plugin, after):

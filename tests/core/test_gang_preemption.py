@@ -299,6 +299,7 @@ def test_a_process_that_comes_after_goes_on(turns):
     assert sorted(nodes_of(after, "x", "y")) == ["a", "b"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     free=st.lists(st.integers(0, 2), min_size=1, max_size=4),

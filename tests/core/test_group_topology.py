@@ -156,6 +156,7 @@ def paused(rig: Rig, pods: int) -> list:
     raise AssertionError("it never paused")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 3)), min_size=1, max_size=6),

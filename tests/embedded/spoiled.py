@@ -7,9 +7,10 @@ and the embedded server's.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
+
+from tests.nightly import IS_NIGHT
 
 Json = Any
 
@@ -327,8 +328,7 @@ CLAIMS: Final[dict[str, Json]] = {
 
 def some_cases(every: int) -> list[Case]:
     """All that were thought of, and each `every`th of the others; all with NIGHTLY=1."""
-    is_all = os.environ.get("NIGHTLY") == "1"
-    return [case for index, case in enumerate(cases()) if is_all or " with " in case.name or index % every == 0]
+    return [case for index, case in enumerate(cases()) if IS_NIGHT or " with " in case.name or index % every == 0]
 
 
 def cases() -> Iterator[Case]:

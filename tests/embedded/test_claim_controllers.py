@@ -208,6 +208,7 @@ async def test_a_namespace_is_emptied_before_it_goes(cluster_api: RestClient) ->
     await api.eventually(f"/api/v1/namespaces/{api.namespace}-x", _is_gone)
 
 
+@pytest.mark.slow
 async def test_long_names_are_cut_alike(cluster_api: RestClient) -> None:
     api = cluster_api
     pod_name, reference = "pod-" + "p" * 56, "claim-" + "c" * 34

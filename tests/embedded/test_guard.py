@@ -171,6 +171,7 @@ async def test_controllers_have_the_token_and_do_not_show_it() -> None:
         assert TOKEN not in processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

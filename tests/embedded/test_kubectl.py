@@ -305,6 +305,7 @@ async def test_a_namespace_comes_and_goes_with_its_content(kubectl: Kubectl) -> 
     assert "NotFound" in await kubectl.fails("get", "namespace", "team")
 
 
+@pytest.mark.slow
 async def test_cordon_and_drain(kubectl: Kubectl) -> None:
     await kubectl("run", "lodger", "--image=registry.example/x:1", '--overrides={"spec": {"nodeName": "node-1"}}')
     await kubectl("wait", "--for=condition=Ready", "pod/lodger", _PATIENTLY)

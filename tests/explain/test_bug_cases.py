@@ -35,6 +35,7 @@ def missed(check: dict[str, Any], printed: str) -> list[str]:
     return [*(f"lacks {word}" for word in (*lacking, *none)), *(f"says {word}" for word in found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number", "check"), CHECKS, ids=[f"{name}-{number}" for name, number, _ in CHECKS])
 def test_what_people_met_elsewhere_is_said_as_it_is(
     name: str, number: int, check: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -576,6 +576,7 @@ def test_where_others_wait_turns_of_the_scheduler_use_up_the_budget_too(monkeypa
     assert "the budget is used up after 1 change" in answer.advice
 
 
+@pytest.mark.slow
 def test_looking_at_all_nodes_ends_in_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 200,000 steps for each of a thousand nodes it would take an hour."""
     bounds: list[int] = []
@@ -604,6 +605,7 @@ def packed(nodes: int, **spec: object) -> list[Obj]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [20_000, 40_000])
 @pytest.mark.parametrize("spec", [{"unschedulable": True}, {}], ids=["changes", "nodes"])
 def test_what_would_help_is_looked_for_within_one_number_of_steps(

@@ -286,6 +286,7 @@ EACH_NUMA_ONCE = Small((Host(2, 0, False, "", (Gpu(0, False, False), Gpu(1, Fals
 NO_DRIVER_ONE_NUMA = replace(NO_DRIVER, hosts=(Host(3, 0, False, "", ()),), is_one_numa=True)
 
 
+@pytest.mark.slow
 @given(world=WORLDS)
 @example(NOTHING_FREE)
 @example(FARTHER)

@@ -63,6 +63,7 @@ def burst():
     return answer
 
 
+@pytest.mark.slow
 async def test_a_burst_waits_in_the_network_and_not_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SlowMachine()
     clock = SimpleNamespace(perf_counter=lambda: machine.now_s, thread_time=lambda: machine.now_s)

@@ -217,6 +217,7 @@ async def test_a_quiet_cluster_is_fresh():
             assert await app.asked("/readyz") == (200, "ok\n")
 
 
+@pytest.mark.slow
 async def test_after_a_rotation_of_the_authority_it_goes_on(tmp_path):
     """It never talked to the API server again, and said that all was well."""
     first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")

@@ -1,9 +1,10 @@
-"""`dra-scheduler run` as a process: exit codes, one clear line for each failure, SIGTERM."""
+"""`dra-scheduler run`: exit codes, one clear line for each failure; as a process, what it does once it has begun."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import pstats
 import signal
 import socket
@@ -46,6 +47,18 @@ async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
     return process.returncode, errors.decode()
 
 
+def refused(*arguments: str) -> tuple[int, str]:
+    """Of one that ends before it has spoken to a server, in this process: its exit code and its standard error."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        result = CliRunner(env={"KUBECONFIG": None, "HOME": "/nonexistent"}).invoke(run, arguments)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return result.exit_code, result.stderr
+
+
 def kubeconfig(folder: Path, server: str) -> str:
     path = folder / "kubeconfig"
     path.write_text(
@@ -81,18 +94,18 @@ def kubeconfig(folder: Path, server: str) -> str:
         pytest.param(["--scheduler-name=a"] * 2, 'profiles[1].schedulerName: Duplicate value: "a"', id="name-twice"),
     ],
 )
-async def test_wrong_use_is_exit_code_2(arguments, complaint):
-    code, errors = await end(await start(*arguments))
+def test_wrong_use_is_exit_code_2(arguments, complaint):
+    code, errors = refused(*arguments)
 
     assert code == 2
     assert complaint in errors
     assert "Traceback" not in errors
 
 
-async def test_configuration_errors_name_file_line_and_column(tmp_path):
+def test_configuration_errors_name_file_line_and_column(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "writesInFligth: 3\n")
-    code, errors = await end(await start("--config", str(path)))
+    code, errors = refused("--config", str(path))
 
     assert code == 2
     assert f'{path}:3:1: writesInFligth: unknown field; did you mean "writesInFlight"?' in errors
@@ -105,24 +118,25 @@ async def test_configuration_errors_name_file_line_and_column(tmp_path):
         pytest.param("clusters: [", "kubeconfig:2:1: no valid YAML: ", id="no-yaml"),
     ],
 )
-async def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
+def test_kubeconfig_that_cannot_be_used_is_exit_code_1(tmp_path, content, complaint):
     path = tmp_path / "kubeconfig"
     if content is not None:
         path.write_text(content)
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert complaint in errors
     assert "Traceback" not in errors
 
 
-async def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
-    code, errors = await end(await start("--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1")))
+def test_unreachable_server_is_one_clear_line_and_exit_code_1(tmp_path):
+    code, errors = refused("--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
 
     assert code == 1
     assert errors == ("Error: the API server does not answer: cannot connect to 127.0.0.1:1: Connection refused\n")
 
 
+@pytest.mark.slow
 async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster, FaultProxy(cluster.url) as proxy:
         proxy.deny("create", "", "pods", "binding")
@@ -137,6 +151,7 @@ async def test_missing_rights_are_listed_and_exit_code_1(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code_wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 async def test_signal_stops_it_in_order(tmp_path, number, code_wanted):
     async with EmbeddedCluster(controllers=False) as cluster:
@@ -169,6 +184,7 @@ def test_election_is_on_unless_it_is_said_otherwise(monkeypatch, arguments, is_o
     assert [config.leader_election.leader_elect for config in seen] == [is_on]
 
 
+@pytest.mark.slow
 async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         process = await start("--no-health", "--kubeconfig", kubeconfig(tmp_path, cluster.url))
@@ -189,6 +205,7 @@ async def test_lost_lease_is_one_clear_line_and_exit_code_1(tmp_path):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     calls = tmp_path / "calls.pstats"
     async with EmbeddedCluster(controllers=False) as cluster:
@@ -204,6 +221,7 @@ async def test_a_profile_is_written_when_it_is_stopped(tmp_path):
     assert any(name == "handle" for _, _, name in vars(pstats.Stats(str(calls)))["stats"])
 
 
+@pytest.mark.slow
 async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
     async with EmbeddedCluster(controllers=False) as cluster:
         port = cluster.url.rsplit(":", 1)[1]
@@ -213,6 +231,7 @@ async def test_health_port_that_is_taken_is_exit_code_1(tmp_path):
     assert errors.splitlines()[-1].startswith(f"Error: cannot serve on port {port}: ")
 
 
+@pytest.mark.slow
 async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_path):
     trusted = tmp_path / "made" / "dra-scheduler.crt"
     with socket.socket() as one:
@@ -239,6 +258,7 @@ async def test_it_serves_with_tls_and_ends_in_order_with_a_connection_open(tmp_p
     assert "marked" not in errors
 
 
+@pytest.mark.slow
 async def test_options_win_over_the_file(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "profiles: [{schedulerName: from-file}]\nhealthPort: null\n")
@@ -312,31 +332,32 @@ def test_a_profile_that_cannot_be_written_is_told_before_anything_starts(tmp_pat
         pytest.param("https://no-such-host.invalid", "cannot find host no-such-host.invalid: ", id="unknown-host"),
     ],
 )
-async def test_a_kubeconfig_that_leads_nowhere_is_one_line_in_words(tmp_path, content, complaint):
+def test_a_kubeconfig_that_leads_nowhere_is_one_line_in_words(tmp_path, content, complaint):
     path = tmp_path / "kubeconfig"
     if isinstance(content, str) and content.startswith("https:"):
         kubeconfig(tmp_path, content)
     else:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert complaint in errors
     assert len(errors.splitlines()) == 1
 
 
-async def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
+def test_a_plugin_that_is_missing_is_named_with_its_user(tmp_path):
     path = Path(kubeconfig(tmp_path, "https://127.0.0.1:1"))
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin", "interactiveMode": "Never"}
     content = json.loads(path.read_text())
     content["users"][0]["user"]["exec"] = plugin
     path.write_text(json.dumps(content))
-    code, errors = await end(await start("--kubeconfig", str(path)))
+    code, errors = refused("--kubeconfig", str(path))
 
     assert code == 1
     assert errors == f'Error: {path}: user "u": exec: no-such-plugin: the plugin is not installed, or not on PATH\n'
 
 
+@pytest.mark.slow
 async def test_credentials_that_are_not_accepted_are_named_and_not_called_silence(tmp_path):
     async with misbehaving(status(401, "Unauthorized", "Unauthorized"), status(401, "Unauthorized", "no")) as server:
         path = kubeconfig(tmp_path, server.url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import combinations
 
 import pytest
@@ -19,6 +18,7 @@ from tests.allocator.build import case, claim, device, device_class, pool, reque
 from tests.allocator.cases import claims_of, features_of, in_use_of, inventory_of, question_of, recorded
 from tests.allocator.rules import violations
 from tests.allocator.test_recorded_cases import _can_be_judged
+from tests.nightly import IS_NIGHT
 
 RANKED = [strategy for strategy in Strategy if strategy is not Strategy.FIRST_FIT]
 CPU, ASKED = 16_000, 1_000
@@ -95,8 +95,9 @@ def devices(allocations):
 def test_recorded_cases_keep_their_verdict_and_what_is_chosen_breaks_no_rule(strategy) -> None:
     judged = changed = 0
     for number, one in enumerate(recorded()):
-        if number % (3 * len(RANKED)) != RANKED.index(strategy) and os.environ.get("NIGHTLY") != "1":
-            continue  # the hard cases take minutes: a third of them, each for one of the ranks in turn
+        part = 9 if one["name"].startswith("hard-") else 3
+        if number % (part * len(RANKED)) != RANKED.index(strategy) and not IS_NIGHT:
+            continue  # all of them take minutes: a third, a ninth of the hard ones, each for one of the ranks in turn
         mine = workload_of(*one["claims"][:2]) if one["claims"] else ()
         try:
             outcome, choice, allocations = place(one, strategy, mine)
@@ -140,6 +141,7 @@ def test_one_request_is_given_the_best_devices_there_are(strategy, used, milli, 
     assert ranks[names.index(devices(allocations)[0])] == choice.rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", RANKED, ids=lambda one: one.value)
 def test_answers_are_the_same_with_nothing_remembered(strategy) -> None:
     mine = workload_of(share(160), share(530), share(1000))
