@@ -51,8 +51,8 @@ def explain_pod(
     """Explain one pod; `key` is namespace and name.
 
     Args:
-        steps_max: For looking at all nodes, about 4 us each, and as many for what would help; what was not looked at is
-            said. Fewer than by default where others wait for the answer.
+        steps_max: For looking at all nodes, about 4 us each, and as many for what would help, but not more than by
+            default; what was not looked at is said. Fewer than by default where others wait for the answer.
 
     Raises:
         NotThereError: No pod has this name.
@@ -79,7 +79,7 @@ def explain_pod(
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    search = Search(world, budget, steps_max < COMMAND.all_steps, steps_max)
+    search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     if preempted:
