@@ -29,6 +29,7 @@ from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.blame import COMMAND
 from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
+from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _PREEMPTED_NAMED: Final = 3
@@ -240,9 +241,7 @@ def _preempted(ruling: Ruling, verdict: Verdict) -> str:
     room = ruling.answers.machine.ground.view.preemption_of(PodUid(verdict.uid))
     if room is None or not room.victims:
         return ""
-    named = [f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims[:_PREEMPTED_NAMED]]
-    more = len(room.victims) - len(named)
-    who = ", ".join(named) + (f" and {more} more" if more else "")
+    who = some([f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims], _PREEMPTED_NAMED)
     verb = "has" if len(room.victims) == 1 else "have"
     return f"it starts on node {room.node} when {who} {verb} ended, which the scheduler preempts for it"
 

@@ -19,6 +19,7 @@ from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.every_node import Answer
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import nodes_alike
+from scheduler.validation.nearest import some
 
 _SCORES_MAX: Final = 20
 
@@ -69,8 +70,7 @@ def _sentence(answer: Answer, node: NodeName) -> str:
             f"of the {len(totals)} nodes that fit, {others[0]} would be preferred now: {_lead(answer, others[0], node)}"
         )
     if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        return f"of the {len(totals)} nodes that fit, none is better; {others[0]}{more} would do as well"
+        return f"of the {len(totals)} nodes that fit, none is better; {some(others, 1)} would do as well"
     second = max((name for name in totals if name != node), key=lambda name: (totals[name], name))
     return f"of the {len(totals)} nodes that fit it is the best: {_lead(answer, node, second)}"
 

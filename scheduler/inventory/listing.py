@@ -39,6 +39,7 @@ from allocator import (
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
+from scheduler.framework.blame import taint_text
 from scheduler.inventory.answer import (
     Blocker,
     Capacity,
@@ -52,7 +53,7 @@ from scheduler.inventory.answer import (
     State,
     count_states,
 )
-from scheduler.inventory.blockers import Blockers, taint_blockers, taint_text, unread_blockers
+from scheduler.inventory.blockers import Blockers, taint_blockers, unread_blockers
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.pools import newest, pool_ids, pool_summary
 from scheduler.inventory.profiles import CounterId, Partition, profile_summaries

@@ -14,9 +14,9 @@ from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
 from scheduler.explain.waiting import AllWaiting, Waiting
+from scheduler.framework.blame import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.inventory.answer import DeviceSummary
-from scheduler.inventory.blockers import taint_text
 from scheduler.model.api_rules import FIELD_BY_GATE
 
 _ATTRIBUTES_MAX: Final = 40
