@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import structs
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
@@ -110,7 +111,7 @@ class _Printer:
             return
         if found == before:
             return
-        if before is None or found.model_copy(update={"notes": before.notes}) != before:
+        if before is None or structs.replace(found, notes=before.notes) != before:
             if before is not None and self._output in _SEPARATED:
                 echo("---")
             print_devices(found, self._output)

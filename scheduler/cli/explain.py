@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import structs, to_builtins
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
@@ -74,7 +75,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
             answer = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
-    answer = answer.model_copy(update={"notes": (*others, *answer.notes)})
+    answer = structs.replace(answer, notes=(*others, *answer.notes))
     if output in ("table", "wide"):
         _print(answer, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
         if output == "wide" and kind == "pod":
@@ -82,7 +83,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
 
             print_preemption(asked, key)
     else:
-        print_document(answer.model_dump(mode="json"), output)
+        print_document(to_builtins(answer), output)
     ctx.exit(0 if answer.fits else 1)
 
 

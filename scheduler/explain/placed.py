@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.config.settings import Config
-from scheduler.explain.answer import NodeGroup, NodeScore
+from scheduler.explain.answer import NodeScore
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.every_node import Answer
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
-from scheduler.offline.reasons import nodes_alike
+from scheduler.offline.reasons import NodeGroup, nodes_alike
 from scheduler.validation.nearest import some
 
 _SCORES_MAX: Final = 20
@@ -51,8 +51,7 @@ def scores_and_groups(
         for at, total in ranked[:_SCORES_MAX]
     )
     refused = nodes_alike((name, status, ()) for name, status in answer.nodes.items() if not status.is_success)
-    groups = tuple(NodeGroup(**one.document()) for one in refused)
-    return _sentence(answer, NodeName(node)), scores, groups
+    return _sentence(answer, NodeName(node)), scores, tuple(one.cut() for one in refused)
 
 
 def _sentence(answer: Answer, node: NodeName) -> str:

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from allocator import (
     INCOMPLETE_FAULTS,
     INVALID_FAULTS,
@@ -130,7 +132,7 @@ def list_devices(
     machine, broken = observed_machine(cluster, features)
     left_out = (*map(str, loaded.problems), *broken)
     found = devices_observed(machine, wanted, notes=[*left_out, *loaded.notes])
-    return found.model_copy(update={"left_out": left_out})
+    return structs.replace(found, left_out=left_out)
 
 
 def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] = ()) -> DeviceList:
