@@ -13,7 +13,6 @@ Not here: reading files (`manifests`) and clusters (`cluster_objects`).
 
 from __future__ import annotations
 
-import difflib
 import gc
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from scheduler.cli.input_size import size_option
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import cluster_options, files_option, find_connection
 from scheduler.cli.terminal import caution, working
+from scheduler.validation.nearest import nearest, some
 
 if TYPE_CHECKING:
     from allocator import Features
@@ -105,15 +105,13 @@ class Asked:
                 f"several {kind}s are named {name}: {_some(found)}; say which with -n NAMESPACE or NAMESPACE/{name}"
             )
         wanted = f"{first}/{name}" if slash or self.is_strict else name or '""'
-        near = difflib.get_close_matches(name, {key[1] for key in there}, 1)
-        more = f"did you mean {near[0]}?" if near else f"known: {_some(there)}"
+        more = nearest(name, {key[1] for key in there}) or f"known: {_some(there)}"
         more = f"there is {_some(named)}" if named else more
         raise WrongInputError(f"no {kind} is named {wanted}; {more}")
 
 
 def _some(keys: Sequence[Key]) -> str:
-    more = f" and {len(keys) - _NAMED_MAX} more" if len(keys) > _NAMED_MAX else ""
-    return (", ".join("/".join(key) for key in keys[:_NAMED_MAX]) or "none") + more
+    return some([*map("/".join, keys)], _NAMED_MAX) or "none"
 
 
 @dataclass(frozen=True, slots=True)

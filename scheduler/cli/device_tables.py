@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import structs, to_builtins
+
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import echo, print_left_out
 from scheduler.inventory.answer import (
@@ -73,7 +75,7 @@ def _print_classes(found: DeviceList) -> None:
 
 def _states_text(states: States) -> str:
     """What the devices are that are not free."""
-    counts = states.model_dump()
+    counts = structs.asdict(states)
     return "".join(f", {counts[name]} {name}" for name in _TAKEN if counts[name])
 
 
@@ -212,6 +214,6 @@ _PRINT: Final[Mapping[str, Callable[[DeviceList], None]]] = {
     "table": _print_short,
     "wide": _print_wide,
     "name": _print_names,
-    "json": lambda found: print_document(found.model_dump(mode="json"), "json"),
-    "yaml": lambda found: print_document(found.model_dump(mode="json"), "yaml"),
+    "json": lambda found: print_document(to_builtins(found), "json"),
+    "yaml": lambda found: print_document(to_builtins(found), "yaml"),
 }

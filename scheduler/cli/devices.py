@@ -7,7 +7,6 @@ Not here: finding that out (`scheduler.inventory`), reading files and clusters (
 from __future__ import annotations
 
 import asyncio
-import difflib
 import gc
 import time
 from collections.abc import Iterator
@@ -16,12 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import structs
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.terminal import Screen, caution, echo
+from scheduler.validation.nearest import listed, nearest
 
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter
@@ -110,7 +111,7 @@ class _Printer:
             return
         if found == before:
             return
-        if before is None or found.model_copy(update={"notes": before.notes}) != before:
+        if before is None or structs.replace(found, notes=before.notes) != before:
             if before is not None and self._output in _SEPARATED:
                 echo("---")
             print_devices(found, self._output)
@@ -184,6 +185,4 @@ def _input_errors() -> Iterator[None]:
     except CredentialsError as error:
         raise WrongInputError(str(error)) from error
     except UnknownNameError as error:
-        near = difflib.get_close_matches(error.name, error.known, 1)
-        more = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(error.known[:10]) or 'none'}"
-        raise WrongInputError(f"{error}{more}") from error
+        raise WrongInputError(f"{error}; {nearest(error.name, error.known) or listed(error.known)}") from error

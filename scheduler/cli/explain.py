@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import structs, to_builtins
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
@@ -51,6 +54,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
     Exit codes: 0 it fits or is bound, 1 it does not fit, 2 wrong use or input.
     """
     from scheduler.explain import NotThereError, explain_claim, explain_pod
+    from scheduler.framework.cycle import UNLIMITED_STEPS
 
     now_ms = time.time_ns() // 1_000_000
     if not subject:
@@ -63,21 +67,23 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
         from scheduler.cli.waiting_pods import of_workload
 
         key, others = of_workload(asked, found, now_ms)
-    ask = explain_pod if kind == "pod" else explain_claim
+    ask: Callable[..., Explanation] = explain_pod if kind == "pod" else explain_claim
+    if output == "wide" and kind == "pod":
+        ask = partial(explain_pod, steps_max=UNLIMITED_STEPS)
     try:
         with working("asking the scheduler about changes"):
             answer = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
     except NotThereError as error:
         raise WrongInputError(str(error)) from error
-    answer = answer.model_copy(update={"notes": (*others, *answer.notes)})
+    answer = structs.replace(answer, notes=(*others, *answer.notes))
     if output in ("table", "wide"):
         _print(answer, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
         if output == "wide" and kind == "pod":
-            from scheduler.cli.every_node import print_every_node
+            from scheduler.cli.preemption import print_preemption
 
-            print_every_node(asked, key)
+            print_preemption(asked, key)
     else:
-        print_document(answer.model_dump(mode="json"), output)
+        print_document(to_builtins(answer), output)
     ctx.exit(0 if answer.fits else 1)
 
 

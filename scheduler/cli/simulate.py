@@ -26,6 +26,7 @@ from scheduler.cli.tables import print_document, print_names, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out, verdict, working
 from scheduler.cli.what_node import answer_shapes
 from scheduler.model.device_text import device_text
+from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.cluster import Given, OfflineCluster
@@ -287,16 +288,11 @@ def _print_rows(played: Simulated, *, is_wide: bool) -> None:
         if pod.bound_s is None:
             reasons.setdefault(pod.reason or str(pod.outcome), []).append(pod)
     for reason, pods in reasons.items():
-        echo(f"{_some([f'{pod.namespace}/{pod.name}' for pod in pods], len(pods), None if is_wide else 1)}: {reason}")
+        echo(f"{some([f'{pod.namespace}/{pod.name}' for pod in pods], None if is_wide else 1)}: {reason}")
         for refusal in pods[0].refusals:
-            nodes = _some(refusal.nodes, len(refusal.nodes), None if is_wide else _NAMES_MAX)
+            nodes = some(refusal.nodes, None if is_wide else _NAMES_MAX)
             echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")
     verdict(f"{played.placed} placed, {played.refused} not", is_good=not played.refused, rest=_used(played))
-
-
-def _some(names: Sequence[str], count: int, shown: int | None) -> str:
-    more = f" and {count - shown} more" if shown is not None and count > shown else ""
-    return ", ".join(names[:shown]) + more
 
 
 def _used(played: Simulated) -> str:

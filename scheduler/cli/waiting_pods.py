@@ -14,6 +14,7 @@ from scheduler.cli.cluster_question import Asked, Key
 from scheduler.cli.subjects import Meant
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out, working
+from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.explain.waiting import AllWaiting, Waiting
@@ -75,12 +76,11 @@ def of_workload(asked: Asked, workload: Meant, now_ms: int) -> tuple[Key, tuple[
     waits = "waits" if len(workload.waiting) == 1 else "wait"
     notes = [f"{workload.workload}: {len(workload.waiting)} of its {_pods(len(workload.pods))} {waits}"]
     for pods in by_need:
-        names = ", ".join(one.key[1] for one in pods[:_NAMES_MAX])
-        more = f" and {len(pods) - _NAMES_MAX} more" if len(pods) > _NAMES_MAX else ""
+        names = some([one.key[1] for one in pods], _NAMES_MAX)
         first = pods[0]
         cause = f"[{first.kind}] {first.cause}" if first.kind else first.cause or "would fit"
         why = "this one's cause" if pods is by_need[0] else cause
-        notes.append(f"{_pods(len(pods))} of them ({names}{more}): {why}")
+        notes.append(f"{_pods(len(pods))} of them ({names}): {why}")
     return by_need[0][0].key, tuple(notes)
 
 

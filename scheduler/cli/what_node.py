@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
+from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.cluster import Given
@@ -92,10 +93,7 @@ def _waiting(pods: Sequence[Played]) -> str:
 
 
 def _names(pods: Sequence[Played], names_max: int | None) -> str:
-    names = [f"{pod.namespace}/{pod.name}" for pod in pods]
-    shown = names[:names_max]
-    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-    return ", ".join(shown) + more
+    return some([f"{pod.namespace}/{pod.name}" for pod in pods], names_max)
 
 
 def _document(one: ShapeAnswer) -> dict[str, Any]:

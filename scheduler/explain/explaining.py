@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
+
+from msgspec import structs
 
 from allocator import DeviceId, Features
 from scheduler.config.settings import Config
-from scheduler.explain.answer import Device, Explanation, NodeGroup, RequestFunnel, Step
+from scheduler.explain.answer import Device, Explanation, Step
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
@@ -30,6 +32,8 @@ from scheduler.framework.blame import COMMAND
 from scheduler.model.keys import PodUid
 from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
+from scheduler.offline.reasons import NodeGroup, RequestFunnel
+from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _PREEMPTED_NAMED: Final = 3
@@ -52,8 +56,8 @@ def explain_pod(
     """Explain one pod; `key` is namespace and name.
 
     Args:
-        steps_max: For looking at all nodes, about 4 us each, and as many for what would help; what was not looked at is
-            said. Fewer than by default where others wait for the answer.
+        steps_max: For looking at all nodes, about 4 us each, and as many for what would help, but not more than by
+            default; what was not looked at is said. Fewer than by default where others wait for the answer.
 
     Raises:
         NotThereError: No pod has this name.
@@ -71,25 +75,24 @@ def explain_pod(
     spec = objects.pod.get("spec") or {}
     if ruling.fits:
         answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
-        answer = answer.model_copy(update={"left_out": left_out})
+        answer = structs.replace(answer, left_out=left_out)
         if not spec.get("nodeName") and (known := _nearest_served(objects)):
             return _unserved(answer, name, str(spec.get("schedulerName")), known)
         why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
-        return answer.model_copy(update={"advice": f"{answer.advice}; {why}", "scores": scores, "nodes": groups})
+        return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
     if ruling.verdict.node and spec.get("nodeName"):
-        return _stuck(subject, name, ruling.verdict.reason).model_copy(update={"notes": notes, "left_out": left_out})
+        return structs.replace(_stuck(subject, name, ruling.verdict.reason), notes=notes, left_out=left_out)
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
-    search = Search(world, budget, steps_max < COMMAND.all_steps, steps_max)
+    search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     if preempted:
         sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")
-        answer = answer.model_copy(update={"advice": f"nothing needs to be done: {preempted}; {sooner}"})
-    update = {"nodes": groups, "notes": notes, "left_out": left_out, "funnels": funnels}
-    return answer.model_copy(update=update)
+        answer = structs.replace(answer, advice=f"nothing needs to be done: {preempted}; {sooner}")
+    return structs.replace(answer, nodes=groups, notes=notes, left_out=left_out, funnels=funnels)
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -133,7 +136,7 @@ def explain_claim(
         world = World(given, own, now_ms, features, config)
         if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
             answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
-            return answer.model_copy(update={"subject": subject, "notes": (*answer.notes, *broken)})
+            return structs.replace(answer, subject=subject, notes=(*answer.notes, *broken))
     probe = _only_pod(namespace, name)
     answer = explain_pod(
         [*given, Given("claim", probe)],
@@ -144,7 +147,7 @@ def explain_claim(
         budget=budget,
     )
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
-    return answer.model_copy(update={"subject": subject, "notes": (note, *answer.notes, *broken)})
+    return structs.replace(answer, subject=subject, notes=(note, *answer.notes, *broken))
 
 
 def _well_formed(given: Sequence[Given], cluster: OfflineCluster) -> tuple[list[Given], tuple[str, ...]]:
@@ -202,18 +205,17 @@ def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Exp
     """It would fit, but nobody seems to look at it."""
     cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
     change = f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name"
-    return answer.model_copy(
-        update={
-            "fits": False,
-            "outcome": "unserved",
-            "verdict": f"{name} waits though it fits on node {answer.node} [scheduler-unknown]: {cut(cause)}",
-            "advice": f"to make it start: {change}; make the pod anew, as this field cannot be edited",
-            "changes": (Step(kind="scheduler-unknown", cause=cause, change=change),),
-            "kind": "scheduler-unknown",
-            "cause": cause,
-            "node": None,
-            "devices": (),
-        }
+    return structs.replace(
+        answer,
+        fits=False,
+        outcome="unserved",
+        verdict=f"{name} waits though it fits on node {answer.node} [scheduler-unknown]: {cut(cause)}",
+        advice=f"to make it start: {change}; make the pod anew, as this field cannot be edited",
+        changes=(Step(kind="scheduler-unknown", cause=cause, change=change),),
+        kind="scheduler-unknown",
+        cause=cause,
+        node=None,
+        devices=(),
     )
 
 
@@ -259,9 +261,7 @@ def _preempted(ruling: Ruling, verdict: Verdict) -> str:
     room = ruling.answers.machine.ground.view.preemption_of(PodUid(verdict.uid))
     if room is None or not room.victims:
         return ""
-    named = [f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims[:_PREEMPTED_NAMED]]
-    more = len(room.victims) - len(named)
-    who = ", ".join(named) + (f" and {more} more" if more else "")
+    who = some([f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims], _PREEMPTED_NAMED)
     verb = "has" if len(room.victims) == 1 else "have"
     return f"it starts on node {room.node} when {who} {verb} ended, which the scheduler preempts for it"
 
@@ -269,13 +269,13 @@ def _preempted(ruling: Ruling, verdict: Verdict) -> str:
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
     if verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or verdict.node:
         return ()
-    return tuple(NodeGroup(**one.document()) for one in reasons.of(verdict))
+    return tuple(one.cut() for one in reasons.of(verdict))
 
 
 def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
     if verdict.outcome is not Outcome.UNSCHEDULABLE:
         return ()
-    return tuple(RequestFunnel.model_validate(asdict(one)) for one in reasons.funnels(verdict))
+    return reasons.funnels(verdict)
 
 
 def _left_out(ruling: Ruling) -> tuple[str, ...]:

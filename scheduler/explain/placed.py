@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.config.settings import Config
-from scheduler.explain.answer import NodeGroup, NodeScore
+from scheduler.explain.answer import NodeScore
 from scheduler.explain.objects import Objects
 from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.every_node import Answer
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
-from scheduler.offline.reasons import nodes_alike
+from scheduler.offline.reasons import NodeGroup, nodes_alike
+from scheduler.validation.nearest import some
 
 _SCORES_MAX: Final = 20
 
@@ -50,8 +51,7 @@ def scores_and_groups(
         for at, total in ranked[:_SCORES_MAX]
     )
     refused = nodes_alike((name, status, ()) for name, status in answer.nodes.items() if not status.is_success)
-    groups = tuple(NodeGroup(**one.document()) for one in refused)
-    return _sentence(answer, NodeName(node)), scores, groups
+    return _sentence(answer, NodeName(node)), scores, tuple(one.cut() for one in refused)
 
 
 def _sentence(answer: Answer, node: NodeName) -> str:
@@ -69,8 +69,7 @@ def _sentence(answer: Answer, node: NodeName) -> str:
             f"of the {len(totals)} nodes that fit, {others[0]} would be preferred now: {_lead(answer, others[0], node)}"
         )
     if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        return f"of the {len(totals)} nodes that fit, none is better; {others[0]}{more} would do as well"
+        return f"of the {len(totals)} nodes that fit, none is better; {some(others, 1)} would do as well"
     second = max((name for name in totals if name != node), key=lambda name: (totals[name], name))
     return f"of the {len(totals)} nodes that fit it is the best: {_lead(answer, node, second)}"
 

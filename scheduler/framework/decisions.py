@@ -308,3 +308,14 @@ Condition: TypeAlias = PatchPodStatus | PatchPodGroupStatus
 """What people read, on which nothing waits."""
 Answered: TypeAlias = ClaimWrite | ReadClaim | BindPod | ReadPod | Condition | PodNote | PodRemoval | VolumeWrite
 Decision: TypeAlias = Answered | RecordEvent
+
+ObjectOf: TypeAlias = PodKey | ClaimKey | VolumeClaimKey | PodGroupKey
+
+
+def object_of(decision: Answered) -> ObjectOf:
+    """The object that a decision reads or writes; of a volume the claim that gets it."""
+    if isinstance(decision, PatchPodGroupStatus):
+        return decision.group
+    if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
+        return decision.pod
+    return decision.claim

@@ -1,4 +1,7 @@
-"""The form of `dra-scheduler devices` for programs; docs/schemas/devices.json is its schema."""
+"""The form of `dra-scheduler devices` for programs; docs/schemas/devices.json is its schema.
+
+It says what each field means.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Struct
 
 from allocator import FaultKind
 
 State: TypeAlias = Literal["free", "shared", "used", "tainted", "blocked", "closed", "unusable"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class States(_Part):
+class States(Struct, frozen=True, kw_only=True):
     """How many devices are in each state; together they are all there are."""
 
     free: int = 0
@@ -34,85 +33,76 @@ def count_states(states: Iterable[State]) -> States:
     return States(**Counter[str](states))
 
 
-class Largest(_Part):
+class Largest(Struct, frozen=True, kw_only=True):
     """The largest count that one request of one claim could be given now, asked of the allocator."""
 
-    within: str = Field(description='"node", or the attribute that all its devices have in common.')
-    count: int = Field(description="0 to 32, the most that a claim can hold.")
-    node: str | None = Field(description="The first node where it fits.")
-    exact: bool = Field(description="False: the search ended early, and more may fit.")
+    within: str
+    count: int
+    node: str | None
+    exact: bool
 
 
-class ClassSummary(_Part):
+class ClassSummary(Struct, frozen=True, kw_only=True):
     """A device class, over all nodes that are listed."""
 
     name: str
     devices: int
-    free: int = Field(description="Devices that could be given now, each by itself; partitions of one device overlap.")
+    free: int
     states: States
     largest: tuple[Largest, ...]
 
 
-class NodeSummary(_Part):
+class NodeSummary(Struct, frozen=True, kw_only=True):
     """A device class on one node, with the devices of pools that other nodes see too."""
 
     node: str
     device_class: str
     devices: int
     free: int
-    closed: str = Field(description="Why no pod can go there now (cordoned, not ready); empty when one can.")
+    closed: str
 
 
-class User(_Part):
+class User(Struct, frozen=True, kw_only=True):
     """A claim that holds a device, or a share of it."""
 
-    claim: str = Field(description="NAMESPACE/NAME.")
+    claim: str
     request: str
-    pods: tuple[str, ...] = Field(description="NAMESPACE/NAME of each pod that the claim is reserved for.")
-    admin: bool = Field(description="Admin access: it takes nothing away from others.")
-    consumed: dict[str, str] = Field(description="What the share consumes of the device's capacity.")
+    pods: tuple[str, ...]
+    admin: bool
+    consumed: dict[str, str]
 
 
-class Capacity(_Part):
+class Capacity(Struct, frozen=True, kw_only=True):
     """A capacity of a device."""
 
     total: str
     left: str
 
 
-class Blocker(_Part):
+class Blocker(Struct, frozen=True, kw_only=True):
     """One thing that keeps a device from being given out."""
 
-    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool"] = Field(
-        description="claim: it has the device; counter: too little of it is left; partition: it takes of that counter."
-    )
-    name: str = Field(
-        description="The claim (NAMESPACE/NAME), counter (SET.COUNTER), partition, key of the taint, path of the "
-        "field, node, or pool; empty where the text counts more of them."
-    )
+    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool"]
+    name: str
     text: str
 
 
-class DeviceSummary(_Part):
+class DeviceSummary(Struct, frozen=True, kw_only=True):
     """One published device."""
 
     driver: str
     pool: str
     device: str
-    node: str | None = Field(description="None: several nodes may use it.")
+    node: str | None
     classes: tuple[str, ...]
-    state: State = Field(
-        description="free; shared: a share of it is used, and another could be given; used; tainted; blocked: the "
-        "counters of its physical device are used up by other partitions; closed: its nodes take no pods now; "
-        "unusable: its pool is incomplete or invalid, or its node is not there."
-    )
+    state: State
     taints: tuple[str, ...]
     users: tuple[User, ...]
-    blocked_by: tuple[Blocker, ...] = Field(description="All that blocks it; empty where a claim could be given it.")
+    blocked_by: tuple[Blocker, ...]
     capacity: dict[str, Capacity]
 
 
-class CounterSummary(_Part):
+class CounterSummary(Struct, frozen=True, kw_only=True):
     """A counter that partitions of a physical device share."""
 
     counter_set: str
@@ -121,49 +111,46 @@ class CounterSummary(_Part):
     left: str
 
 
-class PoolSummary(_Part):
+class PoolSummary(Struct, frozen=True, kw_only=True):
     """A pool of a driver."""
 
     driver: str
     pool: str
-    generation: int = Field(description="The newest; slices of others are superseded.")
-    slices: int = Field(description="Slices of this generation.")
-    expected: int = Field(description="How many there should be.")
-    superseded: int = Field(description="Slices of older generations that are still there.")
+    generation: int
+    slices: int
+    expected: int
+    superseded: int
     state: Literal["complete", "incomplete", "invalid"]
     reason: str
-    nodes: tuple[str, ...] = Field(description="Nodes that its slices name; empty: it depends on labels.")
+    nodes: tuple[str, ...]
     devices: int
     counters: tuple[CounterSummary, ...]
 
 
-class PoolFault(_Part):
+class PoolFault(Struct, frozen=True, kw_only=True):
     """What is wrong with a pool as its driver publishes it."""
 
     driver: str
     pool: str
     kind: FaultKind
-    slices: tuple[str, ...] = Field(description="Names of the ResourceSlices that make it so.")
+    slices: tuple[str, ...]
     text: str
 
 
-class ProfileSummary(_Part):
+class ProfileSummary(Struct, frozen=True, kw_only=True):
     """Partitions of one size: devices of a driver that consume as much of counters."""
 
     driver: str
-    profile: str = Field(description="What the driver calls it, in an attribute `profile`; empty where it does not.")
-    counters: dict[str, str] = Field(
-        description="What one consumes. Counters that differ in a last number only are one: memory-slice of "
-        "memory-slice-0 and memory-slice-1."
-    )
+    profile: str
+    counters: dict[str, str]
     devices: int
-    free: int = Field(description="Each by itself.")
+    free: int
     states: States
-    together: int = Field(description="How many of the free could be given, one beside the other; see is_exact.")
-    is_exact: bool = Field(description="False: `together` is an upper bound, and it may be fewer.")
+    together: int
+    is_exact: bool
 
 
-class DeviceList(_Part):
+class DeviceList(Struct, frozen=True, kw_only=True):
     """The devices of a cluster.
 
     `states` counts the devices of the nodes and classes that were asked for, whether `devices` has all of them or
@@ -177,5 +164,5 @@ class DeviceList(_Part):
     nodes: tuple[NodeSummary, ...]
     devices: tuple[DeviceSummary, ...]
     pools: tuple[PoolSummary, ...]
-    left_out: tuple[str, ...] = Field(default=(), description="What of the objects is not considered, and why.")
+    left_out: tuple[str, ...] = ()
     notes: tuple[str, ...]

@@ -15,8 +15,10 @@ from typing import Final, TypeAlias
 from allocator import Device, DeviceId, Ledger, Taint, prevent_allocation
 from allocator.pools.compatibility import refusing
 from allocator.pools.pools import PoolView
+from scheduler.framework.blame import taint_text
 from scheduler.inventory.answer import Blocker, User
 from scheduler.inventory.users import amount_text
+from scheduler.validation.nearest import some
 
 Users: TypeAlias = Mapping[DeviceId, tuple[User, ...]]
 NAMED_MAX: Final = 4
@@ -97,16 +99,10 @@ def unread_blockers(device: Device) -> Iterator[Blocker]:
         yield Blocker(kind="field", name=path, text=f"field {path} is not known to this scheduler")
 
 
-def taint_text(taint: Taint) -> str:
-    """As kubectl writes it."""
-    return f"{taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
-
-
 def _user_text(user: User) -> str:
     if not user.pods:
         return f"claim {user.claim}"
-    more = f" and {len(user.pods) - 1} more" if len(user.pods) > 1 else ""
-    return f"claim {user.claim}, pod {user.pods[0]}{more}"
+    return f"claim {user.claim}, pod {some(user.pods, 1)}"
 
 
 def _rest_text(left: int, total: int) -> str:

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from allocator import (
     INCOMPLETE_FAULTS,
     INVALID_FAULTS,
@@ -39,6 +41,7 @@ from allocator import (
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
+from scheduler.framework.blame import taint_text
 from scheduler.inventory.answer import (
     Blocker,
     Capacity,
@@ -52,7 +55,7 @@ from scheduler.inventory.answer import (
     State,
     count_states,
 )
-from scheduler.inventory.blockers import Blockers, taint_blockers, taint_text, unread_blockers
+from scheduler.inventory.blockers import Blockers, taint_blockers, unread_blockers
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.pools import newest, pool_ids, pool_summary
 from scheduler.inventory.profiles import CounterId, Partition, profile_summaries
@@ -130,7 +133,7 @@ def list_devices(
     machine, broken = observed_machine(cluster, features)
     left_out = (*map(str, loaded.problems), *broken)
     found = devices_observed(machine, wanted, notes=[*left_out, *loaded.notes])
-    return found.model_copy(update={"left_out": left_out})
+    return structs.replace(found, left_out=left_out)
 
 
 def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] = ()) -> DeviceList:

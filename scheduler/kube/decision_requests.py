@@ -25,6 +25,7 @@ from scheduler.framework.decisions import (
     CreateClaim,
     DeleteClaim,
     DeletePod,
+    ObjectOf,
     PatchExtendedResources,
     PatchNodeAllocatable,
     PatchPodDisruption,
@@ -38,6 +39,7 @@ from scheduler.framework.decisions import (
     SelectNode,
     VolumeWrite,
     WriteClaimStatus,
+    object_of,
 )
 from scheduler.kube.codec import RESOURCE_API, RESOURCE_GROUP, Codec
 from scheduler.kube.outcomes import (
@@ -54,16 +56,13 @@ from scheduler.kube.outcomes import (
 from scheduler.model import pod_group
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, VolumeClaimKey
+from scheduler.model.keys import PodGroupKey, PodKey, VolumeClaimKey
 from scheduler.model.objects import PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
 
 Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
-
-
-ObjectOf: TypeAlias = PodKey | ClaimKey | VolumeClaimKey | PodGroupKey
 
 
 class Request(NamedTuple):
@@ -80,15 +79,6 @@ class Request(NamedTuple):
     content_type: str
     right: str
     reply: type[Pod] | type[ResourceClaim] | type[PersistentVolume] | type[PersistentVolumeClaim] | None
-
-
-def object_of(decision: Answered) -> ObjectOf:
-    """The object that a decision reads or writes; of a volume the claim that gets it."""
-    if isinstance(decision, PatchPodGroupStatus):
-        return decision.group
-    if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
-        return decision.pod
-    return decision.claim
 
 
 def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = True) -> Request:

@@ -31,21 +31,21 @@ from scheduler.framework.decisions import (
     Answered,
     BindPod,
     Decision,
+    ObjectOf,
     PatchPodStatus,
     ReadClaim,
     ReadPod,
     RecordEvent,
     WriteClaimStatus,
+    object_of,
 )
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import (
     Answer,
-    ObjectOf,
     Request,
     answer_of,
     encode_decision,
-    object_of,
     object_path,
 )
 from scheduler.kube.event_records import EventSeries

@@ -15,6 +15,7 @@ from scheduler.lint.findings import FieldPath
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, shape_of, type_name
 from scheduler.lint.view import V1, View, mapping, text
 from scheduler.validation.api_fields import NEWEST, OLDEST, members_of
+from scheduler.validation.nearest import some
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
@@ -120,9 +121,7 @@ def _other_release(of: str, name: str) -> str:
 
 
 def _known(fields: Mapping[str, Any]) -> str:
-    names = list(fields)
-    more = len(names) - _NAMES_MAX
-    return f"{_KNOWN}{', '.join(names[:_NAMES_MAX])}" + (f" and {more} more" if more > 0 else "")
+    return f"{_KNOWN}{some([*fields], _NAMES_MAX)}"
 
 
 def _is_missing(value: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from scheduler.offline.cluster import Given, Loaded, OfflineCluster, is_waiting, makes_pods, name_of
 from scheduler.offline.observing import observed_machine
-from scheduler.offline.reasons import NodeReason, Reasons
+from scheduler.offline.reasons import NodeGroup, Reasons
 from scheduler.offline.verdicts import Answers, Outcome, Verdict, decide, devices_of
 
 __all__ = [
     "Answers",
     "Given",
     "Loaded",
-    "NodeReason",
+    "NodeGroup",
     "OfflineCluster",
     "Outcome",
     "Reasons",

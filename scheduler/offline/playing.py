@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from allocator import Features
 from scheduler.config import Config
 from scheduler.config.profiles import ProfileConfig
@@ -154,5 +156,5 @@ def row_of(pod: Played) -> dict[str, Any]:
         "node": pod.node or None,
         "devices": pod.devices,
         **({"reason": pod.reason} if pod.reason else {}),
-        **({"refusals": [one.document() for one in pod.refusals]} if pod.refusals else {}),
+        **({"refusals": [to_builtins(one.cut()) for one in pod.refusals]} if pod.refusals else {}),
     }

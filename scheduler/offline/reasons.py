@@ -12,8 +12,9 @@ the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all. Whoev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
 
 from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
@@ -34,28 +35,21 @@ NODES_MAX: Final = 100
 _CLOSED: Final = "on nodes that refuse the pod for another reason"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReason:
-    """The answer of nodes that refuse alike; `devices`, where counted: of each request how many each rule took away."""
+class NodeGroup(Struct, frozen=True):
+    """Nodes that refuse the pod alike; `devices`, where counted: of each request how many each rule took away."""
 
-    nodes: tuple[str, ...]
     plugin: str
     reason: str
-    devices: tuple[str, ...] = ()
+    devices: tuple[str, ...]
+    count: int
+    nodes: tuple[str, ...]
 
-    def document(self) -> dict[str, Any]:
+    def cut(self) -> NodeGroup:
         """For programs; with the first nodes."""
-        return {
-            "plugin": self.plugin,
-            "reason": self.reason,
-            "devices": list(self.devices),
-            "count": len(self.nodes),
-            "nodes": list(self.nodes[:NODES_MAX]),
-        }
+        return structs.replace(self, nodes=self.nodes[:NODES_MAX])
 
 
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
+class FunnelStep(Struct, frozen=True):
     """One rule: how many devices it takes away, and how many it leaves.
 
     Attributes:
@@ -69,8 +63,7 @@ class FunnelStep:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFunnel:
+class RequestFunnel(Struct, frozen=True):
     """What the rules leave of the devices for one request (or alternative), summed over the nodes that were counted.
 
     Attributes:
@@ -90,7 +83,7 @@ class RequestFunnel:
     node_left: int
 
 
-_Refusals = tuple[Cycle | None, list[tuple[NodeName, Status]], list["NodeReason"]]
+_Refusals = tuple[Cycle | None, list[tuple[NodeName, Status]], list[NodeGroup]]
 """The cycle in which they were found, each node with its refusal, and the same with equal refusals together."""
 
 
@@ -113,10 +106,10 @@ class Reasons:
         self._budget_steps: Final = budget_steps
         machine = self._machine = answers.machine
         self._nodes: Final = EveryNode(machine, answers.cluster.now_ms, steps_max)
-        self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeReason]]]] = {}
+        self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeGroup]]]] = {}
         self._funnels_left = FUNNELS_MAX
 
-    def of(self, asked: _HasUid) -> list[NodeReason]:
+    def of(self, asked: _HasUid) -> list[NodeGroup]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
         cycle, statuses, together = self._refusals(asked)
         left = min(FUNNELS_OF_A_POD, self._funnels_left)
@@ -210,12 +203,12 @@ class Reasons:
             yield f"left out: {', '.join(explanation.pools_left_out)}"
 
 
-def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeReason]:
+def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeGroup]:
     """Nodes of equal reasons together."""
     nodes: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for name, status, devices in refusals:
         nodes.setdefault((status.plugin, status.message, devices), []).append(name)
-    return [NodeReason(tuple(names), *key) for key, names in nodes.items()]
+    return [NodeGroup(*key, len(names), tuple(names)) for key, names in nodes.items()]
 
 
 def _sum(names: Sequence[NodeName], rows: Sequence[Funnel], closed: Set[NodeName]) -> RequestFunnel:

@@ -29,7 +29,7 @@ from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.leaving import leave
-from scheduler.offline.reasons import NodeReason
+from scheduler.offline.reasons import NodeGroup
 from scheduler.offline.utilization import Utilization, utilization
 from scheduler.offline.verdicts import Answers, Outcome, Run, devices_of
 
@@ -71,7 +71,7 @@ class Played:
     devices: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.UNKNOWN
     reason: str = ""
-    refusals: Sequence[NodeReason] = ()
+    refusals: Sequence[NodeGroup] = ()
     is_of_daemon_set: bool = False
 
     @property

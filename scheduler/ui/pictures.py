@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from msgspec import structs, to_builtins
+
 from allocator import Device, DeviceId, Features, Taint, prevent_allocation
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
 from scheduler.explain.waiting import AllWaiting, Waiting
+from scheduler.framework.blame import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.inventory.answer import DeviceSummary
-from scheduler.inventory.blockers import taint_text
 from scheduler.model.api_rules import FIELD_BY_GATE
 
 _ATTRIBUTES_MAX: Final = 40
@@ -52,7 +54,8 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
         row = (one.device, one.pool, one.driver, one.node or "", one.state, group[:_TEXT_MAX], within)
         for column, text in zip(columns.values(), row, strict=True):
             column.append(texts.setdefault(text, len(texts)))
-    document: Document = found.model_dump(mode="json", exclude={"devices", "pools", "nodes"})
+    document: Document = to_builtins(structs.replace(found, devices=(), pools=(), nodes=()))
+    del document["devices"], document["pools"]
     document |= {
         "count": len(found.devices),
         "by": by,
@@ -148,7 +151,7 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
         for claim in machine.store.claims.values()
         if claim.allocation is not None and DeviceId(*key) in claim.allocation.device_ids()
     ]
-    document: Document = summary.model_dump(mode="json")
+    document: Document = to_builtins(summary)
     document["attributes"] = {name: {one.kind: one.value} for name, one in sorted(attributes.items())}
     document["since"] = min(filter(None, since), default=None)
     document["nominated"] = dict(_nominated(machine)).get(summary.node or "", [])

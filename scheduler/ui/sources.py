@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from msgspec import to_builtins
+
 from allocator import Features
 from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
@@ -218,7 +220,7 @@ class Source(ABC):
         ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         async with self._explaining:
             explained = await played(partial(ask, steps_max=STEPS_MAX))
-        document: Document = explained.model_dump(mode="json")
+        document: Document = to_builtins(explained)
         # Of what no server has taken there is no history, and any field may be wrong.
         if document["outcome"] == "refused":
             return {**document, "history": [], "unlisted": [*read.unlisted]}

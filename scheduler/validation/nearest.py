@@ -1,4 +1,4 @@
-"""The name that was meant, among those there are.
+"""The name that was meant, among those there are; and the first of many names.
 
 Cost: O(names), and each comparison is slow; with more than `_NAMES_MAX` nobody compares (a file of thousands of claims
 against a cluster of thousands of classes would take minutes).
@@ -6,7 +6,7 @@ against a cluster of thousands of classes would take minutes).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from typing import Final
@@ -33,6 +33,10 @@ def listed(known: Collection[str]) -> str:
         return "there are: none"
     if len(known) > _NAMES_MAX:
         return f"there are {len(known)}, {', '.join(islice(known, 3))} among them"
-    names = sorted(known)
-    more = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
-    return f"there are: {', '.join(names[:_LISTED_MAX])}{more}"
+    return f"there are: {some(sorted(known), _LISTED_MAX)}"
+
+
+def some(names: Sequence[str], shown: int | None) -> str:
+    """`A, B and 3 more`: the first names, None for all of them, and how many are left."""
+    more = len(names) - len(names[:shown])
+    return ", ".join(names[:shown]) + (f" and {more} more" if more else "")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from allocator import RELEASES
 from scheduler.validation.api_fields import NEWEST, OLDEST, gates
+from scheduler.validation.nearest import some
 
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"
@@ -42,10 +43,9 @@ def release_words(minor: int, setting: str | None) -> Iterator[str]:
     elif f"1.{minor}" not in RELEASES:
         later = int(nearest.split(".")[1])
         off = [name for name, gate in gates().items() if gate.is_on(later) and gate.ours and not gate.is_on(minor)]
-        some = ", ".join(off[:_NAMED_MAX]) + (f" and {len(off) - _NAMED_MAX} more" if len(off) > _NAMED_MAX else "")
         yield (
             f"the API server is Kubernetes 1.{minor}: where releases differ, pods are placed as {setting or nearest} "
-            f"places them; off by default there: {some or 'nothing'} (docs/support-matrix.md)"
+            f"places them; off by default there: {some(off, _NAMED_MAX) or 'nothing'} (docs/support-matrix.md)"
         )
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from pydantic import BaseModel
 
 from scheduler.cli.main import cli
+from scheduler.explain import answer as explain_answer
+from scheduler.inventory import answer as inventory_answer
+from scheduler.offline import reasons
 from tests.cli.answers import (
     MODELS,
     CelCheckAnswer,
@@ -25,6 +30,8 @@ from tests.cli.answers import (
     VersionAnswer,
     WhatNodeAnswer,
 )
+from tests.explain import answer_schema as explain_schema
+from tests.inventory import answer_schema as inventory_schema
 from tests.inventory.test_listing import DRIVER, GPU_CLASS, HALF, gpu, node, slice_of
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -89,6 +96,23 @@ def test_answers_have_their_schema_and_exit_codes(tmp_path: Path) -> None:
 def test_published_schemas_are_those_of_the_models(name: str, model: type[BaseModel]) -> None:
     """Written by: json.dumps(model.model_json_schema(), indent=2)."""
     assert json.loads((SCHEMAS / f"{name}.json").read_text()) == model.model_json_schema()
+
+
+@pytest.mark.parametrize(
+    ("answers", "models"), [([reasons, explain_answer], explain_schema), ([inventory_answer], inventory_schema)]
+)
+def test_what_explain_and_devices_print_has_the_fields_of_the_models(
+    answers: list[ModuleType], models: ModuleType
+) -> None:
+    """In their order; `Struct`s print all of their fields."""
+    printed = {name: kind for one in answers for name, kind in vars(one).items()}
+    described = {
+        name: [*kind.model_fields]
+        for name, kind in vars(models).items()
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_fields
+    }
+    assert described
+    assert described == {name: [one.name for one in structs.fields(printed[name])] for name in described}
 
 
 def test_each_command_that_prints_json_has_a_schema() -> None:

@@ -25,6 +25,7 @@ from scheduler.framework.blame import COMMAND, Limits, Why
 from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.model.keys import PodUid
 from scheduler.offline import Answers, Given, OfflineCluster, Reasons
+from tests.explain.answer_schema import Explanation as ExplainAnswer
 from tests.offline.causes import (
     CAUSES,
     DRIVER,
@@ -641,7 +642,7 @@ def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pyte
     monkeypatch.setattr(CauseSearch, "find", find)
     answer = told(*objects)
     assert "kubectl uncordon node-1" in answer.advice
-    assert "useless" not in answer.model_dump_json()
+    assert "useless" not in str(answer)
     assert objects[0]["spec"] == {"unschedulable": True}
 
 
@@ -705,14 +706,14 @@ def test_broken_files_are_wrong_input_and_json_has_the_schema(tmp_path: Path) ->
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [*TWO, claim(request(count=3)), pod("gpu")]})
     )
     result = CliRunner().invoke(explain, ["pod/asked", "-f", str(path), "-o", "json"])
-    assert Explanation.model_validate_json(result.stdout).changes[0].kind == "devices-short"
+    assert ExplainAnswer.model_validate_json(result.stdout).changes[0].kind == "devices-short"
 
 
 def test_published_schema_is_that_of_the_model() -> None:
-    """Written by: json.dumps(Explanation.model_json_schema(mode="serialization"), indent=2)."""
+    """Written by: json.dumps(ExplainAnswer.model_json_schema(mode="serialization"), indent=2)."""
     path = Path(__file__).parents[2] / "docs" / "schemas" / "explain.json"
 
-    assert json.loads(path.read_text()) == Explanation.model_json_schema(mode="serialization")
+    assert json.loads(path.read_text()) == ExplainAnswer.model_json_schema(mode="serialization")
 
 
 def stored(obj: Obj, number: int = 1, **metadata: object) -> Obj:

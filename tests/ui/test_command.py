@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ import yaml
 from click.testing import CliRunner
 
 from scheduler.cli.main import cli
+from scheduler.cli.ui import page_of
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.observer import ClusterObserver
+from tests.patience import PATIENCE_S
 from tests.ui.worlds import objects
 
 
@@ -55,3 +60,18 @@ def test_what_cannot_be_served_is_refused(kubeconfig: str, options: tuple[str, .
     assert said.exit_code == 2, said.output
     assert text in said.output
     assert "Traceback" not in said.output
+
+
+async def test_what_ends_a_watch_is_named_by_its_own_error(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failed(_: ClusterObserver) -> None:
+        raise RuntimeError("the watch has ended")
+
+    monkeypatch.setattr(ClusterObserver, "failed", failed)
+    path = Path(kubeconfig)
+    async with EmbeddedCluster(controllers=False) as cluster:
+        path.write_text(path.read_text().replace("http://127.0.0.1:9", cluster.url))
+        with pytest.raises(ExceptionGroup) as ended:
+            async with asyncio.timeout(PATIENCE_S), page_of(path, "a cluster"):
+                await asyncio.Event().wait()
+
+    assert [str(one) for one in ended.value.exceptions] == ["the watch has ended"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 
 from allocator import Features
 from scheduler.core.machine import Machine
@@ -61,9 +62,9 @@ async def test_devices_are_those_of_the_command_as_columns(server: UiServer) -> 
         "free",
         "tainted",
     ]
-    assert found["states"] == listed.states.model_dump()
+    assert found["states"] == structs.asdict(listed.states)
     assert sum(found["states"].values()) == found["count"] == 6
-    assert found["classes"][0]["largest"] == [one.model_dump() for one in listed.classes[0].largest]
+    assert found["classes"][0]["largest"] == [structs.asdict(one) for one in listed.classes[0].largest]
 
 
 async def test_devices_are_grouped_by_an_attribute(server: UiServer) -> None:

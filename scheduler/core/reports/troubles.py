@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, TypeAlias, get_args
+from typing import Final, get_args
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import GONE, Answer
@@ -29,14 +29,12 @@ from scheduler.core.reports.pod_conditions import PodConditions
 from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import (
     Answered,
-    BindPod,
+    ObjectOf,
     PatchPodGroupStatus,
     PatchPodStatus,
-    PodNote,
-    PodRemoval,
-    ReadPod,
+    object_of,
 )
-from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, PodUid, VolumeClaimKey
+from scheduler.model.keys import ClaimKey, PodKey, PodUid, VolumeClaimKey
 from scheduler.model.timestamps import format_rfc3339
 
 _SILENT_MS: Final = 5_000
@@ -48,8 +46,6 @@ _TEXTS_MAX: Final = 32
 _UNANSWERED: Final = "the API server has not answered yet"
 
 _KINDS: Final[tuple[type[Answered], ...]] = get_args(Answered)
-
-_Object: TypeAlias = ClaimKey | PodGroupKey | PodKey | VolumeClaimKey
 
 
 @dataclass(slots=True, eq=False)
@@ -88,8 +84,8 @@ class Troubles(Part):
         super().__init__(ground)
         self._in_binding: Final = in_binding  # the pods that are being bound
         self._conditions: Final = conditions
-        self._runs: Final[dict[tuple[type[Answered], _Object], _Run]] = {}
-        self._lasting: Final[dict[tuple[type[Answered], str], dict[_Object, _Run]]] = {}  # by namespace
+        self._runs: Final[dict[tuple[type[Answered], ObjectOf], _Run]] = {}
+        self._lasting: Final[dict[tuple[type[Answered], str], dict[ObjectOf, _Run]]] = {}  # by namespace
         self._done_ms: Final[dict[type, int]] = {}
         self._refusals: Final[dict[str, None]] = {}  # about our configuration, until a pod has been bound again
         self.due: Answered | None = None
@@ -149,7 +145,7 @@ class Troubles(Part):
         decision, self.due = self.due, None
         if decision is None:
             return
-        kind, name = key = type(decision), _object(decision)
+        kind, name = key = type(decision), object_of(decision)
         run = self._runs.get(key)
         if run is not None:
             run.reported_ms = self._timers.now_ms
@@ -165,7 +161,7 @@ class Troubles(Part):
         """Whom a request concerns."""
         if isinstance(decision, PatchPodStatus):
             return ()  # it is what would report
-        name = _object(decision)
+        name = object_of(decision)
         if isinstance(name, ClaimKey):
             return self._store.users_of(name)
         if isinstance(name, VolumeClaimKey):
@@ -173,7 +169,7 @@ class Troubles(Part):
         pod = self._store.pods.by_key(name)
         return () if pod is None else (pod.uid,)
 
-    def forget(self, name: _Object) -> None:
+    def forget(self, name: ObjectOf) -> None:
         """The object is deleted, or needs nothing any more."""
         if self._runs:
             for kind in _KINDS:
@@ -187,7 +183,7 @@ class Troubles(Part):
     def over(self, decision: Answered) -> None:
         """The request is done, or not needed any more."""
         if self._runs:
-            self._end(type(decision), _object(decision))
+            self._end(type(decision), object_of(decision))
 
     def all(self) -> Iterator[Trouble]:
         """What fails for a few seconds already, by kind of request and namespace."""
@@ -222,7 +218,7 @@ class Troubles(Part):
         return len(namespaces) > 1
 
     def _fails(self, decision: Answered, asked_ms: int, message: str, *, is_denial: bool) -> None:
-        key = (type(decision), _object(decision))
+        key = (type(decision), object_of(decision))
         now_ms = self._timers.now_ms
         run = self._runs.get(key)
         if run is None:
@@ -240,7 +236,7 @@ class Troubles(Part):
         if run.reported_ms is None or now_ms - run.reported_ms >= _AGAIN_MS:
             self.due = decision
 
-    def _end(self, kind: type[Answered], name: _Object) -> None:
+    def _end(self, kind: type[Answered], name: ObjectOf) -> None:
         if self._runs.pop((kind, name), None) is None:
             return
         group = self._lasting.get((kind, name.namespace))
@@ -250,11 +246,3 @@ class Troubles(Part):
 
     def _clock(self, ms: int) -> str:
         return format_rfc3339(self._timers.to_wall(ms) // 1000)
-
-
-def _object(decision: Answered) -> _Object:
-    if isinstance(decision, PatchPodGroupStatus):
-        return decision.group
-    if isinstance(decision, BindPod | PatchPodStatus | PodNote | PodRemoval | ReadPod):
-        return decision.pod
-    return decision.claim

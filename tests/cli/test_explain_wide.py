@@ -10,6 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
+from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.offline import Reasons
+from scheduler.offline.verdicts import Answers
 
 NODES = """
 apiVersion: v1
@@ -60,9 +63,22 @@ def test_a_person_reads_nodes_plugins_reasons_and_scores_once(tmp_path: Path) ->
         ["NODES THAT FIT", "SCORE"],
     ]
     assert lines[1][2] == "Insufficient cpu"
-    ((node, total, scores),) = lines[4:5]
+    ((node, total, scores),) = lines[4:]
     assert node == "large"
     assert int(total) == sum(int(score.rpartition(" ")[2]) for score in scores.split(", "))
+
+
+def test_all_nodes_are_looked_at_however_long_that_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds: list[int] = []
+
+    def reasons(answers: Answers, *, budget_steps: int, steps_max: int) -> Reasons:
+        bounds.append(steps_max)
+        return Reasons(answers, budget_steps=budget_steps, steps_max=steps_max)
+
+    monkeypatch.setattr("scheduler.explain.explaining.Reasons", reasons)
+    asked(tmp_path, "web", "-o", "wide", CPU='"64"')
+
+    assert bounds == [UNLIMITED_STEPS]
 
 
 def test_a_pod_that_runs_is_asked_about_as_if_it_waited(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`dra-scheduler explain -o wide`: what each plugin says about a pod on each node, scores, who would be preempted.
+"""`dra-scheduler explain -o wide`: of each node who would be preempted for a pod, or why that does not help.
 
 Not here: the answer (`scheduler.offline.every_node`).
 """
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scheduler.offline.every_node import Answer
 
 
-def print_every_node(asked: Asked, key: Key) -> None:
-    """The tables alone, below another answer about this pod; none where the pod cannot be read."""
+def print_preemption(asked: Asked, key: Key) -> None:
+    """The table, below another answer about this pod; nothing where nobody was looked at for it."""
     from scheduler.config import Config
     from scheduler.offline import OfflineCluster
     from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
@@ -34,39 +34,12 @@ def print_every_node(asked: Asked, key: Key) -> None:
         answer = ask_every_node(cluster, pods[0], asked.config or Config(), asked.features).answer
     except UnknownProfileError:  # the explanation says it
         return
-    if answer is not None:
+    if answer is not None and answer.tried:
         echo()
-        _print(answer)
+        print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _rows(answer))
 
 
-def _print(answer: Answer) -> None:
-    """The verdicts, then the message, then what preemption would do."""
-    rows = _verdict_rows(answer)
-    if rows:
-        print_table(("NODE", "VERDICT", "PLUGIN", "SCORE", "WHY"), rows)
-    if answer.message:
-        echo(answer.message)
-    if answer.tried:
-        echo()
-        print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _preemption_rows(answer))
-
-
-def _verdict_rows(answer: Answer) -> list[Sequence[str]]:
-    """Nodes that fit, the best first, then the others by name."""
-    totals, choices = answer.totals, answer.choices
-    rows: list[Sequence[str]] = []
-    for name in sorted(answer.nodes, key=lambda name: (name not in choices, -totals.get(name, -1), name)):
-        status = answer.nodes[name]
-        if status.is_success:
-            scores = ", ".join(f"{plugin} {score}" for plugin, score in sorted(answer.scores.get(name, {}).items()))
-            word = "best" if name in choices else "fits"
-            rows.append((name, word, "", str(totals.get(name, "")), scores))
-        else:
-            rows.append((name, status.code.value, status.plugin, "", status.message))
-    return rows
-
-
-def _preemption_rows(answer: Answer) -> list[Sequence[str]]:
+def _rows(answer: Answer) -> list[Sequence[str]]:
     """The node that is chosen, then those that would do, then the others; each by name."""
     chosen = answer.helped.preemption if answer.helped is not None else None
     rows: tuple[list[Sequence[str]], ...] = ([], [], [])
