@@ -16,7 +16,7 @@ from typing import Protocol
 
 from benchmarks.churn import churning, gated_pod
 from benchmarks.contenders import Contender, ContenderError, told
-from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.fleet import NAMESPACE, Fleet, Object, Placed
 from benchmarks.placed import before, namespaces, volumes
 from benchmarks.provisioner import CONTROLLER as VOLUME_CONTROLLER
 from benchmarks.provisioner import provisioning
@@ -102,8 +102,10 @@ async def set_stage(api: Api, fleet: Fleet) -> None:
     await create_all(api, (("storageclasses", item) for item in fleet.storage_classes()))
     await create_all(api, (("resourceclaimtemplates", item) for item in fleet.templates()))
     await create_all(api, (("resourceclaims", item) for item in fleet.shared_claims()))
-    await _take(api, fleet)
+    await create_all(api, (("priorityclasses", item) for item in fleet.priority_classes()))
+    await place_all(api, fleet.taken())
     await create_all(api, before(fleet))
+    await place_all(api, fleet.victims())
 
 
 async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
@@ -118,18 +120,25 @@ async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
             group.create_task(creator())
 
 
-async def _take(api: Api, fleet: Fleet) -> None:
-    """Claims that take a share of the devices, from the front, held by pods of nobody."""
-    waiting = iter(fleet.taken())
+async def place_all(api: Api, placed: Iterable[Placed]) -> None:
+    """Pods on their nodes, with claims that are allocated and reserved for them."""
+    waiting = iter(placed)
 
-    async def taker() -> None:
-        for claim, status in waiting:
-            await api.create("resourceclaims", claim)
-            await api.merge_patch("resourceclaims", claim["metadata"]["name"], {"status": status}, NAMESPACE, "status")
+    async def placer() -> None:
+        for pod, claim, status in waiting:
+            if claim is not None:
+                await api.create("resourceclaims", claim)
+            made = await api.create("pods", pod) if pod is not None else None
+            if claim is None:
+                continue
+            name, more = claim["metadata"]["name"], {}
+            if made is not None:
+                more = {"reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}]}
+            await api.merge_patch("resourceclaims", name, {"status": {**status, **more}}, NAMESPACE, "status")
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CREATING):
-            group.create_task(taker())
+            group.create_task(placer())
 
 
 # -- a backlog ------------------------------------------------------------------------------------------------------
@@ -137,7 +146,11 @@ async def _take(api: Api, fleet: Fleet) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """All pods wait, with their claims; the contender is started; until the last is bound."""
+    """All pods wait, with their claims; the contender is started; until the last is bound.
+
+    Less important pods that have their places end at once when they are deleted, as no kubelet runs; the first write is
+    then about one of these.
+    """
 
     label: str = ""
 
@@ -145,12 +158,12 @@ class Backlog:
         self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
     ) -> Measured:
         count = fleet.size.pods
+        names = [pod_name(number) for number in range(count)]
         if fleet.workload.volume:
-            claims = (fleet.volume_claim(pod_name(number)) for number in range(count))
-            await create_all(api, (("persistentvolumeclaims", claim) for claim in claims))
+            await create_all(api, (("persistentvolumeclaims", fleet.volume_claim(name)) for name in names))
         if fleet.workload.bound_volume:
-            await create_all(api, volumes(fleet, (pod_name(number) for number in range(count)), NAMESPACE))
-        await create_all(api, (("pods", fleet.pod(pod_name(number), one.scheduler_name)) for number in range(count)))
+            await create_all(api, volumes(fleet, names, NAMESPACE))
+        await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in names))
         if fleet.has_generated_claims:
             await claims_generated(api, count)
         async with (
@@ -166,11 +179,11 @@ class Backlog:
             failure = ""
             async with sampled(one):
                 try:
-                    await bound.wait_count(count, seconds=BACKLOG_SECONDS, check=one.check_alive)
+                    await bound.wait_names(names, seconds=BACKLOG_SECONDS, check=one.check_alive)
                 except TimeoutError:
-                    failure = f"{len(bound.at)} of {count} bound after {BACKLOG_SECONDS:.0f} s"
+                    failure = f"not all {count} bound after {BACKLOG_SECONDS:.0f} s"
                 usage.stop()
-            times = [at - began for at in bound.at.values()]
+            times = [bound.at[name] - began for name in names if name in bound.at]
             took = max([*times, 1e-9])
             return await result_of(api, fleet, usage, round_number, bound, times, count, took, failure)
 

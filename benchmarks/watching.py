@@ -120,10 +120,6 @@ class BoundPods:
         assert self.began is not None
         return self.began
 
-    async def wait_count(self, count: int, *, seconds: float, check: Callable[[], None]) -> None:
-        """Until `count` pods are bound."""
-        await self._wait(lambda: len(self.at) >= count, seconds, check)
-
     async def wait_names(self, names: Collection[str], *, seconds: float, check: Callable[[], None]) -> None:
         """Until these pods are bound."""
         await self._wait(lambda: all(name in self.at for name in names), seconds, check)
