@@ -47,8 +47,9 @@ def profile(name: str) -> Any:
 def node_objects(nodes: list[openb.TraceNode]) -> Iterator[Obj]:
     for node in nodes:
         made, slice_ = openb.raw_objects(node, node.name)
-        yield {"apiVersion": "v1", "kind": "Node", **made}
-        yield {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", **slice_}
+        yield {**made, "apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}
+        more = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"slice-{node.name}"}}
+        yield {**slice_, **more}
 
 
 def pod_objects(pod: openb.TracePod, name: str) -> list[Obj]:
