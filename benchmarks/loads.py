@@ -96,6 +96,20 @@ class Run:
         self.cluster_cpu_s += cluster_cpu(self.cluster)
         self.resident_bytes = self.one.resident_bytes()
 
+    async def until_all_bound(self, bound: BoundPods, names: Sequence[str], began: float) -> Measured:
+        """The result of pods that have come together."""
+        failure = ""
+        async with sampled(self.one):
+            try:
+                await bound.wait_names(names, seconds=BACKLOG_SECONDS, check=self.one.check_alive)
+            except TimeoutError:
+                failure = (
+                    f"{sum(name in bound.at for name in names)} of {len(names)} bound after {BACKLOG_SECONDS:.0f} s"
+                )
+            self.stop()
+        times = [bound.at[name] - began for name in names if name in bound.at]
+        return await self.result(bound, times, len(names), max([*times, 1e-9]), failure)
+
     async def result(
         self, bound: BoundPods, times: Collection[float], pods: int, took: float, failure: str
     ) -> Measured:
@@ -209,15 +223,14 @@ class Backlog:
 
     async def __call__(self, run: Run) -> Measured:
         api, fleet, one = run.api, run.fleet, run.one
-        count = fleet.size.pods
-        names = [pod_name(number) for number in range(count)]
+        names = [pod_name(number) for number in range(fleet.size.pods)]
         if fleet.workload.volume:
             await create_all(api, (("persistentvolumeclaims", fleet.volume_claim(name)) for name in names))
         if fleet.workload.bound_volume:
             await create_all(api, volumes(fleet, names, NAMESPACE))
         await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in names))
         if fleet.has_generated_claims:
-            await claims_generated(api, count)
+            await claims_generated(api, len(names))
         async with (
             BoundPods(api) as bound,
             provisioning(api, bound.first_write) if fleet.workload.volume else nullcontext(),
@@ -228,16 +241,7 @@ class Backlog:
             except TimeoutError:
                 raise ContenderError(f"nothing written within {FIRST_SECONDS:.0f} s of its start") from None
             run.begin()
-            failure = ""
-            async with sampled(one):
-                try:
-                    await bound.wait_names(names, seconds=BACKLOG_SECONDS, check=one.check_alive)
-                except TimeoutError:
-                    failure = f"not all {count} bound after {BACKLOG_SECONDS:.0f} s"
-                run.stop()
-            times = [bound.at[name] - began for name in names if name in bound.at]
-            took = max([*times, 1e-9])
-            return await run.result(bound, times, count, took, failure)
+            return await run.until_all_bound(bound, names, began)
 
 
 async def claims_generated(api: Api, count: int) -> None:
@@ -390,22 +394,14 @@ class Arriving:
         await create_all(api, (("pods", made(name, scheduler_name)) for name in names))
         if self.waiting and not self.gated:
             await claims_generated(api, self.waiting)
-        count = fleet.size.pods
         async with BoundPods(api) as bound, churning(api, self.churn, one.scheduler_name):
             await run.start()
             await warm_up(api, fleet, one, bound)
             await _all_refused(api, one, 0 if self.foreign or self.gated else self.waiting)
             began = run.begin()
-            wanted = [pod_name(number) for number in range(count)]
+            wanted = [pod_name(number) for number in range(fleet.size.pods)]
             await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))
-            failure = ""
-            try:
-                await bound.wait_names(wanted, seconds=BACKLOG_SECONDS, check=one.check_alive)
-            except TimeoutError:
-                failure = f"not all bound after {BACKLOG_SECONDS:.0f} s"
-            run.stop()
-            times = [bound.at[name] - began for name in wanted if name in bound.at]
-            return await run.result(bound, times, count, max([*times, 1e-9]), failure)
+            return await run.until_all_bound(bound, wanted, began)
 
 
 async def _all_refused(api: Api, one: Contender, count: int) -> None:
