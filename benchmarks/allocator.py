@@ -2,7 +2,6 @@
 
     python -m benchmarks.allocator            # the cases of issue 5, with Go where it is installed
     python -m benchmarks.allocator --no-go
-    python -m benchmarks.allocator --ingest   # 80,000 devices: time and memory
 
 Go: NewAllocator and Allocate with selectors compiled before, fastest of several runs. Here: `allocate` with
 an inventory that is kept current, as the live scheduler has it; "first" is the first call, with nothing but
@@ -12,10 +11,6 @@ decoded objects at hand. Steps are each one's own measure of effort.
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -92,8 +87,9 @@ def an_alternative(amount: int = 1, *, cel: str = "", **more: Any) -> Case:
     return details
 
 
-def one_of_8() -> Case:
-    return {"slices": [a_slice("s", [a_device(i) for i in range(8)])], "claims": [a_claim(a_request())]}
+def of_devices(count: int, *requests: Case) -> Case:
+    """One pool of so many devices."""
+    return {"slices": [a_slice("s", [a_device(i) for i in range(count)])], "claims": [a_claim(*requests)]}
 
 
 def one_numa_node() -> Case:
@@ -104,59 +100,21 @@ def one_numa_node() -> Case:
     }
 
 
-def seven_of_8_partitions() -> Case:
+def partitions(sizes: tuple[int, ...], memory: int, *requests: Case) -> Case:
     """Only one combination fits: all but the large partition. It comes first, so it must be given up."""
-    sizes = (3, 1, 1, 1, 1, 1, 1, 1)
     devices = [
         a_device(i, consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": f"{size}Gi"}}}])
         for i, size in enumerate(sizes)
     ]
     counters = a_slice("s-counters", [], slices=2)
     del counters["spec"]["devices"]
-    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": "7Gi"}}}]
-    return {"slices": [counters, a_slice("s-devices", devices, slices=2)], "claims": [a_claim(a_request(amount=7))]}
-
-
-def seven_of_8_partitions_two_requests() -> Case:
-    """The same with different sizes, four and three asked by two requests."""
-    sizes = (8, 1, 2, 3, 4, 5, 6, 7)
-    devices = [
-        a_device(i, consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": f"{size}Gi"}}}])
-        for i, size in enumerate(sizes)
-    ]
-    counters = a_slice("s-counters", [], slices=2)
-    del counters["spec"]["devices"]
-    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": "28Gi"}}}]
-    return {
-        "slices": [counters, a_slice("s-devices", devices, slices=2)],
-        "claims": [a_claim(a_request("a", 4), a_request("b", 3))],
-    }
+    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": f"{memory}Gi"}}}]
+    return {"slices": [counters, a_slice("s-devices", devices, slices=2)], "claims": [a_claim(*requests)]}
 
 
 def one_too_many(amount: int) -> Case:
     """`amount` devices are asked for where one less exists; each has its own request."""
-    return {
-        "slices": [a_slice("s", [a_device(i) for i in range(amount - 1)])],
-        "claims": [a_claim(*(a_request(f"r{i}") for i in range(amount)))],
-    }
-
-
-def one_too_many_at_once() -> Case:
-    return {"slices": [a_slice("s", [a_device(i) for i in range(15)])], "claims": [a_claim(a_request(amount=16))]}
-
-
-def many_then_none() -> Case:
-    """8 of 33 devices, then a request nothing fits."""
-    return {
-        "slices": [a_slice("s", [a_device(i) for i in range(33)])],
-        "claims": [
-            a_claim(a_request("many", 8), a_request("none", 1, cel=f'device.attributes["{DRIVER}"].index > 99'))
-        ],
-    }
-
-
-def thirty_two_of_128() -> Case:
-    return {"slices": [a_slice("s", [a_device(i) for i in range(128)])], "claims": [a_claim(a_request(amount=32))]}
+    return of_devices(amount - 1, *(a_request(f"r{i}") for i in range(amount)))
 
 
 def eight_alternatives() -> Case:
@@ -165,10 +123,7 @@ def eight_alternatives() -> Case:
         for i in range(7)
     ]
     subs.append({"name": "sub-7", **an_alternative()})
-    return {
-        "slices": [a_slice("s", [a_device(i) for i in range(8)])],
-        "claims": [a_claim({"name": "gpu", "firstAvailable": subs})],
-    }
+    return of_devices(8, {"name": "gpu", "firstAvailable": subs})
 
 
 def network_attached() -> Case:
@@ -227,15 +182,19 @@ def bin_packing() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "one device of 8": one_of_8,
+    "one device of 8": lambda: of_devices(8, a_request()),
     "4 of 8 on one NUMA node, one in use": one_numa_node,
-    "7 of 8 partitions, one combination fits": seven_of_8_partitions,
-    "4 + 3 of 8 partitions, one combination": seven_of_8_partitions_two_requests,
-    "16 of 15 devices, one request": one_too_many_at_once,
+    "7 of 8 partitions, one combination fits": lambda: partitions((3, 1, 1, 1, 1, 1, 1, 1), 7, a_request(amount=7)),
+    "4 + 3 of 8 partitions, one combination": lambda: partitions(
+        (8, 1, 2, 3, 4, 5, 6, 7), 28, a_request("a", 4), a_request("b", 3)
+    ),
+    "16 of 15 devices, one request": lambda: of_devices(15, a_request(amount=16)),
     "8 requests, 7 devices": lambda: one_too_many(8),
     "12 requests, 11 devices": lambda: one_too_many(12),
-    "8 of 33 devices, then none fits": many_then_none,
-    "32 of 128 devices": thirty_two_of_128,
+    "8 of 33 devices, then none fits": lambda: of_devices(
+        33, a_request("many", 8), a_request("none", 1, cel=f'device.attributes["{DRIVER}"].index > 99')
+    ),
+    "32 of 128 devices": lambda: of_devices(128, a_request(amount=32)),
     "firstAvailable, the 8th fits": eight_alternatives,
     "2,000 network-attached pools": network_attached,
     "capacity of 100 shared devices": shared_capacity,
@@ -296,7 +255,6 @@ def measure(case: Case, seconds: float = 0.3) -> dict[str, Any]:
         "steps": steps,
         "first_us": first / 1000,
         "us": min(times) / 1000,
-        "median_us": statistics.median(times) / 1000,
     }
 
 
@@ -337,57 +295,6 @@ def compare(with_go: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def ingest(nodes: int = 10_000, devices: int = 8) -> dict[str, Any]:
-    """80,000 devices in 10,000 slices from JSON objects into an inventory, then one pass over all nodes."""
-    objects = [
-        a_slice(
-            f"slice-{node:05d}",
-            [a_device(i, attributes={"uuid": {"string": f"gpu-{node}-{i}"}}) for i in range(devices)],
-            pool=f"node-{node:05d}",
-            nodeName=f"node-{node:05d}",
-        )
-        for node in range(nodes)
-    ]
-    texts = [json.dumps(obj) for obj in objects]
-    del objects
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    inventory = Inventory(classes=[decode_class(CLASS)])
-    started = time.perf_counter()
-    for text in texts:
-        inventory.put_slice(decode_slice(json.loads(text)))
-    ingested = time.perf_counter() - started
-    claim = Claim("default", "claim", decode_claim_spec(a_claim(a_request())["spec"]))
-    in_use = InUse()
-    features = Features()
-    passes = []
-    for _ in range(2):
-        started = time.perf_counter()
-        for node in range(nodes):
-            outcome = allocate(
-                Question(
-                    [claim],
-                    NodeView(f"node-{node:05d}", {}),
-                    inventory,
-                    in_use,
-                    features=features,
-                    budget_steps=BUDGET_STEPS,
-                    share_ids=share_ids(),
-                ),
-                shortcuts=SEARCHED,
-            )
-            assert isinstance(outcome, Allocated)
-        passes.append((time.perf_counter() - started) / nodes * 1e6)
-    return {
-        "devices": nodes * devices,
-        "slices": nodes,
-        "ingest_s": ingested,
-        "first_us_per_node": passes[0],
-        "next_us_per_node": passes[1],
-        "max_rss_mib_before": before / 1024,
-        "max_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-
-
 def print_rows(rows: list[dict[str, Any]]) -> None:
     print(
         f"{'case':42} {'outcome':>10} {'steps':>7} {'us':>9} {'first us':>9}"
@@ -406,17 +313,7 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-go", action="store_true", help="leave the Go allocator out")
-    parser.add_argument("--ingest", action="store_true", help="measure taking in 80,000 devices instead")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    options = parser.parse_args()
-    if options.ingest:
-        print(json.dumps(ingest(), indent=2))
-        return
-    rows = compare(with_go=not options.no_go)
-    if options.output == "json":
-        json.dump(rows, sys.stdout, indent=2)
-    else:
-        print_rows(rows)
+    print_rows(compare(with_go=not parser.parse_args().no_go))
 
 
 if __name__ == "__main__":

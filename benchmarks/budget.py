@@ -4,7 +4,7 @@
 
 Each load is put to a machine with a null shell, with an ordinary pod of another namespace every ten ticks, on a clock
 that follows the CPU time spent. Printed: the longest input, how many ticks an ordinary pod waited at most, how many
-steps (of about 4 us) were counted for each tick. Loads on a cluster: `benchmarks.hostile`.
+steps (of about 4 us) were counted for each tick. The aim is 20 ms. Loads on a cluster: `benchmarks.hostile`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluation and compilation of the eight reference selectors, everything side by side in one run.
+"""Evaluation of the eight reference selectors, everything side by side in one run.
 
     python -m benchmarks.cel [--rounds 7] [--no-celpy]
     python -m benchmarks.cel --hostile [--rounds 3]     # those of tests/cel/hostile_expressions.py
@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import cel
-from cel.checker import environments
-from cel.parser.frontend import parse
-from cel.program import check_constants, check_expression
 from scheduler import garbage_collector
 from tests.cel.hostile_expressions import DEVICE, ENVIRONMENT, FAMILIES, LENGTH_MAX
 
@@ -143,17 +140,6 @@ def evaluation(rounds: int, has_celpy: bool) -> None:
         print(f"{name:14}{shown(generated, 10)}{shown(exact)}{shown(interpreted, 11)}{shown(compiled, 12)}{factor:>8}")
 
 
-def compilation(rounds: int) -> None:
-    print("\ncompilation, microseconds")
-    print(f"{'':14}{'parse':>9}{'check':>9}{'ready to run':>14}")
-    options = environments.get().parse_options
-    for name, expression in SELECTORS.items():
-        parsing = fastest_us(lambda text: parse(text, options=options), expression, 500, rounds)
-        checking = fastest_us(lambda text: check_constants(check_expression(text)), expression, 500, rounds) - parsing
-        ready = fastest_us(cel.compile_selector, expression, 300, rounds)
-        print(f"{name:14}{shown(parsing)}{shown(checking)}{shown(ready, 14)}")
-
-
 def pieces(expression: str) -> Iterator[object]:
     """What a scheduler does without a pause: each stage of compiling, then one evaluation, which gives the answer.
 
@@ -221,7 +207,6 @@ def main() -> None:
     if arguments.hostile:
         sys.exit(hostile(arguments.rounds, 60, 25, arguments.only) > 0)
     evaluation(arguments.rounds, not arguments.no_celpy)
-    compilation(arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """kube-scheduler, ours, and bare API writes on the same pods, on a real control plane of its own each time.
 
-    python -m benchmarks.compare                           # backlogs: 500 nodes x 8 devices, 1000 pods, 3 rounds
-    python -m benchmarks.compare --quick                   # 20 nodes, 40 pods, 1 round: does it work
-    python -m benchmarks.compare --workload one-device --rounds 5 -o json
-    python -m benchmarks.compare --steady 20 --full 0.5    # pods arrive at 20/s: time from creation to binding
-    python -m benchmarks.compare --table goals --out results/goals        # a whole table (tables.yaml)
+    python -m benchmarks.compare                                          # table goals, 3 rounds
+    python -m benchmarks.compare --quick                                  # a few nodes and pods, 1 round: does it work
+    python -m benchmarks.compare --table steady --out results/steady      # a whole table (tables.yaml)
     python -m benchmarks.compare --table scheduler-perf --estimate        # how long it would take, row by row
     python -m benchmarks.compare --table plugins --rows plain,affinity-zone --out results/plugins --resume
 
@@ -16,8 +14,8 @@ What is measured
     each on a fresh control plane.
     `bare writes` sends the writes of a scheduler (finalizer, status, binding, event) and decides nothing: the
     limit that API server and etcd set on this machine.
-    With --steady pods arrive at a fixed rate and go when they are bound; in a closed loop (tables only) a new pod
-    comes for each that was bound; p50 and p99 are from creation to binding.
+    Where pods arrive at a fixed rate they go when they are bound; in a closed loop a new pod comes for each that was
+    bound. There p50 and p99 are from creation to binding.
 
 With --out FILE each run is added to FILE.json and FILE.md as it ends; --resume takes up what is there already.
 Every run ends with the invariant checker; a violation is printed and makes the exit code 1.
@@ -38,14 +36,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__" and not __package__:  # also as `python benchmarks/compare.py`
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import uvloop
 
 from benchmarks.contenders import contender
-from benchmarks.fleet import Fleet, Size, workloads
-from benchmarks.loads import Backlog, Load, Steady, measure
+from benchmarks.loads import measure
 from benchmarks.report import Record, markdown, summarize
 from benchmarks.tables import Entry, runs, table, table_names
 
@@ -53,23 +47,9 @@ _NAMES = {"kube": "kube-scheduler", "ours": "dra-scheduler", "bare": "bare write
 
 
 def entries_of(arguments: argparse.Namespace) -> list[Entry]:
-    """What to run: a table's entries, or the workloads named."""
-    if arguments.table is not None:
-        found = [
-            entry
-            for entry in table(arguments.table)
-            if (not arguments.workload or entry.fleet.workload.name in arguments.workload)
-            and (not arguments.rows or entry.name in arguments.rows)
-        ]
-        return [entry.quick() for entry in found] if arguments.quick else found
-    known = workloads()
-    names = arguments.workload or [name for name, workload in known.items() if workload.is_plain_backlog]
-    taken = int(arguments.nodes * arguments.devices * arguments.full)
-    size = Size(arguments.nodes, arguments.devices, arguments.pods, taken)
-    load: Load = Steady(arguments.steady, arguments.seconds) if arguments.steady else Backlog()
-    label = load.label + (f", {arguments.full:.0%} full" if arguments.full else "")
-    shorts = [short for short in arguments.contenders.split(",") if short != "bare" or not arguments.steady]
-    return [Entry(f"{name}{label}", Fleet(known[name], size), load, tuple(shorts)) for name in names]
+    """The rows of the table that were chosen."""
+    found = [one for one in table(arguments.table) if not arguments.rows or one.name in arguments.rows]
+    return [one.quick() for one in found] if arguments.quick else found
 
 
 async def run(arguments: argparse.Namespace, record: Record) -> None:
@@ -86,8 +66,7 @@ async def run(arguments: argparse.Namespace, record: Record) -> None:
                 f"{entry.name} round {round_number} {_NAMES[short]}: left out, --minutes {arguments.minutes:g} are over"
             )
             continue
-        one = contender(short, tuple(arguments.ours_option))
-        result = await measure(entry.fleet, one, round_number, entry.load, entry.name)
+        result = await measure(entry.fleet, contender(short), round_number, entry.load, entry.name)
         record.add(result)
         _say(
             f"{result.workload} round {round_number} {result.contender}: {result.pods_per_s:.0f} pods/s, "
@@ -98,11 +77,8 @@ async def run(arguments: argparse.Namespace, record: Record) -> None:
 
 def planned(arguments: argparse.Namespace) -> list[tuple[int, Entry, str]]:
     """All runs in order."""
-    rounds = arguments.rounds
-    kube_rounds = rounds if arguments.kube_rounds is None else arguments.kube_rounds
     chosen = arguments.contenders.split(",")
-    every = runs(entries_of(arguments), rounds=rounds, kube_rounds=kube_rounds, kube_pods=arguments.kube_pods)
-    return [one for one in every if one[2] in chosen]
+    return [one for one in runs(entries_of(arguments), arguments.rounds) if one[2] in chosen]
 
 
 def row_names(name: str, given: Sequence[str]) -> list[str]:
@@ -135,15 +111,9 @@ def estimate(arguments: argparse.Namespace) -> str:
 
 def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=table_names(), help="a whole table, with its own sizes and loads")
-    parser.add_argument("--nodes", type=int, default=500)
-    parser.add_argument("--devices", type=int, default=8, help="a node")
-    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--table", choices=table_names(), default="goals", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kube-rounds", type=int, metavar="N", help="kube-scheduler takes part in the first N only")
-    parser.add_argument("--kube-pods", type=int, metavar="N", help="kube-scheduler gets at most N pods")
     parser.add_argument("--minutes", type=float, help="begin no run that would end later than that")
-    parser.add_argument("--workload", action="append", choices=list(workloads()), help="repeatable; default: all")
     parser.add_argument(
         "--rows",
         metavar="NAMES",
@@ -152,26 +122,13 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="of the table, only these rows, separated by commas (repeatable); --estimate prints their names",
     )
     parser.add_argument("--contenders", default="kube,ours,bare", help="of kube, ours, bare; default: %(default)s")
-    parser.add_argument("--steady", type=float, metavar="RATE", help="pods/s that arrive, instead of a backlog")
-    parser.add_argument("--seconds", type=float, default=30, help="how long they arrive, with --steady")
-    parser.add_argument("--full", type=float, default=0.0, help="share of devices taken before")
-    parser.add_argument("--quick", action="store_true", help="20 nodes, 40 pods, 1 round; tables as small as can be")
+    parser.add_argument("--quick", action="store_true", help="rows as small as can be, 1 round")
     parser.add_argument("--estimate", action="store_true", help="say how long it would take, and run nothing")
     parser.add_argument("--out", type=Path, metavar="FILE", help="add each run to FILE.json and FILE.md as it ends")
     parser.add_argument("--resume", action="store_true", help="with --out: runs that FILE.json has are not repeated")
-    parser.add_argument(
-        "--ours-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="of `dra-scheduler run`, as --paranoid",
-    )
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args(given)
     if arguments.quick:
-        arguments.nodes, arguments.pods, arguments.rounds = 20, 40, 1
-    if arguments.rows and arguments.table is None:
-        parser.error("--rows are those of a --table")
+        arguments.rounds = 1
     try:
         arguments.rows = row_names(arguments.table, arguments.rows) if arguments.rows else []
     except ValueError as error:
@@ -188,8 +145,6 @@ def main(given: Sequence[str] | None = None) -> int:
         print(estimate(arguments))
         return 0
     about: dict[str, Any] = {"cores": os.cpu_count(), "python": platform.python_version(), "table": arguments.table}
-    if arguments.table is None:
-        about |= {"nodes": arguments.nodes, "devices": arguments.devices, "pods": arguments.pods}
     record = Record(arguments.out, about)
     if arguments.resume:
         record.resume()
@@ -200,11 +155,8 @@ def main(given: Sequence[str] | None = None) -> int:
         is_stopped = True
         _say("stopped; what was measured follows")
     rows = summarize(record.runs)
-    if arguments.output == "json":
-        print(record.json())
-    else:
-        print(", ".join(f"{key} {value}" for key, value in about.items() if value is not None))
-        print(markdown(rows))
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
+    print(markdown(rows))
     return 1 if is_stopped or any(row.violations or row.failures for row in rows) else 0
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import aiohttp
 
-from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.fleet import NAMESPACE, Fleet, Object, allocation
 from tests.controlplane.cluster import Component, ControlPlane, cpu_seconds, die_with_parent, resident_bytes
 from tests.integration.api import Api
 
@@ -110,16 +110,16 @@ class _Process:
     log: Path = Path()
     _process: subprocess.Popen[bytes] | None = None
 
-    def spawn(self, arguments: list[str], log: Path, stdin: Path | None = None, tree: Path = ROOT) -> None:
+    def spawn(self, arguments: list[str], log: Path, stdin: Path | None = None) -> None:
         self.log = log
         with log.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as given:
             self._process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=tree,
+                cwd=ROOT,
                 stdin=given,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(tree)},
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
                 preexec_fn=die_with_parent,  # noqa: PLW1509 one system call, no lock of Python's
             )
 
@@ -144,21 +144,19 @@ class _Process:
 
 @dataclass(slots=True)
 class Ours:
-    """`dra-scheduler run`, as a user starts it; `tree` is the checkout whose scheduler it is."""
+    """`dra-scheduler run`, as a user starts it, but alone as kube-scheduler is here."""
 
     name: str = "dra-scheduler"
     scheduler_name: str = "dra-scheduler"
     arguments: tuple[str, ...] = ("--no-health", "--log-level=warning")
     options: tuple[str, ...] = ()
-    tree: Path = ROOT
     _process: _Process = field(default_factory=_Process)
 
     async def start(self, cluster: ControlPlane, api: Api, fleet: Fleet) -> None:
         kubeconfig = cluster.kubeconfig("kube-scheduler")
-        # As kube-scheduler here: alone. Checkouts from before there was a lease know no such option.
-        alone = ["--leader-elect=false"] if (self.tree / "scheduler" / "kube" / "lease.py").exists() else []
-        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", *alone, *self.arguments, *self.options]
-        self._process.spawn(command, cluster.folder / f"{self.name}.log", tree=self.tree)
+        command = ["-m", "scheduler", "run", f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
+        command += [*self.arguments, *self.options]
+        self._process.spawn(command, cluster.folder / f"{self.name}.log")
 
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.running.pid)
@@ -221,9 +219,7 @@ class BareWrites:
             line: Object = {"pod": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], "node": node}
             if results:
                 consumer = {"resource": "pods", "name": line["pod"], "uid": line["uid"]}
-                term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-                allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
-                status = {"allocation": allocation, "reservedFor": [consumer]}
+                status = {"allocation": allocation(node, results), "reservedFor": [consumer]}
                 name = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
                 line["claim"] = {"name": name, "status": status}
             lines.append(line)
@@ -245,14 +241,6 @@ class BareWrites:
         self._process.stop()
 
 
-def contender(name: str, options: tuple[str, ...] = ()) -> Contender:
-    """A new one by its short name: kube, ours or bare. `options` are more of `dra-scheduler run`."""
-    match name:
-        case "kube":
-            return KubeScheduler()
-        case "ours":
-            return Ours(options=options)
-        case "bare":
-            return BareWrites()
-        case _:
-            raise ValueError(f"contender {name!r}: want kube, ours or bare")
+def contender(name: str) -> Contender:
+    """A new one by its short name: kube, ours or bare."""
+    return {"kube": KubeScheduler, "ours": Ours, "bare": BareWrites}[name]()

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from allocator import decode_allocation, decode_class, decode_slice
-from benchmarks.fleet import NAMESPACE, Fleet, Object, on_node
+from benchmarks.fleet import NAMESPACE, Fleet, Object
 from benchmarks.loads import Loop
 from benchmarks.machine import NullShell, counted, defaulted
 from benchmarks.tables import Entry, table, table_names
@@ -70,19 +70,18 @@ class RowShell(NullShell):
         self.listed()
 
     def _taken(self) -> Iterator[Input]:
-        for claim, status in self.fleet.taken():
+        for _, claim, status in self.fleet.taken():
             found = self._put(claim["metadata"]["name"], claim["spec"])
             yield observed(replace(found, allocation=decode_allocation(status["allocation"])))
 
     def _victims(self) -> Iterator[Input]:
         """Pods that run, and their claims."""
-        for given, claim, results in self.fleet.victims():
+        for given, claim, status in self.fleet.victims():
             name = given["metadata"]["name"]
             pod = self._pod(name, given, {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}, LOW)
             if claim is not None:
-                where = {"nodeSelectorTerms": [on_node(given["spec"]["nodeName"])]}
-                allocation = decode_allocation({"devices": {"results": results}, "nodeSelector": where})
-                yield observed(self._put(name, claim["spec"], allocation=allocation, reserved_for=(pod,)))
+                made = decode_allocation(status["allocation"])
+                yield observed(self._put(name, claim["spec"], allocation=made, reserved_for=(pod,)))
             yield observed(pod)
 
     def _pod(self, name: str, given: Object, status: Object, priority: int) -> Pod:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -60,18 +60,6 @@ class Workload:
     bare: Object | None = None
     gates: tuple[str, ...] = ()
 
-    @property
-    def is_plain_backlog(self) -> bool:
-        """Whether it is about devices alone, of nodes' own pools, in generated claims: what runs when none is named."""
-        return (
-            self.devices["kind"] not in POOLS
-            and not self.sharing
-            and self.classes == 1
-            and not self.pod
-            and not self.volume
-            and not self.node
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -91,6 +79,14 @@ class Size:
             raise ValueError(f"nodes, devices and pods must be at least 1, not {self}")
         if not 0 <= self.taken <= self.nodes * self.devices:
             raise ValueError(f"taken must be 0 to nodes x devices, not {self.taken}")
+
+
+class Placed(NamedTuple):
+    """What is there from the beginning: a pod, its claim and that claim's status but for its user; or a claim alone."""
+
+    pod: Any
+    claim: Object | None
+    status: Object
 
 
 WORKLOADS: Final = Path(__file__).with_name("workloads.yaml")
@@ -277,19 +273,30 @@ class Fleet:
         pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
         return pod
 
-    def taken(self) -> Iterator[tuple[Object, Object]]:
-        """Claims that nobody's pods hold, and their statuses: `taken` devices from the front."""
-        workload = self.workload
-        if workload.claim is None or not self.size.taken:
-            return
-        count = self.size.taken // max((workload.bare or {}).get("take", 1), 1)
-        for number, (node, results) in zip(range(count), self.bare_places(), strict=False):
-            claim = {
-                "metadata": {"namespace": NAMESPACE, "name": f"filler-{number:05}", "finalizers": [FINALIZER]},
-                "spec": workload.claim,
-            }
-            selector = {"nodeSelectorTerms": [on_node(node)]}
-            yield claim, {"allocation": {"devices": {"results": results}, "nodeSelector": selector}}
+    def taken(self) -> Iterator[Placed]:
+        """Claims that nobody's pods hold: `taken` devices from the front."""
+        if self.workload.claim is not None and self.size.taken:
+            count = self.size.taken // max((self.workload.bare or {}).get("take", 1), 1)
+            for number, (node, results) in zip(range(count), self.bare_places(), strict=False):
+                yield Placed(None, *self._allocated(f"filler-{number:05}", node, results))
+
+    def running(self, scheduler_name: str) -> Iterator[Placed]:
+        """As many pods as there are to come, each on its node with a claim of its own."""
+        for number, (node, results) in zip(range(self.size.pods), self.bare_places(), strict=False):
+            yield self._placed(f"running-{number:05}", scheduler_name, node, results)
+
+    def _placed(self, name: str, scheduler_name: str, node: str, results: list[Object]) -> Placed:
+        pod = self.pod(name, scheduler_name)
+        pod["spec"]["nodeName"] = node
+        if self.workload.claim is None:
+            return Placed(pod, None, {})
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+        return Placed(pod, *self._allocated(name, node, results))
+
+    def _allocated(self, name: str, node: str, results: list[Object]) -> tuple[Object, Object]:
+        """A claim, and its status."""
+        meta = {"namespace": NAMESPACE, "name": name, "finalizers": [FINALIZER]}
+        return {"metadata": meta, "spec": self.workload.claim}, {"allocation": allocation(node, results)}
 
     # -- pods that others preempt ---------------------------------------------------------------------------------
 
@@ -299,20 +306,16 @@ class Fleet:
             for name, value in ((HIGH, 1000), (LOW, 10)):
                 yield {"metadata": {"name": name}, "value": value}
 
-    def victims(self) -> Iterator[tuple[Object, Object | None, list[Object]]]:
-        """Pods that run from the beginning, each with its claim and what is allocated to it, if pods have claims."""
+    def victims(self) -> Iterator[Placed]:
+        """Pods that run from the beginning."""
         places = self.bare_places()
         for number in range(self.size.nodes * self.workload.victims):
-            name = f"victim-{number:05}"
-            node, results, claim = node_name(number // self.workload.victims), [], None
-            pod = self.pod(name, "nobody")
+            node, results = node_name(number // self.workload.victims), []
             if self.workload.claim is not None:
                 node, results = next(places)
-                meta = {"namespace": NAMESPACE, "name": name, "finalizers": [FINALIZER]}
-                claim = {"metadata": meta, "spec": self.workload.claim}
-                pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
-            pod["spec"] |= {"nodeName": node, "priorityClassName": LOW}
-            yield pod, claim, results
+            found = self._placed(f"victim-{number:05}", "nobody", node, results)
+            found.pod["spec"]["priorityClassName"] = LOW
+            yield found
 
     # -- what a loop that decides nothing writes --------------------------------------------------------------
 
@@ -372,8 +375,10 @@ def _template(name: str, spec: Object) -> Object:
     return {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": {"spec": spec}}
 
 
-def on_node(name: str) -> Object:
-    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+def allocation(node: str, results: list[Object]) -> Object:
+    """That of a claim for devices of one node."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
 
 
 def node_name(number: int) -> str:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.hostile                                 # all loads, about a quarter of an hour
     python -m benchmarks.hostile --quick                         # does it work: few nodes, 3 s, a minute in all
-    python -m benchmarks.hostile --loads selector-5000 flood --seconds 30 --rounds 3
+    python -m benchmarks.hostile --loads selector-5000 flood --seconds 30
     python -m benchmarks.hostile --list
 
 What is measured
@@ -85,9 +85,6 @@ class Stream:
         value = self.quantile(share)
         return f"{'>' if any(one <= value for one in self.late) else ''}{value:.0f}"
 
-    def __add__(self, other: Stream) -> Stream:
-        return Stream(self.bound + other.bound, self.late + other.late)
-
 
 @dataclass(slots=True)
 class Livez:
@@ -100,7 +97,7 @@ class Livez:
 
 @dataclass(slots=True)
 class Row:
-    """One load, one round.
+    """One load.
 
     Attributes:
         longest_ms: The longest input since the start; None when /metrics was not answered.
@@ -109,7 +106,6 @@ class Row:
     """
 
     load: str
-    round: int
     nodes: int
     alone: Stream = field(default_factory=Stream)
     beside: Stream = field(default_factory=Stream)
@@ -126,13 +122,13 @@ class Row:
 # -- one row --------------------------------------------------------------------------------------------------------
 
 
-async def measure(load: HostileLoad, round_number: int, arguments: argparse.Namespace) -> Row:
+async def measure(load: HostileLoad, arguments: argparse.Namespace) -> Row:
     """A fresh control plane, the stage, the pods alone, the pods beside the load, the check."""
     began = time.monotonic()
     nodes = max(load.nodes // 25, 3) if arguments.quick else load.nodes
     fleet = Fleet(workloads()["one-device"], Size(nodes, 8, 1))
     one = Serving()
-    row = Row(load.name, round_number, nodes)
+    row = Row(load.name, nodes)
     streams_s = 2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS
     # Without the garbage collector: what it lists and deletes is no part of the question.
     controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
@@ -250,55 +246,41 @@ HEAD: Final = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown, a line a load: the pods of all its rounds together, of all else the worst; then what failed."""
-    by_load = {name: [row for row in rows if row.load == name] for name in dict.fromkeys(row.load for row in rows)}
-    lines = aligned([HEAD, *(cells_of(found) for found in by_load.values())], left=(0, len(HEAD) - 1))
+    """Markdown, a line a load; then what failed."""
+    lines = aligned([HEAD, *map(cells_of, rows)], left=(0, len(HEAD) - 1))
     for row in rows:
-        where = f"{row.load}, round {row.round}"
         if row.failure:
-            lines.append(f"\n{where}: {row.failure}")
+            lines.append(f"\n{row.load}: {row.failure}")
         if row.violations:
-            lines.append(f"\n{where}: {row.violations} INVARIANT VIOLATIONS")
+            lines.append(f"\n{row.load}: {row.violations} INVARIANT VIOLATIONS")
         if row.stop_s > 9:
-            lines.append(f"\n{where}: SIGTERM was not obeyed within 9 s")
+            lines.append(f"\n{row.load}: SIGTERM was not obeyed within 9 s")
     return "\n".join(lines)
 
 
-def cells_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The line of all rounds of one load."""
-    alone, beside = sum((row.alone for row in rows), Stream()), sum((row.beside for row in rows), Stream())
-    longest, cpu = _worst([row.longest_ms for row in rows]), _worst([row.longest_cpu_ms for row in rows])
-    judged = longest if cpu is None else cpu
-    asked, failed = sum(row.livez.asked for row in rows), sum(row.livez.failed for row in rows)
+def cells_of(row: Row) -> tuple[str, ...]:
+    alone, beside, cpu, livez = row.alone, row.beside, row.longest_cpu_ms, row.livez
+    judged = row.longest_ms if cpu is None else cpu
     ratio = beside.quantile(0.99) / alone.quantile(0.99) if alone.bound else 0.0
-    missed = [
-        name
-        for name, is_missed in (
-            ("p99", ratio > RATIO_GOAL or bool(beside.late) or not beside.bound),
-            ("input", judged is None or judged > LONGEST_GOAL_MS),
-            ("livez", failed > 0 or not asked),
-        )
-        if is_missed
-    ]
+    goals = {
+        "p99": ratio > RATIO_GOAL or bool(beside.late) or not beside.bound,
+        "input": judged is None or judged > LONGEST_GOAL_MS,
+        "livez": livez.failed > 0 or not livez.asked,
+    }
     return (
-        LOADS[rows[0].load].what if rows[0].load in LOADS else rows[0].load,
-        str(rows[0].nodes),
+        LOADS[row.load].what,
+        str(row.nodes),
         *(alone.text(share) for share in (0.5, 0.99)),
         f"{len(beside.bound)}/{len(beside.bound) + len(beside.late)}",
         *(beside.text(share) for share in (0.5, 0.99)),
         f"{ratio:.1f}" if ratio else "",
-        _whole_ms(longest),
+        _whole_ms(row.longest_ms),
         "" if cpu is None else _whole_ms(cpu),
-        f"{max(row.resident_mib for row in rows):.0f}",
-        f"{max(row.livez.worst_ms for row in rows):.0f}",
-        f"{failed}/{asked}",
-        ", ".join(missed),
+        f"{row.resident_mib:.0f}",
+        f"{livez.worst_ms:.0f}",
+        f"{livez.failed}/{livez.asked}",
+        ", ".join(name for name, is_missed in goals.items() if is_missed),
     )
-
-
-def _worst(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if known and len(known) == len(values) else None
 
 
 def _whole_ms(value: float | None) -> str:
@@ -318,15 +300,13 @@ async def run(arguments: argparse.Namespace, about: dict[str, Any], rows: list[R
     assert task is not None
     # Unwind when told to stop, so that nothing is left behind.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    for round_number in range(1, arguments.rounds + 1):
-        for name in arguments.loads:
-            row = await measure(LOADS[name], round_number, arguments)
-            rows.append(row)
-            if arguments.out is not None:
-                write(arguments.out, about, rows)
-            cells = dict(zip(HEAD, cells_of([row]), strict=True))
-            said = ", ".join(f"{key} {cells[key]}" for key in HEAD[2:])
-            print(f"{name} round {round_number}: {said}; {row.wall_s:.0f} s {row.failure}", file=sys.stderr, flush=True)
+    for name in arguments.loads:
+        row = await measure(LOADS[name], arguments)
+        rows.append(row)
+        if arguments.out is not None:
+            write(arguments.out, about, rows)
+        said = ", ".join(f"{key} {cell}" for key, cell in zip(HEAD[2:], cells_of(row)[2:], strict=True))
+        print(f"{name}: {said}; {row.wall_s:.0f} s {row.failure}", file=sys.stderr, flush=True)
 
 
 def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -334,13 +314,12 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--loads", nargs="+", metavar="NAME", choices=list(LOADS), default=list(LOADS))
     parser.add_argument("--list", action="store_true", help="say which loads there are, and run nothing")
     parser.add_argument("--seconds", type=float, default=40, help="of the pods alone, and again beside the load")
-    parser.add_argument("--rounds", type=int, default=1, help="all loads, so many times; their pods are put together")
     parser.add_argument("--quick", action="store_true", help="a 25th of the nodes, a 20th of the objects, 3 s")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write FILE.json and FILE.md after each row")
     arguments = parser.parse_args(given)
     arguments.scale = 1.0
     if arguments.quick:
-        arguments.seconds, arguments.rounds, arguments.scale = 3.0, 1, 0.05
+        arguments.seconds, arguments.scale = 3.0, 0.05
     return arguments
 
 
@@ -354,7 +333,6 @@ def main(given: Sequence[str] | None = None) -> int:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "seconds": arguments.seconds,
-        "rounds": arguments.rounds,
     }
     rows: list[Row] = []
     is_stopped = False

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from benchmarks.churn import churning, gated_pod
 from benchmarks.contenders import Contender, ContenderError, told
-from benchmarks.fleet import NAMESPACE, Fleet, Object
+from benchmarks.fleet import NAMESPACE, Fleet, Object, Placed
 from benchmarks.placed import before, namespaces, volumes
 from benchmarks.provisioner import CONTROLLER as VOLUME_CONTROLLER
 from benchmarks.provisioner import provisioning
@@ -67,9 +67,75 @@ class Load(Protocol):
         """What the table adds to the workload's name, or ""."""
         ...
 
-    async def __call__(
-        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
-    ) -> Measured: ...
+    async def __call__(self, run: Run) -> Measured: ...
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one contender, and what it and the cluster use between `begin` and `stop`."""
+
+    cluster: ControlPlane
+    api: Api
+    fleet: Fleet
+    one: Contender
+    round_number: int
+    cpu_s: float = 0.0
+    cluster_cpu_s: float = 0.0
+    resident_bytes: int = 0
+
+    async def start(self) -> None:
+        await self.one.start(self.cluster, self.api, self.fleet)
+
+    def begin(self) -> float:
+        """The time."""
+        self.cpu_s, self.cluster_cpu_s = -self.one.cpu_seconds(), -cluster_cpu(self.cluster)
+        return time.monotonic()
+
+    def stop(self) -> None:
+        self.cpu_s += self.one.cpu_seconds()
+        self.cluster_cpu_s += cluster_cpu(self.cluster)
+        self.resident_bytes = self.one.resident_bytes()
+
+    async def until_all_bound(self, bound: BoundPods, names: Sequence[str], began: float) -> Measured:
+        """The result of pods that have come together."""
+        failure = ""
+        async with sampled(self.one):
+            try:
+                await bound.wait_names(names, seconds=BACKLOG_SECONDS, check=self.one.check_alive)
+            except TimeoutError:
+                failure = (
+                    f"{sum(name in bound.at for name in names)} of {len(names)} bound after {BACKLOG_SECONDS:.0f} s"
+                )
+            self.stop()
+        times = [bound.at[name] - began for name in names if name in bound.at]
+        return await self.result(bound, times, len(names), max([*times, 1e-9]), failure)
+
+    async def result(
+        self, bound: BoundPods, times: Collection[float], pods: int, took: float, failure: str
+    ) -> Measured:
+        ordered, done = sorted(times), len(times)
+        return Measured(
+            workload=self.fleet.workload.name,
+            contender=self.one.name,
+            round=self.round_number,
+            pods=pods,
+            bound=done,
+            pods_per_s=done / took,
+            cpu_s=self.cpu_s,
+            cpu_ms_per_pod=1000 * self.cpu_s / max(done, 1),
+            p50_s=quantile(ordered, 0.50),
+            p99_s=quantile(ordered, 0.99),
+            cluster_cpu_s=self.cluster_cpu_s,
+            resident_mib=self.resident_bytes / 2**20,
+            violations=await count_violations(self.api, NAMESPACE),
+            watch_gaps=bound.interruptions,
+            failure=failure,
+        )
+
+    def failed(self, text: str) -> Measured:
+        nothing = (0.0,) * 7
+        names = (self.fleet.workload.name, self.one.name, self.round_number)
+        return Measured(*names, self.fleet.size.pods, 0, *nothing, violations=0, failure=text)
 
 
 async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, name: str = "") -> Measured:
@@ -84,10 +150,11 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
         context = cluster.ssl_context()
         async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 4) as api:
             await set_stage(api, fleet)
+            run = Run(cluster, api, fleet, one, round_number)
             try:
-                result = await load(cluster, api, fleet, one, round_number)
+                result = await load(run)
             except (ContenderError, TimeoutError, ApiError, ExceptionGroup) as error:
-                result = _failed(one, fleet, round_number, told(error))
+                result = run.failed(told(error))
             finally:
                 await asyncio.to_thread(one.stop)
     return replace(result, workload=name, wall_s=time.monotonic() - began)
@@ -102,8 +169,10 @@ async def set_stage(api: Api, fleet: Fleet) -> None:
     await create_all(api, (("storageclasses", item) for item in fleet.storage_classes()))
     await create_all(api, (("resourceclaimtemplates", item) for item in fleet.templates()))
     await create_all(api, (("resourceclaims", item) for item in fleet.shared_claims()))
-    await _take(api, fleet)
+    await create_all(api, (("priorityclasses", item) for item in fleet.priority_classes()))
+    await place_all(api, fleet.taken())
     await create_all(api, before(fleet))
+    await place_all(api, fleet.victims())
 
 
 async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
@@ -118,18 +187,25 @@ async def create_all(api: Api, objects: Iterable[tuple[str, Object]]) -> None:
             group.create_task(creator())
 
 
-async def _take(api: Api, fleet: Fleet) -> None:
-    """Claims that take a share of the devices, from the front, held by pods of nobody."""
-    waiting = iter(fleet.taken())
+async def place_all(api: Api, placed: Iterable[Placed]) -> None:
+    """Pods on their nodes, with claims that are allocated and reserved for them."""
+    waiting = iter(placed)
 
-    async def taker() -> None:
-        for claim, status in waiting:
-            await api.create("resourceclaims", claim)
-            await api.merge_patch("resourceclaims", claim["metadata"]["name"], {"status": status}, NAMESPACE, "status")
+    async def placer() -> None:
+        for pod, claim, status in waiting:
+            if claim is not None:
+                await api.create("resourceclaims", claim)
+            made = await api.create("pods", pod) if pod is not None else None
+            if claim is None:
+                continue
+            name, more = claim["metadata"]["name"], {}
+            if made is not None:
+                more = {"reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}]}
+            await api.merge_patch("resourceclaims", name, {"status": {**status, **more}}, NAMESPACE, "status")
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CREATING):
-            group.create_task(taker())
+            group.create_task(placer())
 
 
 # -- a backlog ------------------------------------------------------------------------------------------------------
@@ -137,42 +213,35 @@ async def _take(api: Api, fleet: Fleet) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """All pods wait, with their claims; the contender is started; until the last is bound."""
+    """All pods wait, with their claims; the contender is started; until the last is bound.
+
+    Less important pods that have their places end at once when they are deleted, as no kubelet runs; the first write is
+    then about one of these.
+    """
 
     label: str = ""
 
-    async def __call__(
-        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
-    ) -> Measured:
-        count = fleet.size.pods
+    async def __call__(self, run: Run) -> Measured:
+        api, fleet, one = run.api, run.fleet, run.one
+        names = [pod_name(number) for number in range(fleet.size.pods)]
         if fleet.workload.volume:
-            claims = (fleet.volume_claim(pod_name(number)) for number in range(count))
-            await create_all(api, (("persistentvolumeclaims", claim) for claim in claims))
+            await create_all(api, (("persistentvolumeclaims", fleet.volume_claim(name)) for name in names))
         if fleet.workload.bound_volume:
-            await create_all(api, volumes(fleet, (pod_name(number) for number in range(count)), NAMESPACE))
-        await create_all(api, (("pods", fleet.pod(pod_name(number), one.scheduler_name)) for number in range(count)))
+            await create_all(api, volumes(fleet, names, NAMESPACE))
+        await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in names))
         if fleet.has_generated_claims:
-            await claims_generated(api, count)
+            await claims_generated(api, len(names))
         async with (
             BoundPods(api) as bound,
             provisioning(api, bound.first_write) if fleet.workload.volume else nullcontext(),
         ):
-            await one.start(cluster, api, fleet)
+            await run.start()
             try:
                 began = await bound.wait_begin(seconds=FIRST_SECONDS, check=one.check_alive)
             except TimeoutError:
                 raise ContenderError(f"nothing written within {FIRST_SECONDS:.0f} s of its start") from None
-            usage = Usage(cluster, one)
-            failure = ""
-            async with sampled(one):
-                try:
-                    await bound.wait_count(count, seconds=BACKLOG_SECONDS, check=one.check_alive)
-                except TimeoutError:
-                    failure = f"{len(bound.at)} of {count} bound after {BACKLOG_SECONDS:.0f} s"
-                usage.stop()
-            times = [at - began for at in bound.at.values()]
-            took = max([*times, 1e-9])
-            return await result_of(api, fleet, usage, round_number, bound, times, count, took, failure)
+            run.begin()
+            return await run.until_all_bound(bound, names, began)
 
 
 async def claims_generated(api: Api, count: int) -> None:
@@ -204,15 +273,14 @@ class Steady:
     def label(self) -> str:
         return f" at {self.rate:g}/s" + (", pods stay" if self.stay else "")
 
-    async def __call__(
-        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
-    ) -> Measured:
+    async def __call__(self, run: Run) -> Measured:
+        api, fleet, one = run.api, run.fleet, run.one
         count = round(self.rate * self.seconds)
         created: dict[str, float] = {}
         async with BoundPods(api) as bound:
-            await one.start(cluster, api, fleet)
+            await run.start()
             await warm_up(api, fleet, one, bound)
-            usage, begin = Usage(cluster, one), time.monotonic()
+            begin = run.begin()
             async with asyncio.TaskGroup() as group:
                 remover = None if self.stay else group.create_task(remove_bound(api, bound))
                 for number in range(count):
@@ -224,11 +292,11 @@ class Steady:
                 if remover is not None:
                     remover.cancel()
             took = time.monotonic() - begin
-            usage.stop()
+            run.stop()
             times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
             missing = count - len(times)
             failure = f"{missing} of {count} not bound {TAIL_SECONDS:.0f} s after the last came" if missing else ""
-            return await result_of(api, fleet, usage, round_number, bound, times, count, took, failure)
+            return await run.result(bound, times, count, took, failure)
 
 
 async def warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
@@ -264,14 +332,13 @@ class Loop:
     def label(self) -> str:
         return f", {self.pods} at a time"
 
-    async def __call__(
-        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
-    ) -> Measured:
+    async def __call__(self, run: Run) -> Measured:
+        api, fleet, one = run.api, run.fleet, run.one
         created: dict[str, float] = {}
         async with BoundPods(api) as bound:
-            await one.start(cluster, api, fleet)
+            await run.start()
             await warm_up(api, fleet, one, bound)
-            usage, begin = Usage(cluster, one), time.monotonic()
+            begin = run.begin()
 
             async def worker() -> None:
                 while time.monotonic() - begin < self.seconds:
@@ -289,9 +356,9 @@ class Loop:
             except* TimeoutError:
                 failure = f"a pod was not bound within {TAIL_SECONDS:.0f} s"
             took = time.monotonic() - begin
-            usage.stop()
+            run.stop()
             times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
-            return await result_of(api, fleet, usage, round_number, bound, times, len(created), took, failure)
+            return await run.result(bound, times, len(created), took, failure)
 
 
 # -- behind pods that cannot be placed -----------------------------------------------------------------------------
@@ -319,31 +386,22 @@ class Arriving:
             return " arriving" + (f", {self.waiting} gated" if self.gated else "")
         return f" arriving, {self.waiting} " + ("of another scheduler" if self.foreign else "waiting")
 
-    async def __call__(
-        self, cluster: ControlPlane, api: Api, fleet: Fleet, one: Contender, round_number: int
-    ) -> Measured:
+    async def __call__(self, run: Run) -> Measured:
+        api, fleet, one = run.api, run.fleet, run.one
         names = [f"hopeless-{number:05}" for number in range(self.waiting)]
         scheduler_name = "nobody" if self.foreign else one.scheduler_name
         made = gated_pod if self.gated else fleet.hopeless_pod
         await create_all(api, (("pods", made(name, scheduler_name)) for name in names))
         if self.waiting and not self.gated:
             await claims_generated(api, self.waiting)
-        count = fleet.size.pods
         async with BoundPods(api) as bound, churning(api, self.churn, one.scheduler_name):
-            await one.start(cluster, api, fleet)
+            await run.start()
             await warm_up(api, fleet, one, bound)
             await _all_refused(api, one, 0 if self.foreign or self.gated else self.waiting)
-            usage, began = Usage(cluster, one), time.monotonic()
-            wanted = [pod_name(number) for number in range(count)]
+            began = run.begin()
+            wanted = [pod_name(number) for number in range(fleet.size.pods)]
             await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in wanted))
-            failure = ""
-            try:
-                await bound.wait_names(wanted, seconds=BACKLOG_SECONDS, check=one.check_alive)
-            except TimeoutError:
-                failure = f"not all bound after {BACKLOG_SECONDS:.0f} s"
-            usage.stop()
-            times = [bound.at[name] - began for name in wanted if name in bound.at]
-            return await result_of(api, fleet, usage, round_number, bound, times, count, max([*times, 1e-9]), failure)
+            return await run.until_all_bound(bound, wanted, began)
 
 
 async def _all_refused(api: Api, one: Contender, count: int) -> None:
@@ -359,21 +417,6 @@ async def _all_refused(api: Api, one: Contender, count: int) -> None:
 
 
 # -- results --------------------------------------------------------------------------------------------------------
-
-
-class Usage:
-    """CPU time of contender and cluster between its making and `stop`."""
-
-    def __init__(self, cluster: ControlPlane, one: Contender) -> None:
-        self._cluster, self.one = cluster, one
-        self._began, self._cluster_began = one.cpu_seconds(), cluster_cpu(cluster)
-        self.cpu_s = self.cluster_cpu_s = 0.0
-        self.resident_bytes = 0
-
-    def stop(self) -> None:
-        self.cpu_s = self.one.cpu_seconds() - self._began
-        self.cluster_cpu_s = cluster_cpu(self._cluster) - self._cluster_began
-        self.resident_bytes = self.one.resident_bytes()
 
 
 @asynccontextmanager
@@ -395,37 +438,6 @@ async def sampled(one: Contender) -> AsyncIterator[None]:
 def cluster_cpu(cluster: ControlPlane) -> float:
     """What API server, etcd and controllers have used."""
     return sum(cluster.component(name).cpu_seconds() for name in ("etcd", "kube-apiserver", "kube-controller-manager"))
-
-
-async def result_of(
-    api: Api,
-    fleet: Fleet,
-    usage: Usage,
-    round_number: int,
-    bound: BoundPods,
-    times: Collection[float],
-    pods: int,
-    took: float,
-    failure: str,
-) -> Measured:
-    ordered, done = sorted(times), len(times)
-    return Measured(
-        workload=fleet.workload.name,
-        contender=usage.one.name,
-        round=round_number,
-        pods=pods,
-        bound=done,
-        pods_per_s=done / took,
-        cpu_s=usage.cpu_s,
-        cpu_ms_per_pod=1000 * usage.cpu_s / max(done, 1),
-        p50_s=quantile(ordered, 0.50),
-        p99_s=quantile(ordered, 0.99),
-        cluster_cpu_s=usage.cluster_cpu_s,
-        resident_mib=usage.resident_bytes / 2**20,
-        violations=await count_violations(api, NAMESPACE),
-        watch_gaps=bound.interruptions,
-        failure=failure,
-    )
 
 
 async def count_violations(api: Api, *namespaces: str) -> int:
@@ -459,20 +471,6 @@ async def _as_of(api: Api, claim: Object, revision: int) -> Object:
     metadata = claim["metadata"]
     read = await api.get("resourceclaims", metadata["name"], metadata["namespace"])
     return read if int(read["metadata"]["resourceVersion"]) <= revision else claim
-
-
-def _failed(one: Contender, fleet: Fleet, round_number: int, text: str) -> Measured:
-    nothing = (0.0,) * 7
-    return Measured(
-        fleet.workload.name,
-        one.name,
-        round_number,
-        fleet.size.pods,
-        0,
-        *nothing,
-        violations=0,
-        failure=text,
-    )
 
 
 def quantile(times: Sequence[float], share: float) -> float:

@@ -45,22 +45,11 @@ def profile(name: str) -> Any:
 
 
 def node_objects(nodes: list[openb.TraceNode]) -> Iterator[Obj]:
-    policy = {"default": "1000", "validRange": {"min": "10", "max": "1000", "step": "10"}}
-    capacity = {"share": {"value": "1000", "requestPolicy": policy}}
     for node in nodes:
-        allocatable = {"cpu": f"{node.cpu_milli}m", "memory": f"{node.memory_mib}Mi", "pods": "1001"}
-        status = {"capacity": allocatable, "allocatable": allocatable}
-        yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}, "status": status}
-        attributes = {"model": {"string": node.model}}
-        devices = [
-            {"name": f"gpu-{index}", "attributes": attributes, "allowMultipleAllocations": True, "capacity": capacity}
-            for index in range(node.gpus)
-        ]
-        if devices:
-            pool = {"name": node.name, "generation": 1, "resourceSliceCount": 1}
-            spec = {"driver": openb.DRIVER, "pool": pool, "nodeName": node.name, "devices": devices}
-            kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
-            yield {**kind, "metadata": {"name": f"slice-{node.name}"}, "spec": spec}
+        made, slice_ = openb.raw_objects(node, node.name)
+        yield {**made, "apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}
+        more = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"slice-{node.name}"}}
+        yield {**slice_, **more}
 
 
 def pod_objects(pod: openb.TracePod, name: str) -> list[Obj]:

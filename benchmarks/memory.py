@@ -8,7 +8,7 @@
 
 The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. But for
 `--gone` nothing is ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see
-`remembered_plans`).
+`remembered_plans`). The aims, and the exit code 0: less than 1 GiB, 400 MB with `--terms`, 30 MB left with `--gone`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 import os
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,44 +41,36 @@ class Row:
     failures: tuple[str, ...]
 
 
+_MEDIANS = ("pods_per_s", "cpu_s", "cpu_ms_per_pod", "p50_s", "p99_s")
+
+
 def summarize(measured: Sequence[Measured]) -> list[Row]:
     """One row a workload and contender, with the ratios to kube-scheduler and to bare writes."""
-    rows: list[Row] = []
+    runs: dict[tuple[str, str], list[Measured]] = {}
     for workload in dict.fromkeys(one.workload for one in measured):
-        of_workload = [one for one in measured if one.workload == workload]
-        speeds: dict[str, float] = {}
-        for name in dict.fromkeys(one.contender for one in of_workload):
-            runs = [one for one in of_workload if one.contender == name]
-            whole = [one for one in runs if one.bound] or runs
-            speed = statistics.median(one.pods_per_s for one in whole)
-            speeds[name] = speed
-            rows.append(
-                Row(
-                    workload=workload,
-                    contender=name,
-                    rounds=len(runs),
-                    pods=whole[0].pods,
-                    pods_per_s=speed,
-                    pods_per_s_min=min(one.pods_per_s for one in whole),
-                    pods_per_s_max=max(one.pods_per_s for one in whole),
-                    cpu_s=statistics.median(one.cpu_s for one in whole),
-                    cpu_ms_per_pod=statistics.median(one.cpu_ms_per_pod for one in whole),
-                    cluster_ms_per_pod=statistics.median(1000 * one.cluster_cpu_s / max(one.bound, 1) for one in whole),
-                    p50_s=statistics.median(one.p50_s for one in whole),
-                    p99_s=statistics.median(one.p99_s for one in whole),
-                    times_baseline=None,
-                    share_of_limit=None,
-                    violations=sum(one.violations for one in runs),
-                    failures=tuple(one.failure for one in runs if one.failure),
-                )
-            )
-        for index, row in enumerate(rows):
-            if row.workload == workload:
-                rows[index] = replace(
-                    row,
-                    times_baseline=ratio(row.pods_per_s, speeds.get(BASELINE)),
-                    share_of_limit=ratio(row.pods_per_s, speeds.get(LIMIT)),
-                )
+        for one in measured:
+            if one.workload == workload:
+                runs.setdefault((workload, one.contender), []).append(one)
+    whole = {key: [one for one in found if one.bound] or found for key, found in runs.items()}
+    speeds = {key: statistics.median(one.pods_per_s for one in found) for key, found in whole.items()}
+    rows = []
+    for key, found in runs.items():
+        done, (workload, contender) = whole[key], key
+        row = Row(
+            workload=workload,
+            contender=contender,
+            rounds=len(found),
+            pods=done[0].pods,
+            pods_per_s_min=min(one.pods_per_s for one in done),
+            pods_per_s_max=max(one.pods_per_s for one in done),
+            cluster_ms_per_pod=statistics.median(1000 * one.cluster_cpu_s / max(one.bound, 1) for one in done),
+            times_baseline=ratio(speeds[key], speeds.get((workload, BASELINE))),
+            share_of_limit=ratio(speeds[key], speeds.get((workload, LIMIT))),
+            violations=sum(one.violations for one in found),
+            failures=tuple(one.failure for one in found if one.failure),
+            **{name: statistics.median(getattr(one, name) for one in done) for name in _MEDIANS},
+        )
+        rows.append(row)
     return rows
 
 
@@ -89,19 +81,8 @@ def ratio(value: float, of: float | None) -> float | None:
 def markdown(rows: Sequence[Row]) -> str:
     """The table, and below it what went wrong."""
     head = (
-        "workload",
-        "contender",
-        "runs",
-        "pods",
-        "pods/s",
-        "(min-max)",
-        "CPU s",
-        "CPU ms/pod",
-        "cluster ms/pod",
-        "p50 s",
-        "p99 s",
-        "x kube",
-        "of bare",
+        *("workload", "contender", "runs", "pods", "pods/s", "(min-max)", "CPU s", "CPU ms/pod", "cluster ms/pod"),
+        *("p50 s", "p99 s", "x kube", "of bare"),
     )
     text = aligned([head, *(cells_of(row) for row in rows)], left=(0, 1))
     for row in rows:

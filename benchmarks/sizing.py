@@ -37,8 +37,8 @@ import uvloop
 import yaml
 
 from benchmarks.contenders import Serving
-from benchmarks.fleet import FINALIZER, NAMESPACE, Fleet, Object, Size, on_node, workloads
-from benchmarks.loads import CREATING, create_all, set_stage
+from benchmarks.fleet import NAMESPACE, Fleet, Object, Size, workloads
+from benchmarks.loads import CREATING, create_all, place_all, set_stage
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.api import Api, connected
 from tests.offline.causes import Obj, claim, device_class, gpu, node, pod, request, slice_
@@ -59,32 +59,8 @@ async def full_cluster(arguments: argparse.Namespace) -> AsyncIterator[tuple[Con
         context = cluster.ssl_context()
         async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 4) as api:
             await set_stage(api, fleet)
-            await _fill(api, fleet)
+            await place_all(api, fleet.running("dra-scheduler"))
             yield cluster, api, fleet
-
-
-async def _fill(api: Api, fleet: Fleet) -> None:
-    waiting = zip(range(fleet.size.pods), fleet.bare_places(), strict=False)
-
-    async def filler() -> None:
-        for number, (node_name, results) in waiting:
-            made, wanted = _pod_with_claim(fleet, f"running-{number:05}")
-            made["spec"]["nodeName"] = node_name
-            wanted["metadata"]["finalizers"] = [FINALIZER]
-            await api.create("resourceclaims", wanted)
-            uid = (await api.create("pods", made))["metadata"]["uid"]
-            status = {
-                "allocation": {
-                    "devices": {"results": results},
-                    "nodeSelector": {"nodeSelectorTerms": [on_node(node_name)]},
-                },
-                "reservedFor": [{"resource": "pods", "name": made["metadata"]["name"], "uid": uid}],
-            }
-            await api.merge_patch("resourceclaims", made["metadata"]["name"], {"status": status}, NAMESPACE, "status")
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(CREATING):
-            group.create_task(filler())
 
 
 def _pod_with_claim(fleet: Fleet, name: str) -> tuple[Object, Object]:

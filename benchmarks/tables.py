@@ -12,7 +12,6 @@ import yaml
 
 from benchmarks.fleet import Fleet, Size, workloads
 from benchmarks.loads import Arriving, Backlog, Load, Loop, Steady
-from benchmarks.preempting import Preempting
 
 TABLES: Final = Path(__file__).with_name("tables.yaml")
 
@@ -63,10 +62,12 @@ class Entry:
             speed = min(speed, _VOLUME_SPEED)
         return stage + pods / speed + 2
 
-    def with_pods(self, pods: int) -> Entry:
-        """The same with at most that many pods."""
+    def of(self, contender: str) -> Entry:
+        """With the pods that it gets."""
+        if contender != "kube" or self.kube_pods is None:
+            return self
         size = self.fleet.size
-        return replace(self, fleet=Fleet(self.fleet.workload, replace(size, pods=min(size.pods, pods))))
+        return replace(self, fleet=Fleet(self.fleet.workload, replace(size, pods=min(size.pods, self.kube_pods))))
 
     def quick(self) -> Entry:
         """As small as it can be and still work."""
@@ -121,8 +122,6 @@ def _load(given: str | Mapping[str, Any]) -> Load:
     match given:
         case "backlog":
             return Backlog()
-        case "preempting":
-            return Preempting()
         case {"steady": rate, "seconds": seconds, **more}:
             return Steady(rate, seconds, bool(more.get("stay")))
         case {"loop": pods, "seconds": seconds}:
@@ -133,22 +132,10 @@ def _load(given: str | Mapping[str, Any]) -> Load:
             raise ValueError(f"tables.yaml: load {given!r} is not known")
 
 
-def runs(
-    entries: Sequence[Entry], *, rounds: int, kube_rounds: int, kube_pods: int | None
-) -> Iterator[tuple[int, Entry, str]]:
-    """Round by round all entries, and for each its contenders in turn, so that an interruption hurts all equally.
-
-    Args:
-        kube_rounds: In how many rounds kube-scheduler takes part; the first ones.
-        kube_pods: It gets at most so many pods. Its rows say how many.
-    """
+def runs(entries: Sequence[Entry], rounds: int) -> Iterator[tuple[int, Entry, str]]:
+    """Round by round all entries, and for each its contenders in turn, so that an interruption hurts all equally."""
     for round_number in range(1, rounds + 1):
         for entry in entries:
             for contender in entry.contenders:
-                if contender == "kube" and round_number > kube_rounds:
-                    continue
-                if contender == "bare" and not entry.fleet.can_write_bare():
-                    continue
-                limits = [limit for limit in (kube_pods, entry.kube_pods) if limit is not None]
-                cut = entry.with_pods(min(limits)) if contender == "kube" and limits else entry
-                yield round_number, cut, contender
+                if contender != "bare" or entry.fleet.can_write_bare():
+                    yield round_number, entry.of(contender), contender

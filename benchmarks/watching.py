@@ -120,13 +120,16 @@ class BoundPods:
         assert self.began is not None
         return self.began
 
-    async def wait_count(self, count: int, *, seconds: float, check: Callable[[], None]) -> None:
-        """Until `count` pods are bound."""
-        await self._wait(lambda: len(self.at) >= count, seconds, check)
-
     async def wait_names(self, names: Collection[str], *, seconds: float, check: Callable[[], None]) -> None:
         """Until these pods are bound."""
-        await self._wait(lambda: all(name in self.at for name in names), seconds, check)
+        left = list(names)
+
+        def is_done() -> bool:
+            while left and left[-1] in self.at:
+                left.pop()
+            return not left
+
+        await self._wait(is_done, seconds, check)
 
     async def names(self) -> AsyncIterator[str]:
         """Every bound pod, once, as it comes; for ever."""

@@ -14,21 +14,18 @@ from benchmarks.fleet import Fleet, Size, workloads
 from benchmarks.loads import Backlog, Measured, Steady, count_violations, quantile
 from benchmarks.placed import before, namespaces
 from benchmarks.report import Record, markdown, summarize
-from benchmarks.tables import Entry, table, table_names
+from benchmarks.tables import table, table_names
 from tests.controlplane.build import built_or_skip
 from tests.integration.invariants import State, check
 
 SIZE = Size(nodes=6, devices=8, pods=6)
-everything = pytest.mark.parametrize("name", list(workloads()))
-
-
 # Claims that a scheduler creates itself cannot be written bare.
 WRITTEN_BARE = [name for name, workload in workloads().items() if Fleet(workload, SIZE).can_write_bare()]
 
 
 def test_of_the_backlogs_only_extended_resources_cannot_be_written_bare() -> None:
-    backlogs = {name for name, workload in workloads().items() if workload.is_plain_backlog}
-    assert backlogs - set(WRITTEN_BARE) == {"extended-resource"}
+    goals = {entry.fleet.workload.name for entry in table("goals")}
+    assert goals - set(WRITTEN_BARE) == {"extended-resource"}
 
 
 @pytest.mark.parametrize("name", WRITTEN_BARE)
@@ -55,13 +52,16 @@ def test_what_bare_writes_write_breaks_no_rule(name: str) -> None:
     assert check(State(pods=pods, claims=claims, slices=list(fleet.slices()), nodes=list(fleet.nodes()))) == []
 
 
-OTHERS = {entry.name: entry for entry in table("scheduler-perf-others") if entry.fleet.size.nodes <= 1000}
+OTHERS = [entry for entry in table("scheduler-perf-others") if entry.fleet.size.nodes <= 1000]
 
 
-@pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("is_quick", [True, False])
-def test_what_is_on_the_nodes_before_fits_there(name: str, is_quick: bool) -> None:
-    fleet = (OTHERS[name].quick() if is_quick else OTHERS[name]).fleet
+def test_what_is_on_the_nodes_before_fits_there(is_quick: bool) -> None:
+    for entry in OTHERS:
+        is_well_before((entry.quick() if is_quick else entry).fleet, is_quick=is_quick)
+
+
+def is_well_before(fleet: Fleet, *, is_quick: bool) -> None:
     objects = [*before(fleet), *(("namespaces", item) for item in namespaces(fleet))]
     keys = Counter((kind, item["metadata"].get("namespace"), item["metadata"]["name"]) for kind, item in objects)
     assert max(keys.values()) == 1
@@ -87,18 +87,13 @@ def test_as_many_devices_match_as_there_are_pods() -> None:
     assert len(models) == 80
 
 
-every_entry = pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=entry.name) for name in table_names() for entry in table(name)]
-)
-
-
-@every_entry
-def test_a_tables_entry_has_room_for_its_pods(entry: Entry) -> None:
+@pytest.mark.parametrize("name", table_names())
+def test_each_row_of_a_table_has_room_for_its_pods(name: str) -> None:
     """Whole and quick: devices for all pods besides what is taken, which breaks no rule."""
-    for one in (entry, entry.quick()):
+    for one in (whole_or_quick for entry in table(name) for whole_or_quick in (entry, entry.quick())):
         size, workload = one.fleet.size, one.fleet.workload
         claims = []
-        for claim, status in one.fleet.taken():
+        for _, claim, status in one.fleet.taken():
             assert status["allocation"]["nodeSelector"]
             claims.append({**claim, "status": status})
         if claims or size.nodes <= 10:  # without claims there is nothing that could break a rule, however large it is
@@ -147,11 +142,7 @@ def test_of_preemption_all_room_is_the_victims() -> None:
         fleet = entry.quick().fleet
         victims = list(fleet.victims())
         assert len(victims) == 2 * fleet.size.nodes == fleet.size.pods
-        claims = [
-            {**claim, "status": {"allocation": {"devices": {"results": results}}}}
-            for _, claim, results in victims
-            if claim
-        ]
+        claims = [{**claim, "status": status} for _, claim, status in victims if claim]
         pods = [{**pod, "spec": {**pod["spec"], "resourceClaims": []}} for pod, _, _ in victims]
         nodes = list(fleet.nodes())
         assert check(State(pods=pods, claims=claims, slices=list(fleet.slices()), nodes=nodes)) == []
@@ -159,21 +150,8 @@ def test_of_preemption_all_room_is_the_victims() -> None:
         assert fleet.pod("pod-00000", "x")["spec"]["priorityClassName"] != pods[0]["spec"]["priorityClassName"]
 
 
-def test_rounds_alternate_and_kube_scheduler_can_be_cut() -> None:
-    options = ["--table", "goals", "--workload", "one-device", "--rounds", "2"]
-    chosen = planned(parse([*options, "--kube-rounds", "1", "--kube-pods", "300"]))
-
-    assert [(number, short, entry.fleet.size.pods) for number, entry, short in chosen] == [
-        (1, "kube", 300),
-        (1, "ours", 1000),
-        (1, "bare", 1000),
-        (2, "ours", 1000),
-        (2, "bare", 1000),
-    ]
-
-
 def test_an_entry_says_how_many_pods_kube_scheduler_gets() -> None:
-    chosen = planned(parse(["--table", "goals", "--workload", "partition", "--rounds", "1"]))
+    chosen = planned(parse(["--table", "goals", "--rows", "partition", "--rounds", "1"]))
     sizes = {short: entry.fleet.size.pods for _, entry, short in chosen}
 
     assert sizes == {"kube": 10, "ours": 1000, "bare": 1000}
@@ -190,8 +168,6 @@ def test_rows_are_named_and_may_have_commas_of_their_own(capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         parse(["--table", "plugins", "--rows", "plain,spread-zones"])
     assert "table plugins has no row 'spread-zones', did you mean 'spread-zone'?" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        parse(["--rows", "plain"])
 
 
 def test_the_table_of_plugins_has_each_row_alone_and_with_a_device_in_both_sizes() -> None:
@@ -282,16 +258,25 @@ def test_a_small_loop_and_small_arrivals_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("more", [[], ["--steady", "5", "--seconds", "2", "--full", "0.5"]], ids=["backlog", "steady"])
-def test_a_small_run_binds_everything(capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+@pytest.mark.parametrize(("table_name", "row"), [("goals", "one-device"), ("steady", "one-device at 20/s, half full")])
+def test_a_small_run_binds_everything(tmp_path: Path, table_name: str, row: str) -> None:
     built_or_skip("controlplane")
-    size = ["--nodes", "4", "--devices", "4", "--pods", "8", "--rounds", "1", "-o", "json"]
-    assert main([*size, "--workload", "one-device", *more]) == 0
+    assert main(["--quick", "--table", table_name, "--rows", row, "--out", str(tmp_path / "table")]) == 0
 
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    want = ["kube-scheduler", "dra-scheduler"] + ([] if more else ["bare writes"])
+    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
+    want = ["kube-scheduler", "dra-scheduler"] + (["bare writes"] if table_name == "goals" else [])
     assert [row["contender"] for row in rows] == want
     assert all(row["pods_per_s"] > 0 and row["p99_s"] >= row["p50_s"] for row in rows)
+
+
+@pytest.mark.controlplane
+def test_a_small_preemption_has_all_bound(tmp_path: Path) -> None:
+    built_or_skip("controlplane")
+    chosen = ["--table", "preemption", "--rows", "preempt-device", "--contenders", "ours"]
+    assert main(["--quick", *chosen, "--out", str(tmp_path / "table")]) == 0
+
+    runs = json.loads((tmp_path / "table.json").read_text())["runs"]
+    assert [(one["bound"], one["violations"], one["failure"]) for one in runs] == [(20, 0, "")]
 
 
 class ListsThatLag:

@@ -52,14 +52,14 @@ def test_patterns_that_are_long_to_match_are_ones_that_compile() -> None:
     assert all(cel.compile_selector(text, environment).reads is not None for text in texts)
 
 
-def cells(*rows: Row) -> dict[str, str]:
-    return dict(zip(HEAD, cells_of(rows), strict=True))
+def cells(row: Row) -> dict[str, str]:
+    return dict(zip(HEAD, cells_of(row), strict=True))
 
 
 def row(beside: Stream, **more: object) -> Row:
     alone = Stream(bound=(10.0,) * 99 + (20.0,))
     values = {"longest_ms": 12.0, "resident_mib": 100.0, "livez": Livez(50, 0, 9.0), **more}
-    return Row("nothing", 1, 500, alone, beside, **values)
+    return Row("nothing", 500, alone, beside, **values)
 
 
 def test_a_row_that_keeps_the_goals_misses_nothing() -> None:
@@ -92,23 +92,14 @@ def test_a_scheduler_that_never_answered_is_no_fast_one() -> None:
     assert (found["failed"], found["missed"]) == ("7/7", "p99, input, livez")
 
 
-def test_rounds_put_their_pods_together_and_keep_the_worst_of_all_else() -> None:
-    first = row(Stream(bound=(15.0,)), livez=Livez(10, 1, 30.0))
-    second = row(Stream(bound=(17.0,)), longest_ms=19.0, resident_mib=120.0)
-    found = cells(first, second)
-
-    assert (found["bound"], found["longest input ms"], found["MiB"]) == ("2/2", "19", "120")
-    assert (found["/livez worst ms"], found["failed"]) == ("30", "1/60")
-
-
 def test_what_went_wrong_is_below_the_table() -> None:
     lines = table([row(Stream(bound=(15.0,)), failure="it ended", violations=2, stop_s=10.0)]).splitlines()
 
     assert lines[0].startswith("| load ")
     assert [line for line in lines[3:] if line] == [
-        "nothing, round 1: it ended",
-        "nothing, round 1: 2 INVARIANT VIOLATIONS",
-        "nothing, round 1: SIGTERM was not obeyed within 9 s",
+        "nothing: it ended",
+        "nothing: 2 INVARIANT VIOLATIONS",
+        "nothing: SIGTERM was not obeyed within 9 s",
     ]
 
 
