@@ -239,15 +239,15 @@ class Observations(Part):
         old = self._store.observe_claim(claim)
         if old is UNCHANGED:
             return
-        is_foreign = self._overlay.observe(claim)
-        self._writes.observed(claim.key)
-        if is_foreign:
+        is_foreign = self._overlay.observe(claim)  # first: the others ask what is held now
+        self._writes.observed(claim.key)  # settles what is overtaken; a binding waits while a write may land
+        if is_foreign:  # before its binding goes on: devices that are another's too are given back
             self._conflicts.allocation_observed(claim.uid)
         else:
             self._conflicts.claim_observed(claim)
-        self._binding_cycles.claim_changed(claim.key)
-        self._change(Resource.CLAIM, _action(old), old, claim)
-        self._preemptions.claim_changed(claim.key)
+        self._binding_cycles.claim_changed(claim.key)  # whom it gives up has left its node when others are woken
+        self._change(Resource.CLAIM, _action(old), old, claim)  # hints see all of that
+        self._preemptions.claim_changed(claim.key)  # last: it has a pod tried whatever its backoff
 
     def claim_deleted(self, given: Deleted) -> None:
         uid = ClaimUid(given.uid)

@@ -165,3 +165,16 @@ def test_of_a_namespace_one_is_under_way():
     assert sum(isinstance(one, PatchPodGroupStatus) for one in rig.pending) == 1
     rig.wait(10_000)
     assert all(group.condition is not None for key, (group, _) in rig.server.pod_groups.items() if key != KEY)
+
+
+def test_a_server_that_is_broken_is_asked_with_backoff():
+    rig = world(2)
+    member(rig, "x")
+    member(rig, "y")
+    rig.watch()
+    for _ in range(200):
+        if any(isinstance(one, PatchPodGroupStatus) for one in rig.pending):
+            patch = rig.take(PatchPodGroupStatus)
+            rig.tell(WriteRejected(patch.id, 503, "No", "no"))
+        rig.tick()
+    assert len(writes(rig)) < 10

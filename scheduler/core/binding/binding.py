@@ -1,5 +1,18 @@
 """One pod between Reserve and the end of its binding: how far it is, and what it waits for.
 
+    PreBind ──> Bind ──> bound
+       │         │
+       └─────────┴──> Settle ──> Unreserve ──> queued again, or gone
+
+    stage      call                to         when
+    -          start               PreBind    its node and devices are set aside
+    PreBind    _bind_when_certain  Bind       every plugin is done, and nothing that was written may be undone
+    PreBind    _give_up            Settle     a plugin fails, or the pod, its claims or its devices are others by now
+    Bind       _give_up            Settle     the binding is refused, or the pod is gone or bound to another node
+    Bind       _succeed            -          it is bound
+    Settle     begin               Unreserve  no write of the pod may land any more
+    Unreserve  _take_back          -          nothing is left to be taken back
+
 Not here: what happens to it (`binding_cycle`).
 """
 

@@ -1,13 +1,9 @@
 """Binding cycles: from a reserved node to a bound pod, through conflicts, refusals and unknown outcomes.
 
-    PRE_BIND ──> BIND ──> bound
-       │          │
-       └──────────┴──> SETTLE ──> UNRESERVE ──> queued again, or gone
-
-PRE_BIND: plugins compare what must be stored with what is observed and name the next step;
-after every answer they are asked again, from the first, so all agree at the instant of binding. BIND: the binding is
-sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for nothing is taken back
-(`unreserving`).
+The stages (`binding` has them as a table): PRE_BIND: plugins compare what must be stored with what is observed and
+name the next step; after every answer they are asked again, from the first, so all agree at the instant of binding.
+BIND: the binding is sent. SETTLE: the pod is given up, but its writes may still land. UNRESERVE: what is stored for
+nothing is taken back (`unreserving`).
 
 Rules of this module
   1. A pod is bound only when every PreBind plugin is done, no other write on its claims may still land, the watch has

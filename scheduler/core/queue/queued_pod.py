@@ -1,5 +1,39 @@
 """What the scheduling queue knows of a pod, and of the group with which it waits.
 
+      ┌───────────── PreEnqueue says no ─────────────┐
+      v                                              │
+    gated ─────> active ──> in flight ──rejected──> unschedulable
+     ^            ^ ^  ^        │ │                   │
+    add ──────────┘ │  └────────┘ └─failed─> backoff <┘ (woken before its time)
+                    └─────────────────────────┘
+
+    place          call                                              to             when
+    -              add                                               active         PreEnqueue lets it in
+    -              add                                               gated          PreEnqueue says no
+    -              add                                               backoff        PreEnqueue fails
+    gated          change, update, activate                          active         PreEnqueue lets it in by now
+    active         pop, pop_searching, fly                           in flight      it is tried, alone or with its group
+    in flight      postponed, returned                               active         its search goes on; it was not tried
+    in flight      returned                                          gated          PreEnqueue says no by now
+    in flight      rejected                                          unschedulable  it waits for a change
+    in flight      failed, postponed, rest                           backoff        an error; its search rests
+    in flight      remove                                            -              bound, or gone
+    backoff        pop, tick, activate                               active         its time has come
+    backoff        pop, fly                                          in flight      at once: nothing else is active
+    backoff        pop, tick, activate                               gated          PreEnqueue says no by now
+    unschedulable  change, update, activate, tick                    active         what has changed could help it
+    unschedulable  change, update, activate, tick                    backoff        the same, before its time
+    unschedulable  assumed, rejected, failed, remove                 active         the pod that led its shape is done
+    unschedulable  assumed, rejected, failed, remove                 backoff        the same, before its time
+    unschedulable  pop, has_active                                   active         no place for who led: it leads
+    unschedulable  pop                                               in flight      the same, and it is tried at once
+    unschedulable  change, update, activate, tick                    gated          PreEnqueue says no by now
+    unschedulable  fly                                               in flight      its group is tried
+    active         remove                                            -              gone, or bound by somebody
+    backoff        remove                                            -              the same
+    gated          remove                                            -              the same
+    unschedulable  remove                                            -              the same
+
 Not here: what moves them (`scheduling_queue`).
 """
 

@@ -4,7 +4,7 @@ Rules of this module
   1. A condition is written only when it differs from what the pod has, or from what we last asked the API server for.
   2. A condition that a broken server or webhook did not store is written again, with backoff, while it still holds.
   3. A wait is no failure: it changes the condition and makes no event.
-  4. Of one namespace `_UNDER_WAY_MAX` conditions are under way; the others wait, and what is written is what holds by
+  4. Of one namespace `_under_way_max` conditions are under way; the others wait, and what is written is what holds by
      then. They are for people, who lose nothing by it: thousands of them at once took the API server from everybody's
      bindings (p99 884 ms of another namespace's pods; benchmarks/README.md, table 4). Who nominates a node does not
      wait.
@@ -18,8 +18,10 @@ Not here: the texts (`scheduling_cycle`, `troubles`, plugins); the fence that go
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -27,18 +29,20 @@ from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, Wri
 from scheduler.core.ground.outbox import Answer
 from scheduler.core.reports.allowances import Allowances
 from scheduler.core.state.ground import Ground, Part
-from scheduler.framework.decisions import PatchPodStatus
+from scheduler.framework.decisions import PatchPodGroupStatus, PatchPodStatus
 from scheduler.framework.status import Status
-from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.keys import NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Pod
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
-_UNDER_WAY_MAX: Final = 2
 _REWRITES_AT_ONCE: Final = 50
 _REWRITE_EVERY_MS: Final = 200
 _NUMBER: Final = re.compile(r"\d+")
-BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
+_BROKEN: Final = 500  # and above: the server or somebody's webhook failed, and may not fail again
+
+Key = TypeVar("Key", PodUid, PodGroupKey)
+Patch = TypeVar("Patch", PatchPodStatus, PatchPodGroupStatus)
 
 
 class Reason(Struct, frozen=True):
@@ -60,18 +64,86 @@ class _Rewrites(Struct):
     is_timed: bool = False
 
 
-class PodConditions(Part):
-    """Reports on pods that are not bound."""
+class Reporter(Part, ABC, Generic[Key, Patch]):
+    """Writes the conditions of objects of one kind (rules 2 and 4); one that is refused for good is forgotten."""
+
+    _under_way_max = 1
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        # The condition that the pod is to have, while it may not be observed yet; and the one that was sent last.
-        self._asked: Final[dict[PodUid, Reason]] = {}
-        self._sent: Final[dict[PodUid, Reason]] = {}
-        self._owed: Final[dict[PodUid, str]] = {}  # pods of which an event is to be recorded, and what it says
+        self._asked: Final[dict[Key, Reason]] = {}  # what each object is to say, while it may not be observed yet
         self._under_way: Final[dict[str, int]] = {}  # by namespace
-        # Pods whose condition waits for its turn, by namespace, and which attempt it is.
-        self._waiting: Final[dict[str, dict[PodUid, int]]] = {}
+        # Whose condition waits for its turn, by namespace, and which attempt it is.
+        self._waiting: Final[dict[str, dict[Key, int]]] = {}
+
+    @abstractmethod
+    def _due(self, key: Key, attempt: int) -> Patch | None:
+        """What is to be written now; None: nothing any more."""
+
+    def forget(self, key: Key) -> None:
+        """Nothing is to be said of it."""
+        self._asked.pop(key, None)
+
+    def _wait(self, namespace: str, key: Key, attempt: int) -> None:
+        self._waiting.setdefault(namespace, {}).setdefault(key, attempt)
+        self._send_next(namespace)
+
+    def _send_next(self, namespace: str) -> None:
+        """Write the conditions that wait, as many as may be under way."""
+        while self._under_way.get(namespace, 0) < self._under_way_max and (taken := self._take(namespace)):
+            if (patch := self._due(*taken)) is not None:
+                self._under_way[namespace] = self._under_way.get(namespace, 0) + 1
+                self._outbox.ask(patch, partial(self._given_back, namespace, *taken, patch))
+
+    def _take(self, namespace: str) -> tuple[Key, int] | None:
+        """Whose condition is written next, and for which time; None when nobody's is, or not yet."""
+        waiting = self._waiting.get(namespace)
+        if not waiting:
+            return None
+        key = next(iter(waiting))
+        attempt = waiting.pop(key)
+        if not waiting:
+            del self._waiting[namespace]
+        return key, attempt
+
+    def _given_back(self, namespace: str, key: Key, attempt: int, patch: Patch, answer: Answer) -> None:
+        self._under_way[namespace] -= 1
+        if not self._under_way[namespace]:
+            del self._under_way[namespace]
+        self._patched(key, attempt, patch, partial(self._wait, namespace, key, attempt + 1), answer)
+        self._send_next(namespace)
+
+    def _patched(self, key: Key, attempt: int, patch: Patch, again: Callable[[], None], answer: Answer) -> None:
+        if isinstance(answer, WriteAccepted):
+            self._accepted(key, patch)
+        elif not self._still_holds(key, patch):
+            return
+        elif isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= _BROKEN):
+            at_ms = self._timers.now_ms + self._settings.backoff_ms(attempt)
+            self._timers.at(at_ms, partial(self._patch_again, key, patch, again))
+        else:
+            self.forget(key)  # the next report writes it again
+
+    def _accepted(self, key: Key, patch: Patch) -> None:
+        """It is stored."""
+
+    def _patch_again(self, key: Key, patch: Patch, again: Callable[[], None]) -> None:
+        if self._still_holds(key, patch):
+            again()
+
+    def _still_holds(self, key: Key, patch: Patch) -> bool:
+        return self._asked.get(key) == Reason(patch.reason, patch.message)
+
+
+class PodConditions(Reporter[PodUid, PatchPodStatus]):
+    """Reports on pods that are not bound."""
+
+    _under_way_max = 2
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._sent: Final[dict[PodUid, Reason]] = {}  # the condition that was sent last
+        self._owed: Final[dict[PodUid, str]] = {}  # pods of which an event is to be recorded, and what it says
         self._rewrites: Final[dict[str, _Rewrites]] = {}
         self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
 
@@ -110,30 +182,25 @@ class PodConditions(Part):
         """The condition goes with somebody else's write."""
         self._asked[uid] = self._sent[uid] = why
 
-    def forget(self, uid: PodUid) -> None:
+    def forget(self, key: PodUid) -> None:
         """The pod is bound or gone."""
-        self._asked.pop(uid, None)
-        self._sent.pop(uid, None)
-        self._owed.pop(uid, None)
+        super().forget(key)
+        self._sent.pop(key, None)
+        self._owed.pop(key, None)
 
     def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
         is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
         if is_nominated and (self._asked.get(pod.uid) or condition_of(pod)) == why:
             return
         self._asked[pod.uid] = why
+        namespace, before = pod.key.namespace, self._sent.get(pod.uid) or condition_of(pod)
         if nominated_node is not None:
-            self._patch(_patch_of(pod, why, nominated_node), 1)
-        else:
-            self._wait(pod, 1)
-
-    def _wait(self, pod: Pod, attempt: int) -> None:
-        namespace, why = pod.key.namespace, self._asked[pod.uid]
-        before = self._sent.get(pod.uid) or condition_of(pod)
-        if attempt == 1 and before is not None and _is_same_but_for_numbers(before, why):
+            self._nominate(_patch_of(pod, why, nominated_node), 1)
+        elif before is not None and _is_same_but_for_numbers(before, why):
             self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
+            self._send_next(namespace)
         else:
-            self._waiting.setdefault(namespace, {}).setdefault(pod.uid, attempt)
-        self._send_next(namespace)
+            self._wait(namespace, pod.uid, 1)
 
     def _is_waiting(self, pod: Pod) -> bool:
         rewrites = self._rewrites.get(pod.key.namespace)
@@ -141,31 +208,21 @@ class PodConditions(Part):
             rewrites is not None and pod.uid in rewrites.pods
         )
 
-    def _send_next(self, namespace: str) -> None:
-        """Write the conditions that wait, as many as may be under way; what is new comes first."""
-        while self._under_way.get(namespace, 0) < _UNDER_WAY_MAX:
-            taken = self._take(namespace)
-            if taken is None:
-                return
-            uid, attempt = taken
-            pod, why = self._store.pods.get(uid), self._asked.get(uid)
-            if pod is None or why is None or pod.node_name is not None:
-                self._owed.pop(uid, None)
-                continue
-            self._record_event(pod)
-            if attempt > 1 or (self._sent.get(uid) or condition_of(pod)) != why:
-                self._under_way[namespace] = self._under_way.get(namespace, 0) + 1
-                self._patch(_patch_of(pod, why, None), attempt)
+    def _due(self, key: PodUid, attempt: int) -> PatchPodStatus | None:
+        pod, why = self._store.pods.get(key), self._asked.get(key)
+        if pod is None or why is None or pod.node_name is not None:
+            self._owed.pop(key, None)
+            return None
+        self._record_event(pod)
+        if attempt == 1 and (self._sent.get(key) or condition_of(pod)) == why:
+            return None
+        self._sent[key] = why
+        return _patch_of(pod, why, None)
 
     def _take(self, namespace: str) -> tuple[PodUid, int] | None:
-        """Whose condition is written next, and for which time; None when nobody's is, or not yet."""
-        waiting = self._waiting.get(namespace)
-        if waiting:
-            uid, attempt = next(iter(waiting.items()))
-            del waiting[uid]
-            if not waiting:
-                del self._waiting[namespace]
-            return uid, attempt
+        """What is new comes first."""
+        if (taken := super()._take(namespace)) is not None:
+            return taken
         rewrites = self._rewrites.get(namespace)
         if rewrites is None:
             return None
@@ -184,40 +241,10 @@ class PodConditions(Part):
         rewrites.is_timed = False
         self._send_next(namespace)
 
-    def _patch(self, patch: PatchPodStatus, attempt: int) -> None:
+    def _nominate(self, patch: PatchPodStatus, attempt: int) -> None:
         self._sent[patch.uid] = Reason(patch.reason, patch.message)
-        self._outbox.ask(patch, partial(self._patched, patch, attempt))
-
-    def _patched(self, patch: PatchPodStatus, attempt: int, answer: Answer) -> None:
-        if patch.nominated_node is None:
-            self._give_back(patch.pod.namespace)
-        if isinstance(answer, WriteAccepted) or not self._still_holds(patch):
-            return
-        if isinstance(answer, WriteOutcomeUnknown) or (isinstance(answer, WriteRejected) and answer.code >= BROKEN):
-            wait_ms = self._settings.backoff_ms(attempt)
-            self._timers.at(self._timers.now_ms + wait_ms, partial(self._patch_again, patch, attempt + 1))
-        else:
-            self.forget(patch.uid)  # the next report writes it again
-
-    def _give_back(self, namespace: str) -> None:
-        left = self._under_way[namespace] - 1
-        if left:
-            self._under_way[namespace] = left
-        else:
-            del self._under_way[namespace]
-        self._send_next(namespace)
-
-    def _patch_again(self, patch: PatchPodStatus, attempt: int) -> None:
-        pod = self._store.pods.get(patch.uid)
-        if pod is None or not self._still_holds(patch):
-            return
-        if patch.nominated_node is None:
-            self._wait(pod, attempt)
-        else:
-            self._patch(patch, attempt)
-
-    def _still_holds(self, patch: PatchPodStatus) -> bool:
-        return self._asked.get(patch.uid) == Reason(patch.reason, patch.message)
+        again = partial(self._nominate, patch, attempt + 1)
+        self._outbox.ask(patch, partial(self._patched, patch.uid, attempt, patch, again))
 
 
 def without_numbers(message: str) -> str:
