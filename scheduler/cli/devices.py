@@ -7,7 +7,6 @@ Not here: finding that out (`scheduler.inventory`), reading files and clusters (
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.terminal import Screen, caution, echo
 from scheduler.validation.nearest import listed, nearest
+from scheduler.yaml_reading import without_collector
 
 if TYPE_CHECKING:
     from scheduler.inventory import DeviceList, Filter
@@ -85,7 +85,8 @@ def devices(
         with Screen(is_wanted=output in ("table", "wide")) as screen, _input_errors(), suppress(KeyboardInterrupt):
             asyncio.run(_watch(question, wanted, _Printer(output, screen)))
         return
-    with _without_collector(), _input_errors():
+    # Looking for garbage takes half of the time of a large dump.
+    with without_collector(), _input_errors():
         found = _look(question, wanted)
     _Printer(output).print(found)
 
@@ -153,18 +154,6 @@ async def _fill(observer: ClusterObserver) -> None:
                 reported = problems
                 for text in problems:
                     echo(f"waiting: {text}", is_error=True)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Nothing becomes garbage in circles here, and looking for it takes half of the time of a large dump."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _look(question: ClusterQuestion, wanted: Filter) -> DeviceList:

@@ -38,19 +38,23 @@ def main() -> None:
     parser.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="Of `allocate`. Default: %(default)s.")
     given = parser.parse_args()
     if given.form == "cel":
-        sys.exit(_print_answers(lambda line: answer_line(line, given.kubernetes)))
+        sys.exit(_print_answers(lambda line: answer_line(line, given.kubernetes), json.dumps))
     if given.form == "verdicts":
         sys.exit(_print_answers(_of_json(Cases(Features(kubernetes=given.kubernetes)).answer_anyhow, {})))
     settings = {"budget_steps": given.budget_steps, "kubernetes": given.kubernetes}
     sys.exit(_print_answers(_of_json(lambda case: allocated(case, **settings), _NOT_READ)))
 
 
-def _print_answers(answer: Callable[[bytes], Answer]) -> int:
+def _compact(reply: Answer) -> str:
+    return orjson.dumps(reply).decode()
+
+
+def _print_answers(answer: Callable[[bytes], Answer], write: Callable[[Answer], str] = _compact) -> int:
     is_all_read = True
     for line in filter(bytes.strip, sys.stdin.buffer):
         reply = answer(line)
         is_all_read = is_all_read and "input_error" not in reply
-        print(json.dumps(reply), flush=True)
+        print(write(reply), flush=True)
     return 0 if is_all_read else 1
 
 

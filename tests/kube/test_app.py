@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from scheduler.app import SchedulerApp
+from allocator import Features
+from scheduler.app import SchedulerApp, profiles_of
 from scheduler.config import Config, LeaderElection, ProfileConfig
 from scheduler.core.ground.inputs import TimerFired
 from scheduler.embedded.cluster import EmbeddedCluster
@@ -395,3 +396,13 @@ async def test_debug_says_something_about_each_decision(caplog):
         "accepted",
     ):
         assert said in text
+
+
+def test_a_profile_without_a_percentage_of_nodes_has_the_configurations() -> None:
+    written = [{"schedulerName": "a"}, {"schedulerName": "b", "percentageOfNodesToScore": 7}]
+    config = Config.model_validate({"percentageOfNodesToScore": 30, "profiles": written})
+
+    assert [(one.scheduler_name, one.percentage_of_nodes) for one in profiles_of(config, Features())] == [
+        ("a", 30),
+        ("b", 7),
+    ]
