@@ -66,20 +66,14 @@ class NullShell:
         clock = time.process_time
         self._overhead_s = min(-clock() + clock() for _ in range(1_000))  # reading this clock is a system call
 
-    def see_cluster(self, nodes: int, device: Callable[[int, int], Object], devices: int, **slices: Any) -> None:
-        """All there is beside pods and claims.
-
-        Args:
-            device: A device by the numbers of its node and itself.
-            slices: Fields of all slices, instead of their node's name.
-        """
+    def see_cluster(self, nodes: int, device: Callable[[int, int], Object], devices: int) -> None:
+        """Nodes, their slices and the class; `device` makes one by the numbers of its node and itself."""
         names = [(node_name(index), f"zone-{index % 3}") for index in range(nodes)]
         self.feed(observed(builders.node(name, labels={ZONE: zone})) for name, zone in names)
         self.feed([observed(builders.device_class(), 1)])
         for index, (name, _) in enumerate(names):
-            where = {**slices, "pool": name} if slices else {"node": name}
             made = tuple(device(index, number) for number in range(devices))
-            self.feed([observed(builders.resource_slice(f"slice-{name}", devices=made, **where), 1)])
+            self.feed([observed(builders.resource_slice(f"slice-{name}", node=name, devices=made), 1)])
 
     def listed(self) -> None:
         """All kinds are listed: pods may be placed."""

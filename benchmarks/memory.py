@@ -7,8 +7,8 @@
     python -m benchmarks.memory --nodes 500 --pods 600 --gone        # pods and claims are deleted at the end
 
 The machine alone, with a null shell: what a scheduler keeps beside it (connections, buffers) is some 30 MB. But for
-`--gone` nothing is ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded (see
-`remembered_plans`). The aims, and the exit code 0: less than 1 GiB, 400 MB with `--terms`, 30 MB left with `--gone`.
+`--gone` nothing is ever deleted, so what grows is what the cluster has, and what is remembered, which is bounded
+(`remembered_bytes_max`). The exit code is 0 below 1 GiB, 400 MB with `--terms`, and with 30 MB left after `--gone`.
 """
 
 from __future__ import annotations

@@ -166,10 +166,7 @@ def simulate(
     playing = partial(play, arrivals=later, features=asked.features, profile=profile)
     playing = partial(playing, is_offered_once=once, samples=samples, progress=_progress)
     if shapes:
-        try:
-            ctx.exit(answer_shapes(shapes, given, playing, output))
-        except ValueError as error:
-            raise WrongInputError(str(error)) from error
+        ctx.exit(answer_shapes(shapes, given, playing, output))
     probes = _probes(asked, claims)
     played = playing([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
     find_refusals(played, budget_steps or BUDGET_STEPS)

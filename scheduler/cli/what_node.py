@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
@@ -30,7 +31,7 @@ def answer_shapes(
     """Print the answer for each file; the exit code: 0 where with one of the shapes every pod runs.
 
     Raises:
-        ValueError: A file cannot be read, or is no shape.
+        WrongInputError: A file cannot be read, or is no shape.
     """
     from scheduler.offline.cluster import Given
     from scheduler.offline.node_shapes import WrongShapeError, try_shape
@@ -41,7 +42,7 @@ def answer_shapes(
             shape = [Given(str(document.place()), document.obj) for document in read_manifests([file])]
             answers.append(try_shape(given, shape, play))
         except (WrongShapeError, ManifestError) as error:
-            raise ValueError(f"--what-node {file}: {error}") from error
+            raise WrongInputError(f"--what-node {file}: {error}") from error
     problems = [*dict.fromkeys(problem for one in answers for problem in one.problems)]
     if output in ("json", "yaml"):
         print_document({"shapes": [_document(one) for one in answers]}, output)
