@@ -103,6 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=long_runs)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist tells the controller that this worker has collected
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tell the controller what the tests need; without one, begin to build that, and let what needs it come last."""
     config = session.config
