@@ -16,21 +16,28 @@ To be read in this order; a folder imports from those above it only, and so does
 from allocator.answers.after_release import could_serve
 from allocator.answers.allocate import allocate, allocate_in_parts
 from allocator.answers.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking
-from allocator.answers.explain import Explanation, explain
+from allocator.answers.explanation import Explanation, explain
 from allocator.answers.funnel import Funnel, Step
 from allocator.answers.inventory import Inventory
 from allocator.answers.prefilter import candidate_nodes
-from allocator.answers.question import NO_SHARE_IDS, Question
+from allocator.answers.question import NO_SHARE_IDS, AllocationRequest
 from allocator.pools.faults import INCOMPLETE_FAULTS, INVALID_FAULTS, Fault, FaultKind, pool_faults
 from allocator.pools.in_use import InUse, Ledger
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node_selector
 from allocator.pools.node_pools import NodePools
-from allocator.pools.outcome import INVALID_POOLS, Allocated, BudgetExhausted, Outcome, Unfinished, Unsatisfiable
+from allocator.pools.outcome import (
+    INVALID_POOLS,
+    Allocated,
+    AllocationResult,
+    BudgetExhausted,
+    Unfinished,
+    Unsatisfiable,
+)
 from allocator.pools.overdrawn import newest_slices, overdrawn_capacities, overdrawn_counters
 from allocator.pools.supposed_use import SupposedUse, only_devices
 from allocator.pools.vanished import vanished_devices
+from allocator.requests.device_taints import prevent_allocation
 from allocator.requests.selectors import first_failure
-from allocator.requests.taints import prevent_allocation
 from allocator.search.stages import Stage
 from allocator.values.decode import decode_slice
 from allocator.values.decode_claims import decode_allocation, decode_claim_spec, decode_class
@@ -52,14 +59,14 @@ from allocator.values.model import (
     DeviceClass,
     DeviceId,
     DeviceResult,
+    DeviceTaint,
+    DeviceToleration,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeView,
     PoolId,
     ResourceSlice,
-    Taint,
-    Toleration,
 )
 
 __all__ = [
@@ -76,6 +83,8 @@ __all__ = [
     "Allocation",
     "AllocationConfig",
     "AllocationError",
+    "AllocationRequest",
+    "AllocationResult",
     "Attribute",
     "BudgetExhausted",
     "Claim",
@@ -86,6 +95,8 @@ __all__ = [
     "DeviceClass",
     "DeviceId",
     "DeviceResult",
+    "DeviceTaint",
+    "DeviceToleration",
     "Explanation",
     "Fault",
     "FaultKind",
@@ -101,17 +112,13 @@ __all__ = [
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "NodeView",
-    "Outcome",
     "PausedError",
     "PoolId",
-    "Question",
     "ResourceSlice",
     "Shortcuts",
     "Stage",
     "Step",
     "SupposedUse",
-    "Taint",
-    "Toleration",
     "Unfinished",
     "Unsatisfiable",
     "allocate",

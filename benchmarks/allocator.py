@@ -20,6 +20,7 @@ from typing import Any
 from allocator import (
     ALL_SHORTCUTS,
     Allocated,
+    AllocationRequest,
     BudgetExhausted,
     Claim,
     DeviceId,
@@ -27,7 +28,6 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
-    Question,
     allocate,
     decode_claim_spec,
     decode_class,
@@ -227,7 +227,7 @@ def prepare(case: Case) -> Callable[[], tuple[str, int]]:
 
     def ask() -> tuple[str, int]:
         outcome = allocate(
-            Question(
+            AllocationRequest(
                 claims, node, inventory, in_use, features=features, budget_steps=BUDGET_STEPS, share_ids=share_ids()
             ),
             shortcuts=SEARCHED,

@@ -28,7 +28,7 @@ from benchmarks.hostile_loads import (
 from benchmarks.machine import HOST, START_MS, ZONE, NullShell, Object, counted, defaulted, node_name
 from benchmarks.pools import packed_devices
 from scheduler.core.ground.inputs import TimerFired
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from tests import builders

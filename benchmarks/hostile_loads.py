@@ -22,7 +22,7 @@ from benchmarks.contenders import ROOT
 from benchmarks.fleet import CLASS, DRIVER, Object, node_name
 from benchmarks.loads import create_all
 from benchmarks.pools import packed_devices, packed_shares
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from tests.controlplane.cluster import ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError
 

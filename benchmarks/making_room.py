@@ -20,10 +20,10 @@ from typing import Any
 
 from allocator import Features
 from benchmarks import openb
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.embedded.kinds.catalog import CLAIM, NODE, POD
-from scheduler.offline.cluster import Given, OfflineCluster
 from scheduler.offline.making_room import make_room
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.simulation import Arrival, Simulation
 from scheduler.offline.verdicts import Answers, Run, new_machine
 
@@ -64,11 +64,11 @@ def pod_objects(pod: openb.TracePod, name: str) -> list[Obj]:
     return [*objects, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
 
 
-def given(objects: list[Obj]) -> tuple[Given, ...]:
-    return tuple(Given("trace", obj) for obj in objects)
+def given(objects: list[Obj]) -> tuple[SourceObject, ...]:
+    return tuple(SourceObject("trace", obj) for obj in objects)
 
 
-def filled(folder: Path, seed: int, percent: int) -> tuple[list[Given], list[openb.TracePod], float]:
+def filled(folder: Path, seed: int, percent: int) -> tuple[list[SourceObject], list[openb.TracePod], float]:
     """The objects of the full cluster, the pods that were refused, and how much is given out."""
     nodes = openb.read_nodes(folder)
     order = openb.arrivals(openb.read_pods(folder), 1000 * sum(node.gpus for node in nodes), seed, percent)

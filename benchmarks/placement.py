@@ -24,9 +24,9 @@ from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
 from benchmarks.machine import NullShell
-from scheduler.config.profiles import profile_plugins
+from scheduler.config.profile_config import profile_plugins
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, RelistFinished
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.observation import KINDS
 from scheduler.garbage_collector import settle
 from scheduler.model.keys import ClaimKey, PodKey

@@ -34,6 +34,7 @@ from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, Credentials
@@ -48,7 +49,6 @@ from scheduler.kube.namesakes import Namesakes, QuietReporter
 from scheduler.kube.permissions import permissions_for
 from scheduler.kube.preflight import Preflight, PreflightError, check
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.kube.serving import is_secure, serve
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns

@@ -21,11 +21,12 @@ from typing import Final, Self, TypeVar
 
 from allocator import RELEASES, Features
 from scheduler.answering import in_thread
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, Input, Observed
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, Credentials
@@ -33,7 +34,6 @@ from scheduler.kube.feature_gates import features_left, read_gates
 from scheduler.kube.metrics import Metrics
 from scheduler.kube.preflight import read_version
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watched_kind import WatchedKind
 from scheduler.machine_turns import MachineTurns

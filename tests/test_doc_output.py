@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from allocator import Features
 from scheduler.cli.main import cli
-from scheduler.offline import Given, OfflineCluster, decide
+from scheduler.offline import OfflineCluster, SourceObject, decide
 from tests.cli.test_terminal import Terminal
 from tests.offline.causes import claim, device_class, gpu, node, pod, slice_
 
@@ -110,7 +110,7 @@ def test_a_condition_reads_as_answers_md_has_it() -> None:
         pod("train", name="train", namespace="team"),
     ]
     cluster = OfflineCluster(0)
-    assert not cluster.load([Given("", one) for one in objects]).problems
+    assert not cluster.load([SourceObject("", one) for one in objects]).problems
     (verdict,) = decide(cluster, features=Features(), budget_steps=1_000, reports_causes=True).verdicts
 
     head, tail = " ".join(shown.split()).split(f" {CUT} ")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allocator.answers.question import Question
+from allocator.answers.question import AllocationRequest
 from allocator.pools.node_pools import NodePools
 from allocator.requests.requests import RequestPlan
 from allocator.values.masks import mask_of
@@ -18,7 +18,7 @@ from allocator.values.meter import PausedError
 from allocator.values.model import Allocation
 
 
-def could_serve(question: Question, released: Iterable[Allocation]) -> bool:
+def could_serve(question: AllocationRequest, released: Iterable[Allocation]) -> bool:
     """Whether the search could find something if `released` were not in use.
 
     Raises:

@@ -8,9 +8,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from allocator.answers.paused_searches import PausedSearch
-from allocator.answers.question import Question
+from allocator.answers.question import AllocationRequest
 from allocator.answers.result import build_allocations, on_node
-from allocator.pools.outcome import Allocated, BudgetExhausted, LastAnswer, Outcome, Unfinished, Unsatisfiable
+from allocator.pools.outcome import Allocated, AllocationResult, BudgetExhausted, LastAnswer, Unfinished, Unsatisfiable
 from allocator.search.problem import Problem
 from allocator.search.search import Search
 from allocator.search.search_state import ExhaustedError
@@ -23,7 +23,7 @@ SLOT_WORK: Final = 40
 """Asking about a node at all, and so much for each slot, its masks of devices besides."""
 
 
-def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Outcome:
+def allocate(question: AllocationRequest, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> AllocationResult:
     """Pick devices for all unallocated claims of one pod on one node.
 
     Args:
@@ -49,7 +49,7 @@ def allocate(question: Question, *, shortcuts: Shortcuts = ALL_SHORTCUTS) -> Out
     return outcome
 
 
-def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> Outcome | Unfinished:
+def allocate_in_parts(question: AllocationRequest, *, pause_after: int | None = None) -> AllocationResult | Unfinished:
     """As `allocate`, but a call ends where the inventory's meter allows no more; asked again, it goes on there.
 
     Gathering candidates goes on where it was, because what it finds is kept; a search does, because the search is.
@@ -64,7 +64,9 @@ def allocate_in_parts(question: Question, *, pause_after: int | None = None) -> 
         return Unfinished(0)
 
 
-def _allocate(question: Question, shortcuts: Shortcuts, *, pause_after: int | None) -> Outcome | Unfinished:
+def _allocate(
+    question: AllocationRequest, shortcuts: Shortcuts, *, pause_after: int | None
+) -> AllocationResult | Unfinished:
     claims, node, inventory = question.claims, question.node, question.inventory
     meter = inventory.meter
     pools = inventory.node_pools(node, question.features)

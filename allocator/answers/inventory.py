@@ -38,7 +38,7 @@ from allocator.values.model import (
     PoolId,
     ResourceSlice,
 )
-from allocator.values.remembered import Ledger
+from allocator.values.remembered import MemoryLedger
 
 _FAULT_WORK: Final = 20
 """Looking for faults of a pool, for each of its slices and devices."""
@@ -105,7 +105,7 @@ class Inventory:
         classes: Iterable[DeviceClass] = (),
         *,
         is_supposed: bool = False,
-        ledger: Ledger | None = None,
+        ledger: MemoryLedger | None = None,
     ) -> None:
         """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it."""
         self.is_supposed: Final = is_supposed
@@ -121,7 +121,7 @@ class Inventory:
         self.meter: Final = Meter()
         """Counts the work of all who read this inventory; see `meter`."""
         self._planner: Final = Planner(self._classes, self.meter)
-        self.plans: Final = Plans(self._planner, self._forget_slot, ledger or Ledger())
+        self.plans: Final = Plans(self._planner, self._forget_slot, ledger or MemoryLedger())
         self._nodes: Final[dict[Features, dict[str, _NodeEntry]]] = {}
         self._shared_views: Final[dict[_SharedKey, dict[PoolId, PoolView]]] = {}
         self._shared_pools: Final[dict[_SharedKey, NodePools]] = {}

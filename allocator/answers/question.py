@@ -17,7 +17,7 @@ NO_SHARE_IDS: Final = repeat("")
 """The share ids of allocations that nobody will store."""
 
 
-class Question(Struct, frozen=True, eq=False):
+class AllocationRequest(Struct, frozen=True, eq=False):
     """Which devices of this node could serve all unallocated claims of one pod?
 
     Attributes:

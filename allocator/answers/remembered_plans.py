@@ -20,7 +20,7 @@ from allocator.requests.slot_records import SlotKey
 from allocator.values.features import Features
 from allocator.values.meter import PausedError
 from allocator.values.model import ClaimSpec
-from allocator.values.remembered import Cache, Ledger
+from allocator.values.remembered import Cache, MemoryLedger
 
 _DRAFT_BYTES: Final = 30_000
 """Of each selector that is compiled, or half compiled."""
@@ -31,7 +31,7 @@ PlanKey: TypeAlias = tuple[tuple[ClaimSpec, ...], Features]
 class Plans:
     """The plans of one inventory, by the claims' specs."""
 
-    def __init__(self, planner: Planner, forget_slot: Callable[[SlotKey], None], ledger: Ledger) -> None:
+    def __init__(self, planner: Planner, forget_slot: Callable[[SlotKey], None], ledger: MemoryLedger) -> None:
         """`forget_slot` drops what is remembered for a slot outside of the planner."""
         self._planner: Final = planner
         self._forget_slot: Final = forget_slot

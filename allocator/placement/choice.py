@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from allocator.answers.question import Question
+from allocator.answers.question import AllocationRequest
 from allocator.answers.result import build_allocations
 from allocator.placement.pieces import NodePieces, Options, State, is_full, need_of
 from allocator.placement.ranks import NodeState, Rank, Ranks, Strategy
@@ -368,7 +368,7 @@ def picks_of(plan: Plan, pools: NodePools, allocations: Sequence[Allocation]) ->
     return tuple(picks)
 
 
-def allocate_picks(question: Question, picks: PickList) -> tuple[Allocation, ...]:
+def allocate_picks(question: AllocationRequest, picks: PickList) -> tuple[Allocation, ...]:
     """One allocation for each claim, of these devices.
 
     Raises:

@@ -48,7 +48,7 @@ class Unfinished:
     steps: int
 
 
-Outcome: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
+AllocationResult: TypeAlias = Allocated | Unsatisfiable | BudgetExhausted
 
 
 class LastAnswer(NamedTuple):

@@ -28,9 +28,9 @@ from allocator.values.model import (
     Constraint,
     DeviceCapacity,
     DeviceClass,
+    DeviceToleration,
     Request,
     RequestAlternative,
-    Toleration,
 )
 from cel.quantity import Quantity
 
@@ -180,7 +180,7 @@ class SlotMeaning(NamedTuple):
 
     matcher: Matcher
     derivations: tuple[tuple[str, Derivation], ...]
-    tolerations: tuple[Toleration, ...]
+    tolerations: tuple[DeviceToleration, ...]
     capacity_requests: tuple[tuple[str, str], ...]
     features: Features
 

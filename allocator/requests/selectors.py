@@ -100,7 +100,7 @@ class Mismatch(NamedTuple):
 
 
 MATCH: Final = None
-Answer = Failure | Mismatch | None
+SelectorAnswer = Failure | Mismatch | None
 """None when all selectors match."""
 
 
@@ -337,7 +337,7 @@ class Matcher(Answering[Selector, "Failure | Mismatch"]):
     def _stages(self, expression: str, environment: Environment) -> Generator[None, None, Selector]:
         return compile_in_stages(expression, environment)
 
-    def _ask(self, one: _Compiled[Selector], expression: Selector, view: DeviceView) -> tuple[Answer, int]:
+    def _ask(self, one: _Compiled[Selector], expression: Selector, view: DeviceView) -> tuple[SelectorAnswer, int]:
         answer, work = answer_with_work(expression, view)
         if answer is True:
             return MATCH, work

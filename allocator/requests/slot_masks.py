@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from allocator.requests.capacity import NOTHING, CapacityError, Consumption
+from allocator.requests.device_taints import prevent_allocation
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
-from allocator.requests.taints import prevent_allocation
 from allocator.values.model import Attribute, Device
 from allocator.values.pool_attribute import PoolAttribute
 
-_NONE_LATE: Final[dict[int, Verdict]] = {}
+_NONE_LATE: Final[dict[int, SlotVerdict]] = {}
 _NO_FAILURES: Final[dict[int, Failure | CapacityError]] = {}
 _NO_CONSUMPTION: Final[dict[int, Consumption]] = {}
 _NOT_DERIVED: Final[dict[str, PoolAttribute]] = {}
@@ -66,7 +66,7 @@ class SlotMask:
         self.failed = 0
         self.unknown = (1 << devices) - 1
         # Most masks have none of these, and there are as many masks as pools and slots.
-        self.late: dict[int, Verdict] = _NONE_LATE
+        self.late: dict[int, SlotVerdict] = _NONE_LATE
         self.failures: dict[int, Failure | CapacityError] = _NO_FAILURES
         self.consumption: dict[int, Consumption] = _NO_CONSUMPTION
         lists = slot.features.list_type_attributes
@@ -102,7 +102,7 @@ class SlotMask:
             else:
                 self.derived[name].failed |= 1 << index
 
-    def decide_late(self, slot: Slot, device: Device, index: int) -> Verdict:
+    def decide_late(self, slot: Slot, device: Device, index: int) -> SlotVerdict:
         """The verdict on an unknown device."""
         verdict = self.late.get(index)
         if verdict is None:
@@ -113,7 +113,7 @@ class SlotMask:
             self._keep_details(verdict, index)
         return verdict
 
-    def _note(self, verdict: Verdict, index: int) -> None:
+    def _note(self, verdict: SlotVerdict, index: int) -> None:
         bit = 1 << index
         self.unknown &= ~bit
         self._keep_details(verdict, index)
@@ -126,7 +126,7 @@ class SlotMask:
                 if verdict.is_usable:
                     self.usable |= bit
 
-    def _keep_details(self, verdict: Verdict, index: int) -> None:
+    def _keep_details(self, verdict: SlotVerdict, index: int) -> None:
         if verdict.failure is not None:
             if self.failures is _NO_FAILURES:
                 self.failures = {}
@@ -137,7 +137,7 @@ class SlotMask:
             self.consumption[index] = verdict.consumption
 
 
-class Verdict(NamedTuple):
+class SlotVerdict(NamedTuple):
     """What a slot says about a device that nobody uses; see `SlotMask` for the words."""
 
     is_selectable: bool = False
@@ -147,13 +147,13 @@ class Verdict(NamedTuple):
     failure: Failure | CapacityError | None = None
 
 
-_NO: Final = Verdict()
-_SELECTABLE: Final = Verdict(is_selectable=True)
-_FITS: Final = Verdict(is_selectable=True, fits=True)
-_YES: Final = Verdict(is_selectable=True, fits=True, is_usable=True)
+_NO: Final = SlotVerdict()
+_SELECTABLE: Final = SlotVerdict(is_selectable=True)
+_FITS: Final = SlotVerdict(is_selectable=True, fits=True)
+_YES: Final = SlotVerdict(is_selectable=True, fits=True, is_usable=True)
 
 
-def judge(slot: Slot, device: Device) -> Verdict:
+def judge(slot: Slot, device: Device) -> SlotVerdict:
     """Decide one device, wherever it is.
 
     Raises:
@@ -164,13 +164,13 @@ def judge(slot: Slot, device: Device) -> Verdict:
         return _NO
     answer = slot.matcher.answer(device)
     if answer is not None:
-        return Verdict(failure=answer) if isinstance(answer, Failure) else _NO
+        return SlotVerdict(failure=answer) if isinstance(answer, Failure) else _NO
     consumption = None
     if features.consumable_capacity:
         try:
             consumption = slot.consumption_of(device.capacity)
         except CapacityError as error:
-            return Verdict(is_selectable=True, failure=error)
+            return SlotVerdict(is_selectable=True, failure=error)
         if consumption is None:
             return _SELECTABLE
     is_usable = (
@@ -182,4 +182,4 @@ def judge(slot: Slot, device: Device) -> Verdict:
     )
     if consumption is None or consumption is NOTHING:
         return _YES if is_usable else _FITS
-    return Verdict(True, True, is_usable, consumption)
+    return SlotVerdict(True, True, is_usable, consumption)

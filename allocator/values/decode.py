@@ -55,9 +55,9 @@ from allocator.values.model import (
     Device,
     DeviceCapacity,
     DeviceId,
+    DeviceTaint,
     RequestPolicy,
     ResourceSlice,
-    Taint,
     ValidRange,
 )
 from cel.quantity import Quantity
@@ -242,7 +242,7 @@ _device_fields: Final = fields(
     node_name=OPTIONAL_TEXT,
     node_selector=Field(read_node_selector),
     all_nodes=BOOL,
-    taints=many(record(Taint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)),
+    taints=many(record(DeviceTaint, key=TEXT, value=TEXT, effect=TEXT, time_added=OPTIONAL_TEXT)),
     binds_to_node=BOOL,
     binding_conditions=TEXTS._replace(absent=None),
     binding_failure_conditions=TEXTS._replace(absent=None),

@@ -45,9 +45,9 @@ from allocator.values.model import (
     DeviceClass,
     DeviceResult,
     DeviceSelector,
+    DeviceToleration,
     Request,
     RequestAlternative,
-    Toleration,
 )
 
 _specs: Final[WeakValueDictionary[str, ClaimSpec]] = WeakValueDictionary()
@@ -101,7 +101,7 @@ _class_fields: Final = fields(
     selectors=many(_selector), config=many(only(_configuration, "opaque")), extended_resource_name=OPTIONAL_TEXT
 )
 _toleration: Final = record(
-    Toleration, key=TEXT, operator=TEXT, value=TEXT, effect=TEXT, toleration_seconds=OPTIONAL_INT
+    DeviceToleration, key=TEXT, operator=TEXT, value=TEXT, effect=TEXT, toleration_seconds=OPTIONAL_INT
 )
 _alternative: Final = record(
     RequestAlternative,

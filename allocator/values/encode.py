@@ -8,10 +8,10 @@ from allocator.values.model import (
     Allocation,
     AllocationConfig,
     DeviceResult,
+    DeviceToleration,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    Toleration,
 )
 
 
@@ -59,7 +59,7 @@ def _result(result: DeviceResult) -> dict[str, Any]:
     return encoded
 
 
-def _toleration(toleration: Toleration) -> dict[str, Any]:
+def _toleration(toleration: DeviceToleration) -> dict[str, Any]:
     fields = {
         "key": toleration.key,
         "operator": toleration.operator,

@@ -103,7 +103,7 @@ class NodeView:
         return hash(self.name)
 
 
-class Taint(NamedTuple):
+class DeviceTaint(NamedTuple):
     """A device taint; `effect` is "None", "NoSchedule", "NoExecute" or something newer."""
 
     key: str
@@ -112,7 +112,7 @@ class Taint(NamedTuple):
     time_added: str | None
 
 
-class Toleration(NamedTuple):
+class DeviceToleration(NamedTuple):
     """A device toleration; an empty `operator` means Equal, an empty `effect` or `key` means any."""
 
     key: str
@@ -178,7 +178,7 @@ class Device:
     node_name: str | None
     node_selector: NodeSelector | None
     all_nodes: bool
-    taints: tuple[Taint, ...]
+    taints: tuple[DeviceTaint, ...]
     binds_to_node: bool
     binding_conditions: tuple[str, ...] | None
     binding_failure_conditions: tuple[str, ...] | None
@@ -257,7 +257,7 @@ class RequestAlternative:
     allocation_mode: str
     count: int
     admin_access: bool | None
-    tolerations: tuple[Toleration, ...]
+    tolerations: tuple[DeviceToleration, ...]
     capacity_requests: tuple[tuple[str, Quantity], ...] | None
     derived: tuple[DerivedAttribute, ...] = ()
 
@@ -328,7 +328,7 @@ class DeviceResult(Struct, frozen=True):
     pool: str
     device: str
     admin_access: bool | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = None

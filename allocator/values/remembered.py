@@ -1,7 +1,7 @@
 """What is remembered to answer sooner, weighed: one limit in bytes for all of it, and what goes first.
 
 Whatever can be worked out again, and grows with what users make, is kept in a `Cache`. All caches of one machine share
-a `Ledger`.
+a `MemoryLedger`.
 
 Rules of this module
   1. What a turn used is weighed when the next one begins. Only then something may be forgotten: nothing goes while it
@@ -56,7 +56,7 @@ class _Share:
         self.size = 0
 
 
-class Ledger:
+class MemoryLedger:
     """The bytes of all caches.
 
     Attributes:
@@ -124,7 +124,7 @@ class Cache(Generic[K, V]):
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: MemoryLedger,
         what: str,
         size: Callable[[V], int] = attrgetter("kept"),
         forgotten: Callable[[V], object] | None = None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from cel.gotext import format_double
 from cel.integers import UInt
-from cel.library.timestamps import go_duration, go_time
+from cel.library.timestamp_functions import go_duration, go_time
 from cel.library.values import MAP_CLASSES, Duration, Optional, Timestamp, TypeValue, to_text, type_name
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from cel.gotext import quote
-from cel.library.timestamps import parse_timestamp
+from cel.library.timestamp_functions import parse_timestamp
 from cel.library.urls import URL
 from cel.library.values import NONE, Optional, no_such_overload, spend
 

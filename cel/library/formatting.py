@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from cel.errors import EvaluationError
 from cel.gotext import format_double, quote
 from cel.integers import UInt
-from cel.library.timestamps import format_duration, format_timestamp
+from cel.library.timestamp_functions import format_duration, format_timestamp
 from cel.library.values import (
     LIMIT_EXCEEDED,
     MAP_CLASSES,

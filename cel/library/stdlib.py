@@ -16,7 +16,7 @@ from cel import operators
 from cel.errors import EvaluationError
 from cel.gotext import format_double
 from cel.integers import INT_MAX, INT_MIN, UINT_MAX, UInt
-from cel.library import lists, strings, timestamps
+from cel.library import lists, strings, timestamp_functions
 from cel.library.arithmetic import (
     add,
     checked_int,
@@ -150,7 +150,7 @@ def double_to_uint(value: float) -> UInt:
 def string_to_duration(text: str) -> Duration:
     spend(25 + 12 * len(text))
     try:
-        return timestamps.parse_duration(text)
+        return timestamp_functions.parse_duration(text)
     except ValueError:
         raise conversion_failed(text, "google.protobuf.Duration") from None
 
@@ -158,7 +158,7 @@ def string_to_duration(text: str) -> Duration:
 def string_to_timestamp(text: str) -> Timestamp:
     spend(70 + len(text) // 16)
     try:
-        return timestamps.parse_timestamp(text)
+        return timestamp_functions.parse_timestamp(text)
     except ValueError as error:
         if str(error) == "timestamp overflow":
             raise EvaluationError("timestamp overflow") from None
@@ -186,12 +186,12 @@ def double_to_string(value: float) -> str:
 
 def duration_to_string(span: Duration) -> str:
     spend(30)
-    return timestamps.format_duration(span)
+    return timestamp_functions.format_duration(span)
 
 
 def timestamp_to_string(moment: Timestamp) -> str:
     spend(40)
-    return timestamps.format_timestamp(moment)
+    return timestamp_functions.format_timestamp(moment)
 
 
 def bytes_of_text(text: str) -> bytes:
@@ -338,7 +338,7 @@ _TIMESTAMP_OVERLOADS: Final = {
     "getMilliseconds": "milliseconds",
 }
 
-for _function, (_of_timestamp, _of_duration) in timestamps.GETTERS.items():
+for _function, (_of_timestamp, _of_duration) in timestamp_functions.GETTERS.items():
     _suffix = _TIMESTAMP_OVERLOADS[_function]
     IMPLEMENTATIONS[f"timestamp_to_{_suffix}"] = _of_timestamp
     IMPLEMENTATIONS[f"timestamp_to_{_suffix}_with_tz"] = _of_timestamp

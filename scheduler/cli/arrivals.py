@@ -18,7 +18,7 @@ from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import open_manifests, read_text
 from scheduler.lint.documents import ManifestError
 from scheduler.offline.altered import COPIES_MAX, NoSuchObjectError, copies, without
-from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.simulation import Arrival
 
 _COPIES: Final = re.compile(r"(\d+)x(.+)")
@@ -71,7 +71,7 @@ def _arrival(line: str, place: str) -> Arrival:
         if not isinstance(obj.get("metadata"), dict) or not isinstance(obj["metadata"].get("name"), str):
             raise ValueError(f"objects[{index}].metadata.name: must be there")
     for_s = _seconds(given["for"], "for") if given.get("for") is not None else None
-    return Arrival(_seconds(given.get("at", 0), "at"), for_s, tuple(Given(place, obj) for obj in objects))
+    return Arrival(_seconds(given.get("at", 0), "at"), for_s, tuple(SourceObject(place, obj) for obj in objects))
 
 
 def _seconds(given: Any, field: str) -> Fraction:
@@ -80,12 +80,12 @@ def _seconds(given: Any, field: str) -> Fraction:
     return Fraction(str(given))
 
 
-def read_copies(written: Sequence[str]) -> list[Given]:
+def read_copies(written: Sequence[str]) -> list[SourceObject]:
     """The objects of `--add`: `FILE`, or `40xFILE` for that many copies of its pods and claims."""
     return [given for one in written for given in _copies(one)]
 
 
-def _copies(written: str) -> Iterator[Given]:
+def _copies(written: str) -> Iterator[SourceObject]:
     counted = _COPIES.fullmatch(written)
     count, path = (int(counted[1]), counted[2]) if counted else (1, written)
     if not 1 <= count <= COPIES_MAX:
@@ -95,11 +95,11 @@ def _copies(written: str) -> Iterator[Given]:
     for document in documents:
         if wrong := cluster.misshapen(document.obj):
             raise WrongInputError(f"--add {path}: {document.place()}: {wrong}")
-    given = [Given(str(document.place()), document.obj) for document in documents]
+    given = [SourceObject(str(document.place()), document.obj) for document in documents]
     yield from given if counted is None else copies(given, count)
 
 
-def take_away(given: Sequence[Given], removed: Sequence[str]) -> list[Given]:
+def take_away(given: Sequence[SourceObject], removed: Sequence[str]) -> list[SourceObject]:
     """The objects without those of `--remove`."""
     try:
         return without(given, removed)

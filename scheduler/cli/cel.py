@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
@@ -166,8 +166,8 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
     from cel.cost.estimate import LIMIT, estimate
     from cel.cost.units import MAXIMUM
     from cel.errors import CompileError, Issue, locate, render
-    from cel.lint import find_traps, hint_for
     from cel.program import check_expression, compile_selector
+    from cel.selector_lint import find_traps, hint_for
     from scheduler.lint.mistakes import find_mistakes
 
     verdict = SelectorVerdict(expression, cost_limit=LIMIT)

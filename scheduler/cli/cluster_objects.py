@@ -12,14 +12,14 @@ import msgspec
 
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.terminal import echo
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.feature_gates import read_gates
-from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, UndecodableError
+from scheduler.kube.outcomes import Accepted, Conflicted, Rejected, UndecodableError, WriteResult
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.preflight import read_version
-from scheduler.kube.requests import ApiClient
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 
 _NO_DEVICES: Final = "no device counts as free"
@@ -184,5 +184,5 @@ async def _served_path(client: ApiClient, kind: str, served_as: ServedAs) -> str
     return served_as.path(version) if version is not None else None
 
 
-def _is_forbidden(outcome: Outcome) -> bool:
+def _is_forbidden(outcome: WriteResult) -> bool:
     return isinstance(outcome, Rejected) and outcome.code == HTTPStatus.FORBIDDEN

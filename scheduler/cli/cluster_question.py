@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.known_names import names_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allocator import Features
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
-    from scheduler.offline import Given
+    from scheduler.offline import SourceObject
 
 _NAMED_MAX: Final = 10
 _DEFAULT: Final = "default"
@@ -53,7 +53,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommandInput:
     """What was read.
 
     Attributes:
@@ -68,8 +68,8 @@ class Asked:
         version: Of the cluster's API server, also where a dump says it; "" where nobody does.
     """
 
-    listed: Sequence[Given]
-    written: Sequence[Given]
+    listed: Sequence[SourceObject]
+    written: Sequence[SourceObject]
     config: Config | None
     features: Features
     home: str
@@ -80,7 +80,7 @@ class Asked:
     version: str = ""
 
     @property
-    def given(self) -> list[Given]:
+    def given(self) -> list[SourceObject]:
         return [*self.listed, *self.written]
 
     def find(self, kind: str, written: str, known: Iterable[Key]) -> Key:
@@ -138,7 +138,7 @@ class ClusterQuestion:
             return None
         return find_connection(self.kubeconfig, self.context, hint='or files with -f ("-" is standard input)')
 
-    def read(self, *, warns: bool = True, ends: bool = True) -> Asked:
+    def read(self, *, warns: bool = True, ends: bool = True) -> CommandInput:
         """Read it.
 
         Args:
@@ -146,7 +146,7 @@ class ClusterQuestion:
             ends: The command ends when it has answered, so nothing of this is looked at for garbage.
         """
         from scheduler.garbage_collector import settle
-        from scheduler.offline import Given
+        from scheduler.offline import SourceObject
         from scheduler.validation.releases import version_in
 
         if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
@@ -154,7 +154,7 @@ class ClusterQuestion:
         config, connection = self.config(), self.connection()
         home, version = self.namespace or _DEFAULT, ""
         gates: Mapping[str, bool] = {}
-        listed: list[Given] = []
+        listed: list[SourceObject] = []
         unlisted: tuple[str, ...] = ()
         if ends:
             gc.disable()  # all of it stays
@@ -166,8 +166,8 @@ class ClusterQuestion:
                     read = read_cluster(connection, is_whole=True, warns=warns)
                     gates, unlisted, version = read.gates, read.unlisted, read.version
                     home = self.namespace or read.namespace or _DEFAULT
-                    listed = [Given(read.origin, obj) for obj in read.objects]
-                written: list[Given] = []
+                    listed = [SourceObject(read.origin, obj) for obj in read.objects]
+                written: list[SourceObject] = []
                 for one in read_given(self.files):
                     if (said := version_in(one.obj)) is None:
                         written.append(placed(one, home))
@@ -181,7 +181,7 @@ class ClusterQuestion:
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None
         configured = config if self.config_path is not None else None
-        return Asked(
+        return CommandInput(
             listed,
             written,
             configured,
@@ -265,7 +265,7 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def read_given(files: Sequence[str]) -> list[Given]:
+def read_given(files: Sequence[str]) -> list[SourceObject]:
     """The objects of files and folders."""
     from scheduler.cli.manifests import ManifestError, files_in
 
@@ -275,20 +275,20 @@ def read_given(files: Sequence[str]) -> list[Given]:
         raise WrongInputError(str(error)) from error
 
 
-def _of_file(path: str) -> Iterator[Given]:
+def _of_file(path: str) -> Iterator[SourceObject]:
     from scheduler.cli.json_dumps import dumped_objects
     from scheduler.cli.manifests import parse_documents, read_text
-    from scheduler.offline import Given
+    from scheduler.offline import SourceObject
 
     name, text = read_text(path)
     dumped = dumped_objects(text)
     if dumped is None:
-        yield from [Given(str(one.place()), one.obj) for one in parse_documents(text, name)]
+        yield from [SourceObject(str(one.place()), one.obj) for one in parse_documents(text, name)]
     else:
-        yield from (Given(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
+        yield from (SourceObject(f"{name}: items[{number}]", obj) for number, obj in enumerate(dumped))
 
 
-def placed(given: Given, namespace: str) -> Given:
+def placed(given: SourceObject, namespace: str) -> SourceObject:
     """An object of a file in the namespace that `kubectl apply` would put it into."""
     metadata = given.obj.get("metadata")
     if namespace == _DEFAULT or given.obj.get("kind") in _OF_THE_CLUSTER or not isinstance(metadata, Mapping):
@@ -298,7 +298,7 @@ def placed(given: Given, namespace: str) -> Given:
     return given._replace(obj={**given.obj, "metadata": {**metadata, "namespace": namespace}})
 
 
-def _selected(given: list[Given], config: Config) -> list[Given]:
+def _selected(given: list[SourceObject], config: Config) -> list[SourceObject]:
     """Without slices that a scheduler of this configuration does not see."""
     wanted = config.slice_selector
     if wanted is None:
@@ -313,7 +313,7 @@ def _slice_keys(obj: Mapping[str, Any]) -> dict[str, str]:
     return {"driver": str(spec.get("driver")) if isinstance(spec, Mapping) else "", "pool": str(name)}
 
 
-def keys_of(given: Iterable[Given], kind: str) -> set[Key]:
+def keys_of(given: Iterable[SourceObject], kind: str) -> set[Key]:
     """Namespace and name of all objects of a kind, as they were given."""
     keys = set()
     for one in given:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import uvloop
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import output_option

@@ -14,7 +14,7 @@ from msgspec import structs, to_builtins
 
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import echo, print_left_out
-from scheduler.inventory.answer import (
+from scheduler.inventory.device_answer import (
     DeviceList,
     DeviceSummary,
     Largest,

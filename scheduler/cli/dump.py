@@ -16,7 +16,7 @@ from scheduler.cli.options import output_option
 from scheduler.cli.terminal import echo, escaped
 
 if TYPE_CHECKING:
-    from scheduler.offline import Given
+    from scheduler.offline import SourceObject
 
 
 @click.command()
@@ -46,7 +46,7 @@ def dump(*, question: ClusterQuestion, output: str) -> None:
     _write(objects, output, asked.unlisted)
 
 
-def _shown(found: Iterable[Given]) -> Iterator[dict[str, Any]]:
+def _shown(found: Iterable[SourceObject]) -> Iterator[dict[str, Any]]:
     from scheduler.offline import OfflineCluster
     from scheduler.offline.left_out import shown
 

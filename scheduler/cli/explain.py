@@ -64,7 +64,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
     found = meant(asked, named, now_ms)
     kind, key, others = found.kind, found.key, tuple[str, ...]()
     if found.workload:
-        from scheduler.cli.waiting_pods import of_workload
+        from scheduler.cli.pods_table import of_workload
 
         key, others = of_workload(asked, found, now_ms)
     ask: Callable[..., Explanation] = explain_pod if kind == "pod" else explain_claim
@@ -90,7 +90,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
 def _explain_all(question: ClusterQuestion, output: str, now_ms: int) -> int:
     if not question.is_everywhere and question.namespace is None:
         raise click.UsageError("give NAME or KIND/NAME; -A for all pods that wait; -n NAMESPACE for those of one")
-    from scheduler.cli.waiting_pods import explain_all
+    from scheduler.cli.pods_table import explain_all
 
     return explain_all(question.read(), output, now_ms)
 

@@ -146,8 +146,8 @@ async def _of_cluster(
     connection: Connection, kinds: Sequence[str], namespace: str | None, *, is_everywhere: bool
 ) -> tuple[str, list[tuple[str, str, str]]]:
     """The context's namespace, and one page of each list that may be read."""
+    from scheduler.kube.api_requests import ApiClient
     from scheduler.kube.outcomes import Accepted
-    from scheduler.kube.requests import ApiClient
 
     credentials = await connection.open()
     home = namespace or credentials.namespace or "default"

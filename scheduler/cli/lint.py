@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.gates import gates_option
+from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_size import size_option
 from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
 from scheduler.cli.tables import print_document

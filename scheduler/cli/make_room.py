@@ -21,9 +21,9 @@ from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
 
 if TYPE_CHECKING:
-    from scheduler.offline.cluster import Given
     from scheduler.offline.making_room import Room
     from scheduler.offline.moving import Move
+    from scheduler.offline.offline_cluster import SourceObject
 
 _DRA: Final = "resource.k8s.io/v1"
 _FREE: Final = re.compile(r"\s*([1-9][0-9]{0,3})\s+(\S+)(\s+on\s+one\s+node)?\s*")
@@ -71,7 +71,7 @@ def make_room(
     Exit codes: 0 it fits or there is a plan, 1 there is none or none was found, 2 wrong use or input.
     """
     from scheduler.offline import making_room
-    from scheduler.offline.cluster import Given
+    from scheduler.offline.offline_cluster import SourceObject
     from scheduler.offline.playing import BEGIN_MS, profiles_with
 
     if sum(one is not None for one in (file, devices, profile)) != 1:
@@ -80,12 +80,12 @@ def make_room(
     is_named = file is not None and is_a_name(file)
     try:
         if file is not None and not is_named:
-            wanted = [Given(str(document.place()), document.obj) for document in read_manifests([file])]
+            wanted = [SourceObject(str(document.place()), document.obj) for document in read_manifests([file])]
         elif file is not None:
             wanted = [pod_named(asked, file, BEGIN_MS)]
         else:
             made = free_profile(profile, asked.given) if profile is not None else free_devices(devices or "")
-            wanted = [Given(*one) for one in made]
+            wanted = [SourceObject(*one) for one in made]
         room = making_room.make_room(
             asked.given,
             wanted,
@@ -115,9 +115,9 @@ def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
     )
 
 
-def free_profile(profile: str, given: Iterable[Given]) -> list[tuple[str, Mapping[str, Any]]]:
+def free_profile(profile: str, given: Iterable[SourceObject]) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs a device whose attribute `profile` is this."""
-    from scheduler.offline.cluster import OfflineCluster
+    from scheduler.offline.offline_cluster import OfflineCluster
 
     by_profile: dict[str, set[tuple[str, str]]] = {}
     cluster = OfflineCluster(0)

@@ -1,6 +1,6 @@
 """Options that several commands have, and the cluster that they lead to.
 
-Not here: --feature-gates (`gates`), --max-size (`input_size`).
+Not here: --feature-gates (`gate_options`), --max-size (`input_size`).
 """
 
 from __future__ import annotations

@@ -9,17 +9,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.cli.cluster_question import Asked, Key
+from scheduler.cli.cluster_question import CommandInput, Key
 from scheduler.cli.tables import print_table
 from scheduler.cli.terminal import echo
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from scheduler.offline.every_node import Answer
+    from scheduler.offline.every_node import NodeVerdicts
 
 
-def print_preemption(asked: Asked, key: Key) -> None:
+def print_preemption(asked: CommandInput, key: Key) -> None:
     """The table, below another answer about this pod; nothing where nobody was looked at for it."""
     from scheduler.config import Config
     from scheduler.offline import OfflineCluster
@@ -39,7 +39,7 @@ def print_preemption(asked: Asked, key: Key) -> None:
         print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _rows(answer))
 
 
-def _rows(answer: Answer) -> list[Sequence[str]]:
+def _rows(answer: NodeVerdicts) -> list[Sequence[str]]:
     """The node that is chosen, then those that would do, then the others; each by name."""
     chosen = answer.helped.preemption if answer.helped is not None else None
     rows: tuple[list[Sequence[str]], ...] = ([], [], [])

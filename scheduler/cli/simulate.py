@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from scheduler.cli.cluster_question import Asked, ClusterQuestion, Key, cluster_question, keys_of, placed
+from scheduler.cli.cluster_question import ClusterQuestion, CommandInput, Key, cluster_question, keys_of, placed
 from scheduler.cli.input_errors import WrongInputError, exit_code
 from scheduler.cli.known_names import complete_removed, names_of
 from scheduler.cli.make_room import pod_with
@@ -29,7 +29,7 @@ from scheduler.model.device_text import device_text
 from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
-    from scheduler.offline.cluster import Given, OfflineCluster
+    from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
     from scheduler.offline.simulation import Arrival, Played, Simulated
 
 _BAR_MIN: Final = 100  # arrivals
@@ -189,13 +189,13 @@ def _refuse(arrivals: str | None, given: Mapping[str, bool]) -> None:
 
 
 def _read(
-    asked: Asked,
+    asked: CommandInput,
     *,
     arrivals: str | None,
     added: Sequence[str],
     removed: Sequence[str],
     seed: int | None,
-) -> tuple[list[Given], list[Arrival]]:
+) -> tuple[list[SourceObject], list[Arrival]]:
     """What is there at the beginning, and what comes."""
     from scheduler.cli.arrivals import read_arrivals, read_copies, shuffled, take_away
 
@@ -204,9 +204,9 @@ def _read(
     return given, later if seed is None else shuffled(later, seed)
 
 
-def _on_nodes(given: Sequence[Given], nodes: Sequence[str]) -> list[Given]:
+def _on_nodes(given: Sequence[SourceObject], nodes: Sequence[str]) -> list[SourceObject]:
     """The objects with these nodes only, if any are named."""
-    from scheduler.offline.cluster import name_of
+    from scheduler.offline.offline_cluster import name_of
 
     known = {name_of(one.obj) for one in given if one.obj.get("kind") == "Node"}
     if nodes and not known & {*nodes}:
@@ -215,9 +215,9 @@ def _on_nodes(given: Sequence[Given], nodes: Sequence[str]) -> list[Given]:
     return [one for one in given if not nodes or one.obj.get("kind") != "Node" or name_of(one.obj) in nodes]
 
 
-def _probes(asked: Asked, claims: Sequence[str]) -> list[Given]:
+def _probes(asked: CommandInput, claims: Sequence[str]) -> list[SourceObject]:
     """For each claim or template that is named a pod that has nothing else."""
-    from scheduler.offline.cluster import Given
+    from scheduler.offline.offline_cluster import SourceObject
 
     of_claims = keys_of(asked.given, "ResourceClaim")
     known = of_claims | keys_of(asked.given, "ResourceClaimTemplate")
@@ -225,13 +225,17 @@ def _probes(asked: Asked, claims: Sequence[str]) -> list[Given]:
     for written in claims:
         key = asked.find("claim", written, known)
         field = "resourceClaimName" if key in of_claims else "resourceClaimTemplateName"
-        probes.append(Given(f"--claim {written}", pod_with(f"only-{key[1]}"[:63].rstrip("-."), key[0], field, key[1])))
+        probes.append(
+            SourceObject(f"--claim {written}", pod_with(f"only-{key[1]}"[:63].rstrip("-."), key[0], field, key[1]))
+        )
     return probes
 
 
-def _only(asked: Asked, pods: Sequence[str], probes: Collection[Key], cluster: OfflineCluster) -> set[Key] | None:
+def _only(
+    asked: CommandInput, pods: Sequence[str], probes: Collection[Key], cluster: OfflineCluster
+) -> set[Key] | None:
     """The pods that are asked about, where not all are: the others that wait are not there."""
-    from scheduler.offline.cluster import is_waiting
+    from scheduler.offline.offline_cluster import is_waiting
 
     known = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in cluster.pods()}
     refused = {problem.pod for problem in cluster.loaded.problems if problem.pod is not None}

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.cluster_question import Asked, Key, keys_of
+from scheduler.cli.cluster_question import CommandInput, Key, keys_of
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import KINDS, LISTS
 
 if TYPE_CHECKING:
-    from scheduler.offline import Given
+    from scheduler.offline import SourceObject
 
 _NEVER: Final = frozenset(
     {"node", "nodes", "no", "service", "services", "svc", "deviceclass", "deviceclasses", "resourceslice"}
@@ -78,7 +78,7 @@ def _shown(written: str) -> str:
     return repr(written) if written.isprintable() else ascii(written)
 
 
-def meant(asked: Asked, subject: Subject, now_ms: int) -> Meant:
+def meant(asked: CommandInput, subject: Subject, now_ms: int) -> Meant:
     """The pod, claim or workload that is meant.
 
     Raises:
@@ -99,7 +99,7 @@ def is_a_name(written: str) -> bool:
     return written != "-" and not written.endswith((".yaml", ".yml", ".json")) and not Path(written).exists()
 
 
-def pod_named(asked: Asked, written: str, now_ms: int) -> Given:
+def pod_named(asked: CommandInput, written: str, now_ms: int) -> SourceObject:
     """The pod that NAME, or the first that waits of a workload's, is among the objects.
 
     Raises:
@@ -112,13 +112,13 @@ def pod_named(asked: Asked, written: str, now_ms: int) -> Given:
     for one in asked.given:
         if one.obj.get("kind") == "Pod" and _key(one.obj) == key:
             return one
-    from scheduler.offline import Given
+    from scheduler.offline import SourceObject
 
     (made,) = [pod for pod in _pods(asked, now_ms) if _key(pod) == key]
-    return Given(f"pod {'/'.join(key)}", made)
+    return SourceObject(f"pod {'/'.join(key)}", made)
 
 
-def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) -> set[Key]:
+def pods_meant(asked: CommandInput, written: str, known: Iterable[Key], now_ms: int) -> set[Key]:
     """The pods among the known ones that an option --pod means: one, or a workload's that wait."""
     subject = read_subject([written])
     if subject.kind == "claim":
@@ -128,7 +128,7 @@ def pods_meant(asked: Asked, written: str, known: Iterable[Key], now_ms: int) ->
     return {*_of_workload(asked, subject, now_ms).waiting}
 
 
-def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
+def _of_workload(asked: CommandInput, subject: Subject, now_ms: int) -> Meant:
     from scheduler.offline import OfflineCluster, is_waiting
 
     kind = LISTS[subject.kind][0]
@@ -153,7 +153,7 @@ def _of_workload(asked: Asked, subject: Subject, now_ms: int) -> Meant:
     return Meant("pod", (*waiting, *everyone)[0], workload, tuple(everyone), waiting)
 
 
-def _pods(asked: Asked, now_ms: int) -> list[Mapping[str, Any]]:
+def _pods(asked: CommandInput, now_ms: int) -> list[Mapping[str, Any]]:
     """All pods, those that workloads of files make among them."""
     from scheduler.offline import OfflineCluster, makes_pods
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.observer import ClusterObserver
-    from scheduler.ui.sources import Events, LiveSource, Objects
+    from scheduler.ui.data_source import Events, LiveSource, Objects
 
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,8 @@ class _Where(NamedTuple):
 
 async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
     from scheduler.kube.serving import ServingError, is_loopback
+    from scheduler.ui.data_source import FileSource
     from scheduler.ui.server import UiServer
-    from scheduler.ui.sources import FileSource
 
     connection = question.connection()
     if connection is None:
@@ -136,8 +136,8 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
 async def _live_page(question: ClusterQuestion, connection: Connection, name: str, where: _Where) -> AsyncIterator[str]:
     from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
+    from scheduler.ui.data_source import LiveSource, Reading
     from scheduler.ui.server import UiServer
-    from scheduler.ui.sources import LiveSource, Reading
 
     settings = with_serving(question.config().model_copy(update={"health_address": where.address}), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
@@ -255,7 +255,7 @@ async def _keep(command: Sequence[str], inherited: Sequence[int]) -> None:
 
 
 def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
-    from scheduler.ui.sources import Objects, UnreadableError
+    from scheduler.ui.data_source import Objects, UnreadableError
 
     try:
         asked = question.read(warns=False, ends=is_once)
@@ -268,7 +268,7 @@ def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
 
 def _events_of(connection: Connection, key: tuple[str, str]) -> Events:
     from scheduler.cli.cluster_objects import ClusterReadError, read_events
-    from scheduler.ui.sources import Events
+    from scheduler.ui.data_source import Events
 
     try:
         return Events(read_events(connection, *key))

@@ -17,8 +17,8 @@ from scheduler.cli.terminal import caution, echo, print_left_out
 from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
-    from scheduler.offline.cluster import Given
     from scheduler.offline.node_shapes import ShapeAnswer
+    from scheduler.offline.offline_cluster import SourceObject
     from scheduler.offline.simulation import Played, Simulated
 
 _NAMES_MAX: Final = 10
@@ -26,20 +26,23 @@ _NAMES_MAX: Final = 10
 
 
 def answer_shapes(
-    files: Sequence[str], given: Sequence[Given], play: Callable[[Sequence[Given]], Simulated], output: str
+    files: Sequence[str],
+    given: Sequence[SourceObject],
+    play: Callable[[Sequence[SourceObject]], Simulated],
+    output: str,
 ) -> int:
     """Print the answer for each file; the exit code: 0 where with one of the shapes every pod runs.
 
     Raises:
         WrongInputError: A file cannot be read, or is no shape.
     """
-    from scheduler.offline.cluster import Given
     from scheduler.offline.node_shapes import WrongShapeError, try_shape
+    from scheduler.offline.offline_cluster import SourceObject
 
     answers = []
     for file in files:
         try:
-            shape = [Given(str(document.place()), document.obj) for document in read_manifests([file])]
+            shape = [SourceObject(str(document.place()), document.obj) for document in read_manifests([file])]
             answers.append(try_shape(given, shape, play))
         except (WrongShapeError, ManifestError) as error:
             raise WrongInputError(f"--what-node {file}: {error}") from error

@@ -4,7 +4,7 @@ A file holds a KubeSchedulerConfiguration as people have it, a document of our o
 
     apiVersion: kubescheduler.config.k8s.io/v1
     kind: KubeSchedulerConfiguration
-    profiles:
+    profile_config:
       - schedulerName: dra-scheduler
     ---
     apiVersion: dra-scheduler/v1alpha1
@@ -17,7 +17,7 @@ Our own kind may have the fields of both; no field may be in both documents (ADR
 Not here: reading a file (`file`), which loads YAML and lint. A scheduler without a file needs neither to start.
 """
 
-from scheduler.config.profiles import ProfileConfig, profile_plugins
+from scheduler.config.profile_config import ProfileConfig, profile_plugins
 from scheduler.config.sections import LeaderElection, Serving
 from scheduler.config.settings import Config
 

@@ -6,7 +6,7 @@ Rules of this module
   2. A KubeSchedulerConfiguration is read as kube-scheduler reads it: strictly, null as if it were not there. What v1 no
      longer has is brought to v1 by the rules of `lint`, with a word.
 
-Not here: what can be set (`settings`), rules (`sections`, `profiles`).
+Not here: what can be set (`settings`), rules (`sections`, `profile_config`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from scheduler.config.config_findings import may_follow, without
 from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
-from scheduler.config.findings import may_follow, without
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
-from scheduler.config.profiles import PluginConfig
+from scheduler.config.profile_config import PluginConfig
 from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
 from scheduler.config.words import parts_of, words
 from scheduler.lint.documents import Document, ManifestError, parse_documents

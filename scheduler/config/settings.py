@@ -23,9 +23,9 @@ from scheduler.config.fields import (
     suggestion,
 )
 from scheduler.config.plugin_args import VolumeBindingArgs
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
-from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector

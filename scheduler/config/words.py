@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from scheduler.config.fields import suggestion
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, DynamicResourcesArgs
 from scheduler.config.plugin_sets import ALL, MULTI_POINT, POINTS_OF
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.model.gone_plugins import INSTEAD_OF
 from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME

@@ -1,8 +1,8 @@
 """The synchronous, deterministic machine: inputs in, decisions out.
 
 A pod's way: `machine` takes an input, `observation` files it in `state`, `queue` says whose turn it is,
-`scheduling_cycle` (for a group `gang_cycles`) looks for a node with `trying`, and `binding` sees it to its node through
-`writes`. When nothing fits, `preempting` makes room and `reports` says why.
+`scheduling_cycle` (for a group `group_cycles`) looks for a node with `trying`, and `binding` sees it to its node
+through `writes`. When nothing fits, `preempting` makes room and `reports` says why.
 
 The folders, lowest first; a module imports from its own folder and from those above it in this list:
 
@@ -16,5 +16,5 @@ The folders, lowest first; a module imports from its own folder and from those a
   binding     a pod from Reserve to bound, and the way back
   preempting  whose pods make room, and until when
 
-At the top: machine, observation, scheduling_cycle, gang_cycles, invariants.
+At the top: machine, observation, scheduling_cycle, group_cycles, invariants.
 """

@@ -36,7 +36,7 @@ from scheduler.core.state.double_allocations import held_devices
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import Store, claims_of
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.core.trying.shape_record import ShapeRecord
+from scheduler.core.trying.signature_record import SignatureRecord
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.model.device_taint_rules import with_rule_taints
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
@@ -202,14 +202,14 @@ class Invariants(Part):
                 yield f"pod {queued.pod.key} waits and nothing can wake it"
         for group in self._queue.waiting.groups():
             if not group.members and group.leader is None:
-                yield f"group {group.shape} is empty"
+                yield f"group {group.signature} is empty"
             if group.members and group.first() is None:
-                yield f"group {group.shape} has members but none to wake"
+                yield f"group {group.signature} has members but none to wake"
             leader = group.leader
             if leader is not None and (leader.group is not group or self._queue.find(leader.uid) is not leader):
-                yield f"group {group.shape} is led by {leader.pod.key}, which does not know or is gone"
+                yield f"group {group.signature} is led by {leader.pod.key}, which does not know or is gone"
             if leader is not None and leader.place in (Place.UNSCHEDULABLE, Place.GATED):
-                yield f"group {group.shape} is led by {leader.pod.key}, which waits itself"
+                yield f"group {group.signature} is led by {leader.pod.key}, which waits itself"
 
     def _binding_problems(self) -> Iterator[str]:
         awakened = self._waits.by_claim()
@@ -283,7 +283,7 @@ class Invariants(Part):
                 yield f"preemption: claim {held.claim} has lost what it was waited for"
 
 
-def _record_problems(record: ShapeRecord, store: Store) -> Iterator[str]:
+def _record_problems(record: SignatureRecord, store: Store) -> Iterator[str]:
     filed = {
         name: (facts, vector)
         for facts, group in record.groups.items()

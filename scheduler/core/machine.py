@@ -26,7 +26,7 @@ from scheduler.core.binding.binding import Bindings
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.device_conflicts import DeviceConflicts
 from scheduler.core.binding.withdrawals import Withdrawals
-from scheduler.core.gang_cycles import GangCycles
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import (
     Deleted,
@@ -39,8 +39,8 @@ from scheduler.core.ground.inputs import (
     WriteOutcomeUnknown,
     WriteRejected,
 )
-from scheduler.core.ground.outbox import GONE, Answer
-from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.ground.outbox import GONE, WriteAnswer
+from scheduler.core.group_cycles import GroupCycles
 from scheduler.core.invariants import Invariants
 from scheduler.core.observation import ALWAYS_WATCHED, KINDS, Observations
 from scheduler.core.preempting.preemption_recovery import PreemptionRecovery
@@ -131,7 +131,7 @@ class Machine:
             aftermath=aftermath,
             preemptions=self.preemptions,
         )
-        self._gangs: Final = GangCycles(ground, self._cycles)
+        self._gangs: Final = GroupCycles(ground, self._cycles)
         self.conflicts: Final = DeviceConflicts(ground, withdrawals, self._binding_cycles)
         self._observed: Final = Observations(
             ground,
@@ -251,7 +251,7 @@ class Machine:
                 self._cycles.run(popped, calls, steps)
         self.causes.end_tick()
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: WriteAnswer) -> None:
         """An answer that shows an object, or that it is gone, is an observation first. Then its waiter goes on."""
         asked = self.outbox.answered(answer.id)
         if asked is None:

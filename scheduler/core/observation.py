@@ -30,7 +30,7 @@ from scheduler.framework.api import Action, Resource
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DISRUPTION_BUDGET
-from scheduler.model.gang import GangKey, declared_count, gang_key
+from scheduler.model.group import GroupKey, declared_count, key_of_group
 from scheduler.model.keys import ClaimUid, NodeName, PodGroupKey, PodUid
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_group import PodGroup
@@ -145,13 +145,13 @@ class Observations(Part):
         """What the other pods of a gang wait for may have come, or is no longer needed."""
         if old is not None and new is not None and _says_same_of_gang(old, new):
             return
-        keys = {gang_key(pod) for pod in (old, new) if pod is not None}
+        keys = {key_of_group(pod) for pod in (old, new) if pod is not None}
         for key in keys:
             # A pod beyond those that are needed is tried for itself, and with it its gang.
             if key is not None and (old is not None or self._may_be_needed(key)):
                 self._change(Resource.POD_GROUP, Action.UPDATE, None, key)
 
-    def _may_be_needed(self, key: GangKey) -> bool:
+    def _may_be_needed(self, key: GroupKey) -> bool:
         size = self._store.gangs.size(key)
         return size.living <= (declared_count(key, size, self._store.pod_groups.get(key.pod_group)) or 0)
 
@@ -159,7 +159,7 @@ class Observations(Part):
         group: PodGroup = given.object
         old = self._store.pod_groups.observe(group.key, given.revision, group)
         if old is not UNCHANGED and old != group:
-            key = GangKey(*group.key, is_pod_group=True)
+            key = GroupKey(*group.key, is_pod_group=True)
             self._change(Resource.POD_GROUP, _action(old), None, key)
 
     def pod_group_deleted(self, given: Deleted) -> None:

@@ -5,11 +5,11 @@
 
 Rules of this module
   1. A pod that is tried alone is a group of one: what becomes of an attempt is decided here for both.
-  2. Of a group the `speakers` wait for changes, and its other pods for these. If all waited for changes, each change in
-     the cluster would be put to hundreds of pods for one group.
+  2. Of a group the `representatives` wait for changes, and its other pods for these. If all waited for changes, each
+     change in the cluster would be put to hundreds of pods for one group.
   3. A pod that waits for room says so already; that it still does not fit is nothing new.
 
-Not here: the search of a group (`gang_cycles`), which node is best (`feasibility`), how the reason is worded
+Not here: the search of a group (`group_cycles`), which node is best (`feasibility`), how the reason is worded
 (`fit_error`), what is behind it (`causes`), what wakes the pod (`scheduling_queue`), writing (`binding_cycle`).
 
 Source: pkg/scheduler/schedule_one.go v1.36.3.
@@ -39,7 +39,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.core.trying.post_filters import PostFilters
-from scheduler.core.writes.pursuits import Outcome
+from scheduler.core.writes.pending_writes import WriteOutcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import (
@@ -52,12 +52,12 @@ from scheduler.framework.decisions import (
 )
 from scheduler.framework.fit_error import NO_NODES, fit_error
 from scheduler.framework.held import Held
-from scheduler.framework.plan import Shape
+from scheduler.framework.plan import PodSignature
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.framework.timed_runner import Measured
-from scheduler.model.gang import GANG_SCHEDULING, is_disagreement
+from scheduler.model.group import GANG_SCHEDULING, is_disagreement
 from scheduler.model.keys import NodeName, PodUid
 
 UNFINISHED: Final = (
@@ -87,7 +87,7 @@ class Tried(Struct, frozen=True):
     pods: tuple[QueuedPod, ...]
     steps: int
     cost: int | None = None
-    speakers: AbstractSet[PodUid] = frozenset()
+    representatives: AbstractSet[PodUid] = frozenset()
 
     @property
     def mates(self) -> tuple[QueuedPod, ...]:
@@ -160,7 +160,7 @@ class SchedulingCycles(Part):
             else:
                 self._postpone(queued, refused.reasons)
         elif refused.node is not None:
-            self._unschedulable(queued, refused.message, refused.rejecters, None)
+            self._unschedulable(queued, refused.message, refused.unschedulable_plugins, None)
         elif not self.is_in_vain(self._tried(queued), refused.message):
             self._reject(refused, runner, cycle)
 
@@ -190,30 +190,30 @@ class SchedulingCycles(Part):
             is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
             self.queue.tallies.preemptions.attempts += is_asked
         if helped.preemption is None:
-            shape = unfit.plan.shape if unfit.plan is not None else None
+            signature = unfit.plan.signature if unfit.plan is not None else None
             clears = helped.nominated_node == "" and not queued.pod.status.nominated_node_name
             nominated = None if clears else helped.nominated_node
-            self._unschedulable(queued, message, unfit.rejecters, shape, nominated)
+            self._unschedulable(queued, message, unfit.unschedulable_plugins, signature, nominated)
         elif self.preemptions.records.get(queued.uid) is None:
             text = making_room(helped.preemption, helped.status.message, to=queued.pod.key.namespace)
             why = Reason(UNSCHEDULABLE, f"{message} {text}")
-            self.make_room(self._tried(queued), [(queued, helped.preemption)], unfit.rejecters, why)
+            self.make_room(self._tried(queued), [(queued, helped.preemption)], unfit.unschedulable_plugins, why)
         else:
-            self._unschedulable(queued, message, unfit.rejecters, None)
+            self._unschedulable(queued, message, unfit.unschedulable_plugins, None)
 
     def _unschedulable(
         self,
         queued: QueuedPod,
         message: str,
-        rejecters: frozenset[str],
-        shape: Shape | None,
+        unschedulable_plugins: frozenset[str],
+        signature: PodSignature | None,
         nominated_node: NodeName | None = None,
     ) -> None:
         self.group_conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
-        rest_ms = self.reject(self._tried(queued), rejecters, shape)
+        rest_ms = self.reject(self._tried(queued), unschedulable_plugins, signature)
         if rest_ms:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
-        self.note(queued, f"unschedulable, waits for a change ({', '.join(sorted(rejecters))}): {message}")
+        self.note(queued, f"unschedulable, waits for a change ({', '.join(sorted(unschedulable_plugins))}): {message}")
         if rest_ms is None:
             return
         why = Reason(UNSCHEDULABLE, message)
@@ -274,7 +274,9 @@ class SchedulingCycles(Part):
 
     # No node
 
-    def reject(self, tried: Tried, rejecters: frozenset[str], shape: Shape | None = None) -> int | None:
+    def reject(
+        self, tried: Tried, unschedulable_plugins: frozenset[str], signature: PodSignature | None = None
+    ) -> int | None:
         """They wait for a change that could help.
 
         Returns:
@@ -282,15 +284,19 @@ class SchedulingCycles(Part):
         """
         for one in tried.pods:
             self.preemptions.not_placed(one.uid)
-        rest_ms = self._set_aside(tried, rejecters, shape)
+        rest_ms = self._set_aside(tried, unschedulable_plugins, signature)
         records = self.preemptions.records
         return rest_ms if all(records.get(one.uid) is None for one in tried.pods) else None
 
     def make_room(
-        self, tried: Tried, rooms: Sequence[tuple[QueuedPod, Preemption]], rejecters: frozenset[str], why: Reason
+        self,
+        tried: Tried,
+        rooms: Sequence[tuple[QueuedPod, Preemption]],
+        unschedulable_plugins: frozenset[str],
+        why: Reason,
     ) -> None:
         """Others are removed for them, and they wait for that alone: the verdict on them holds for no other pod."""
-        self._set_aside(tried, rejecters, None)
+        self._set_aside(tried, unschedulable_plugins, None)
         self.note(tried.given, f"unschedulable: {why.message}")
         self.group_conditions.report(tried.given.pod, why)
         self.preemptions.begin([(queued.pod, preemption) for queued, preemption in rooms], why)
@@ -322,17 +328,17 @@ class SchedulingCycles(Part):
         self.preemptions.not_placed(queued.uid)
         self._aftermath.attempt_failed(queued, failure, steps=tried.steps)
 
-    def _set_aside(self, tried: Tried, rejecters: frozenset[str], shape: Shape | None) -> int:
+    def _set_aside(self, tried: Tried, unschedulable_plugins: frozenset[str], signature: PodSignature | None) -> int:
         """All of them wait; how long they rest."""
         now_ms, rest_ms, steps = self._timers.now_ms, 0, tried.steps
         for one in tried.pods:
-            by = rejecters
+            by = unschedulable_plugins
             if tried.cost is not None:
                 if one is not tried.given:
                     self.queue.fly(one, now_ms)
                 one.steps, steps = tried.cost, 0  # what costs much is not tried again soon, whichever of them is woken
-                by = rejecters if one.uid in tried.speakers else _MATES_WAIT_FOR
-            rest_ms = self.queue.rejected(one, by, shape, now_ms, steps=steps)
+                by = unschedulable_plugins if one.uid in tried.representatives else _MATES_WAIT_FOR
+            rest_ms = self.queue.rejected(one, by, signature, now_ms, steps=steps)
         return rest_ms
 
     def say_later(self, queued: QueuedPod, say: Callable[[], None]) -> None:
@@ -376,7 +382,7 @@ def _chosen(node: NodeName, held: Iterable[Held]) -> str:
     return f"node {node}{devices}"
 
 
-def _settled(outcome: Outcome) -> None:
+def _settled(outcome: WriteOutcome) -> None:
     """The outcome of such a write shows on the claim, and the change of the claim wakes the pod."""
 
 

@@ -42,9 +42,9 @@ from scheduler.embedded.loading import apply_object, restore_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.guard import Guard
 from scheduler.embedded.server.http_server import REQUEST_SIZE_MAX, HttpServer
+from scheduler.embedded.server.object_store import ObjectStore
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import Registry
-from scheduler.embedded.server.store import ObjectStore
 from scheduler.own_certificate import make_certificate
 from scheduler.validation.field_errors import Json
 

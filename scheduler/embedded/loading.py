@@ -18,17 +18,17 @@ from typing import Final, NamedTuple
 import orjson
 
 from scheduler.embedded.kinds.catalog import POD
-from scheduler.embedded.kinds.pods import misnamed_claims
+from scheduler.embedded.kinds.pod_kinds import misnamed_claims
 from scheduler.embedded.server.apply import apply_configuration
 from scheduler.embedded.server.field_validation import check_fields
 from scheduler.embedded.server.incoming import drop_nulls
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request, invalid_object
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
-from scheduler.validation.names import validate_owners
+from scheduler.validation.name_rules import validate_owners
 
 _RESTORED_KINDS: Final = frozenset(
     {

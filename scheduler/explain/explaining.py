@@ -6,7 +6,8 @@ Rules of this module
   2. A question about a claim is one about a pod that waits for it; where none does, about a pod with that claim alone.
   3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
 
-Not here: changes (the plugins, `object_edits`) and their `search`, the words of a pod that does not fit (`wording`).
+Not here: changes (the plugins, `object_edits`) and their `fix_search`, the words of a pod that does not fit
+(`wording`).
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from msgspec import structs
 
 from allocator import DeviceId, Features
 from scheduler.config.settings import Config
-from scheduler.explain.answer import Device, Explanation, Step
+from scheduler.explain.asked_objects import Objects
+from scheduler.explain.explanation import Device, Explanation, Step
+from scheduler.explain.fix_search import BUDGET, Search
 from scheduler.explain.object_edits import object_edits
-from scheduler.explain.objects import Objects
 from scheduler.explain.placed import scores_and_groups
-from scheduler.explain.search import BUDGET, Search
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
-from scheduler.framework.blame import COMMAND
+from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.keys import PodUid
-from scheduler.offline import Given, OfflineCluster, Outcome, Reasons, Verdict, devices_of, is_waiting
+from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.validation.nearest import some
@@ -44,7 +45,7 @@ class NotThereError(ValueError):
 
 
 def explain_pod(
-    given: Sequence[Given],
+    given: Sequence[SourceObject],
     key: tuple[str, str],
     *,
     now_ms: int,
@@ -85,7 +86,7 @@ def explain_pod(
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
     preempted = _preempted(ruling, verdict)
-    failures = selector_failures(ruling, objects) if verdict.outcome is Outcome.ERROR else ()
+    failures = selector_failures(ruling, objects) if verdict.outcome is PodResult.ERROR else ()
     search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
@@ -100,7 +101,7 @@ def _full_name(pod: Mapping[str, Any]) -> str:
 
 
 def explain_claim(
-    given: Sequence[Given],
+    given: Sequence[SourceObject],
     key: tuple[str, str],
     *,
     now_ms: int,
@@ -139,7 +140,7 @@ def explain_claim(
             return structs.replace(answer, subject=subject, notes=(*answer.notes, *broken))
     probe = _only_pod(namespace, name)
     answer = explain_pod(
-        [*given, Given("claim", probe)],
+        [*given, SourceObject("claim", probe)],
         (namespace, probe["metadata"]["name"]),
         now_ms=now_ms,
         features=features,
@@ -150,9 +151,9 @@ def explain_claim(
     return structs.replace(answer, subject=subject, notes=(note, *answer.notes, *broken))
 
 
-def _well_formed(given: Sequence[Given], cluster: OfflineCluster) -> tuple[list[Given], tuple[str, ...]]:
+def _well_formed(given: Sequence[SourceObject], cluster: OfflineCluster) -> tuple[list[SourceObject], tuple[str, ...]]:
     """The objects whose fields have the types that the API says; and what is wrong with the others."""
-    kept: list[Given] = []
+    kept: list[SourceObject] = []
     broken: list[str] = []
     for one in given:
         problem = cluster.misshapen(one.obj)
@@ -267,13 +268,13 @@ def _preempted(ruling: Ruling, verdict: Verdict) -> str:
 
 
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
-    if verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR) or verdict.node:
+    if verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR) or verdict.node:
         return ()
     return tuple(one.cut() for one in reasons.of(verdict))
 
 
 def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
-    if verdict.outcome is not Outcome.UNSCHEDULABLE:
+    if verdict.outcome is not PodResult.UNSCHEDULABLE:
         return ()
     return reasons.funnels(verdict)
 

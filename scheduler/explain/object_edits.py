@@ -1,12 +1,12 @@
 """Edits of objects that no plugin can propose, because the scheduler does not see what they are about.
 
 It sees no other namespace's claim as the pod's, no templates, no priority classes, and no object that the API server
-refuses. Each is tried only where no smaller change of the plugins helps (`search`).
+refuses. Each is tried only where no smaller change of the plugins helps (`fix_search`).
 
 Rules of this module
   1. A cause states what the objects say; whether it is what keeps the pod from fitting is found out by asking.
 
-Not here: what plugins know (`framework.blame`).
+Not here: what plugins know (`framework.diagnosis`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.explain.objects import Objects
+from scheduler.explain.asked_objects import Objects
 from scheduler.explain.world import Edits, Obj
-from scheduler.framework.blame import admin_access_unlabelled
+from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.selector_mistakes import near
 from scheduler.validation.nearest import listed

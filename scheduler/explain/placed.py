@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.config.settings import Config
-from scheduler.explain.answer import NodeScore
-from scheduler.explain.objects import Objects
+from scheduler.explain.asked_objects import Objects
+from scheduler.explain.explanation import NodeScore
 from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
-from scheduler.offline.cluster import Given, OfflineCluster
-from scheduler.offline.every_node import Answer
+from scheduler.offline.every_node import NodeVerdicts
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import NodeGroup, nodes_alike
 from scheduler.validation.nearest import some
@@ -54,7 +54,7 @@ def scores_and_groups(
     return _sentence(answer, NodeName(node)), scores, tuple(one.cut() for one in refused)
 
 
-def _sentence(answer: Answer, node: NodeName) -> str:
+def _sentence(answer: NodeVerdicts, node: NodeName) -> str:
     totals, count = answer.totals, len(answer.nodes)
     if node not in totals:
         refused = answer.nodes.get(node)
@@ -74,7 +74,7 @@ def _sentence(answer: Answer, node: NodeName) -> str:
     return f"of the {len(totals)} nodes that fit it is the best: {_lead(answer, node, second)}"
 
 
-def _lead(answer: Answer, better: NodeName, other: NodeName) -> str:
+def _lead(answer: NodeVerdicts, better: NodeName, other: NodeName) -> str:
     """What most sets two nodes apart."""
     gains = {name: score - answer.scores[other].get(name, 0) for name, score in answer.scores[better].items()}
     plugin = max(sorted(gains), key=lambda name: gains[name])
@@ -82,10 +82,10 @@ def _lead(answer: Answer, better: NodeName, other: NodeName) -> str:
     return f"{totals[better]} against {totals[other]} of {other}, most by {plugin}"
 
 
-def _given_back(given: Given, pod: Mapping[str, Any]) -> Given:
+def _given_back(given: SourceObject, pod: Mapping[str, Any]) -> SourceObject:
     """The claim without its allocation, if the pod alone has it."""
     status = given.obj.get("status") or {}
     users = [one.get("name") for one in status.get("reservedFor") or ()]
     if users != [pod["metadata"]["name"]]:
         return given
-    return Given(given.place, {**given.obj, "status": {}})
+    return SourceObject(given.place, {**given.obj, "status": {}})

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from allocator import Device, first_failure
-from scheduler.explain.answer import SelectorFailure
-from scheduler.explain.objects import Objects
+from scheduler.explain.asked_objects import Objects
+from scheduler.explain.explanation import SelectorFailure
 from scheduler.explain.world import Ruling
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
-from scheduler.offline import Given, OfflineCluster, Outcome, Verdict, decide, is_waiting
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of, without_cause
+from scheduler.offline import OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
 from scheduler.offline.verdicts import TURNS_MAX
 
 PODS_MAX: Final = 1_000
@@ -61,7 +61,7 @@ class AllWaiting:
 
 
 def ask_all(
-    given: Sequence[Given],
+    given: Sequence[SourceObject],
     *,
     now_ms: int,
     features: Features,
@@ -93,7 +93,7 @@ def ask_all(
     tried = [_waiting(one) for one in answers.verdicts]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
-        untried = sum(one.outcome is Outcome.UNKNOWN for one in answers.verdicts)
+        untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
         problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
     return AllWaiting(tried, len(wanted), problems)
 

@@ -7,7 +7,7 @@ Rules of this module
   3. What a controller made is not edited: its owner is.
   4. The scheduler's own sentence is said once.
 
-Not here: which change helps (`search`).
+Not here: which change helps (`fix_search`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from scheduler.embedded.loading import is_from_a_server
-from scheduler.explain.answer import Explanation, SelectorFailure, Step
+from scheduler.explain.asked_objects import Objects
+from scheduler.explain.explanation import Explanation, SelectorFailure, Step
+from scheduler.explain.fix_search import Found
+from scheduler.explain.fix_search import Step as Fix
 from scheduler.explain.object_edits import ObjectEdit
-from scheduler.explain.objects import Objects
-from scheduler.explain.search import Found
-from scheduler.explain.search import Step as Change
 from scheduler.explain.world import Ruling
-from scheduler.framework.blame import Change as PluginChange
-from scheduler.framework.blame import edited_object, without_cause
-from scheduler.offline import Outcome
+from scheduler.framework.diagnosis import Fix as PluginChange
+from scheduler.framework.diagnosis import edited_object, without_cause
+from scheduler.offline import PodResult
 
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
@@ -47,7 +47,7 @@ def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Seq
     verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
     kind, cause = _cause(found, ruling, failures)
     cause = _by_template(cause)
-    waits = "does not start yet" if verdict.outcome is Outcome.WAITS else "does not fit"
+    waits = "does not start yet" if verdict.outcome is PodResult.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
     advice = "; then ".join(step.change for step in steps)
@@ -91,7 +91,7 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
         return found.why.kind, found.why.cause
     if failing:
         return "selector-error", failing[0]
-    kind = "pod-refused" if ruling.verdict.outcome is Outcome.REFUSED else "unexplained"
+    kind = "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained"
     return kind, without_cause(ruling.verdict.reason)
 
 
@@ -109,7 +109,7 @@ def _nothing(found: Found) -> str:
     return f"no change found: {tried} {'was' if found.asked == 1 else 'were'} tried, alone and two together"
 
 
-def _steps(changes: Sequence[Change], ruling: Ruling, objects: Objects) -> Iterator[Step]:
+def _steps(changes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[Step]:
     for one in changes:
         if isinstance(one, ObjectEdit):
             yield Step(kind=one.kind, cause=one.cause, change=one.text, command=one.command, objects=one.objects)
@@ -148,7 +148,7 @@ def _editing(change: PluginChange) -> str:
     return shlex.join(("kubectl", "edit", f"{kind}/{name}", "-n", namespace)) if kind not in ("pod", "job") else ""
 
 
-def _made_anew(objects: Objects, changes: Sequence[Change]) -> Iterator[str]:
+def _made_anew(objects: Objects, changes: Sequence[Fix]) -> Iterator[str]:
     """What the API server would not let anybody edit in place; of what is in a file there is nothing to say."""
     stored = is_from_a_server(objects.pod)
     for one in changes:

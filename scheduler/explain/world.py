@@ -4,7 +4,7 @@ Rules of this module
   1. Each cluster is loaded once and asked once; what plugins propose is then carried out on it, which ends its use.
   2. Objects that were given are never changed; an edit is made to a copy.
 
-Not here: which changes are worth asking about (the plugins, `object_edits`), in which order (`search`).
+Not here: which changes are worth asking about (the plugins, `object_edits`), in which order (`fix_search`).
 
 Cost: O(objects) for each question; O(changed objects) for carrying out what plugins propose.
 """
@@ -21,11 +21,11 @@ from msgspec import structs
 from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
-from scheduler.framework.blame import COMMAND, Change, Why
+from scheduler.framework.diagnosis import COMMAND, Diagnosis, Fix
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Node, Pod
-from scheduler.offline import Answers, Given, Loaded, OfflineCluster, Outcome, Verdict, decide
-from scheduler.offline.cluster import Decoded
+from scheduler.offline import Answers, Loaded, OfflineCluster, PodResult, SourceObject, Verdict, decide
+from scheduler.offline.offline_cluster import Decoded
 from scheduler.offline.verdicts import TURNS_MAX
 
 Obj: TypeAlias = dict[str, Any]
@@ -42,7 +42,7 @@ BUDGET_STEPS: Final = 200_000
 class World:
     """Objects as they were given, and the pod that is asked about."""
 
-    objects: Sequence[Given]
+    objects: Sequence[SourceObject]
     pod: tuple[str, str]
     now_ms: int
     features: Features
@@ -62,7 +62,7 @@ class World:
             obj = given.obj if index in copied else copy.deepcopy(dict(given.obj))
             copied.add(index)
             edit(obj)  # type: ignore[arg-type]
-            objects[index] = Given(given.place, obj)
+            objects[index] = SourceObject(given.place, obj)
         # What is edited lives for this question only, so it may not stay there under its id.
         shared = (dict(self.checked), dict(self.decoded)) if copied else (self.checked, self.decoded)
         cluster = OfflineCluster(self.now_ms, *shared)
@@ -85,7 +85,7 @@ class Ruling:
     @property
     def fits(self) -> bool:
         """Whether the pod gets its node and devices without anybody's help."""
-        return self.verdict is not None and self.verdict.outcome is Outcome.FITS
+        return self.verdict is not None and self.verdict.outcome is PodResult.FITS
 
     @property
     def turns(self) -> int:
@@ -93,17 +93,17 @@ class Ruling:
         assert self.answers.run is not None
         return TURNS_MAX - self.answers.run.turns_left
 
-    def why(self, steps_max: int) -> tuple[Why | None, int]:
+    def why(self, steps_max: int) -> tuple[Diagnosis | None, int]:
         """What the plugins say, and which changes would help, within so many steps; and how many it took.
 
         None where they cannot say.
         """
-        if self.verdict is None or self.verdict.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+        if self.verdict is None or self.verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR):
             return None, 0
         limits = structs.replace(COMMAND, all_steps=steps_max)
         return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]
 
-    def fits_with(self, changes: Iterable[Change]) -> bool:
+    def fits_with(self, changes: Iterable[Fix]) -> bool:
         """Whether the scheduler, shown the objects as these changes leave them, places the pod; asked once only.
 
         That it decides so is enough: the API server does not know the objects that the scheduler has seen.
@@ -117,7 +117,7 @@ class Ruling:
         return run.places(self.verdict.uid)
 
 
-def _changed(change: Change, answers: Answers) -> Iterator[tuple[str, _Shown]]:
+def _changed(change: Fix, answers: Answers) -> Iterator[tuple[str, _Shown]]:
     """The objects that a change leaves otherwise; the pod last, so that it is not tried before all is as it will be."""
     store, view = answers.machine.store, answers.machine.ground.view
     claims: dict[Any, ResourceClaim] = {one.key: one for one in change.claims}

@@ -6,7 +6,7 @@ structurally. It sees no client, no clock and no other plugin; effects are decis
 How often each is called
   pre_enqueue    once when a pod enters the queue, and again whenever a hint wakes it
   pre_filter     once per attempt
-  filter         at most once per pod shape and node generation (the framework remembers verdicts, see `shape`)
+  filter         at most once per pod signature and node generation (the framework remembers verdicts, see `signature`)
   fact           the same; filter_fact, score_facts once per attempt and distinct fact (see `FactPlugin`)
   post_filter    once per attempt for which no node fits; the first plugin that helps wins
   pre_score, score   like filter, for nodes that fit: scores are remembered like verdicts
@@ -232,7 +232,7 @@ class TargetedHints(Plugin, Protocol):
     def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
         """The only waiting pods that `change` could help; None: any. `hint` is then put to each of them alone.
 
-        For None, `hint` is put to one pod of each shape and the answer holds for all of that shape.
+        For None, `hint` is put to one pod of each signature and the answer holds for all of that signature.
         """
         ...
 
@@ -253,24 +253,24 @@ class PreFilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class ShapedPlugin(Plugin, Protocol):
-    """A plugin whose answers can be remembered: they depend on the shape and one node, and nothing else.
+class SigningPlugin(Plugin, Protocol):
+    """A plugin whose answers can be remembered: they depend on the signature and one node, and nothing else.
 
     What depends on other nodes too (their pods, labels, images) is a `FactPlugin`.
     """
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """Everything of the pod and of its claims that `filter`, `pre_score`, `score`, `normalize_score`, `fact`,
         `filter_fact`, `score_facts` and, for changes that do not name a pod (see `TargetedHints`), `hint` read. None:
         remember nothing for this pod.
 
-        Two pods of equal shape get equal verdicts, scores and hints. Called after pre_filter, not if that skipped.
+        Two pods of equal signature get equal verdicts, scores and hints. Called after pre_filter, not if that skipped.
         """
         ...
 
 
 @runtime_checkable
-class FactPlugin(ShapedPlugin, Protocol):
+class FactPlugin(SigningPlugin, Protocol):
     """A plugin whose answers about a node depend on more than this node, said in two steps.
 
     The first step, `fact`, is remembered until the node changes. The second is asked in every cycle, but only once for
@@ -280,7 +280,7 @@ class FactPlugin(ShapedPlugin, Protocol):
     """
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
-        """All that the second step reads of `node`: equal facts, equal answers. Of shape and this node only."""
+        """All that the second step reads of `node`: equal facts, equal answers. Of signature and this node only."""
         ...
 
     def lookups(self, cycle: Cycle) -> int:
@@ -321,7 +321,7 @@ class FactScorePlugin(FactPlugin, Protocol):
 
 
 @runtime_checkable
-class FilterPlugin(ShapedPlugin, Protocol):
+class FilterPlugin(SigningPlugin, Protocol):
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status: ...
 
 
@@ -355,7 +355,7 @@ class ReleasingPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class ScorePlugin(ShapedPlugin, Protocol):
+class ScorePlugin(SigningPlugin, Protocol):
     """Scores of 0..100 that need no normalization, unless the plugin is a `NormalizeScorePlugin`."""
 
     @property
@@ -368,7 +368,7 @@ class ScorePlugin(ShapedPlugin, Protocol):
         ...
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
-        """An integer of 0..100, or any where the plugin normalizes; depends on shape and node only, like filter."""
+        """An integer of 0..100, or any where the plugin normalizes; depends on signature and node only, like filter."""
         ...
 
 
@@ -398,7 +398,7 @@ class AlikePlugin(Plugin, Protocol):
     """
 
     def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
-        """Whether answers for the cycle's pod follow from its shape and a node's likeness."""
+        """Whether answers for the cycle's pod follow from its signature and a node's likeness."""
         ...
 
     def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
@@ -420,7 +420,7 @@ class RankingPlugin(NormalizeScorePlugin, Protocol):
         ...
 
     def rank(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> tuple[int, ...]:
-        """Called after `score`, for the same node; the lowest is best. Depends on shape and node only, like `score`."""
+        """Called after `score`, for the same node; the lowest is best. Depends on signature and node only."""
         ...
 
 

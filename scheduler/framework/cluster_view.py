@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from allocator import Allocation, DeviceId, Features, Inventory, Ledger, Taint
+from allocator import Allocation, DeviceId, DeviceTaint, Features, Inventory, Ledger
 from scheduler.framework.pod_counts_view import PodCountsView
-from scheduler.framework.preemption import Preemption, RunningGang
+from scheduler.framework.preemption import Preemption, RunningGroup
 from scheduler.framework.storage_view import StorageView
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.disruption_budget import DisruptionBudget
-from scheduler.model.gang import GangKey, GangSize
+from scheduler.model.group import GroupKey, GroupSize
 from scheduler.model.images import ImageState
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -52,7 +52,7 @@ class ClusterView(Protocol):
         """Claims that hold the device or a share of it; of a great many only the first."""
         ...
 
-    def taint_rule(self, device: DeviceId, taint: Taint) -> str:
+    def taint_rule(self, device: DeviceId, taint: DeviceTaint) -> str:
         """The DeviceTaintRule that puts the taint on the device, "" where its driver does."""
         ...
 
@@ -81,7 +81,7 @@ class ClusterView(Protocol):
         """
         ...
 
-    def running_gang(self, pod: Pod) -> RunningGang | None:
+    def running_group(self, pod: Pod) -> RunningGroup | None:
         """The gang of the pod, None for a pod of its own. O(pods of the gang)."""
         ...
 
@@ -98,11 +98,11 @@ class ClusterView(Protocol):
         """The group as last observed; always None where the API server serves none."""
         ...
 
-    def gang_members(self, key: GangKey) -> Collection[PodUid]:
+    def gang_members(self, key: GroupKey) -> Collection[PodUid]:
         """All observed pods that name this group, bound and finished ones too, in the order in which they came."""
         ...
 
-    def gang_size(self, key: GangKey) -> GangSize: ...
+    def group_size(self, key: GroupKey) -> GroupSize: ...
 
     @property
     def storage(self) -> StorageView:

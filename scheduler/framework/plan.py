@@ -48,7 +48,7 @@ class PreFiltered(Struct, frozen=True):
         return self.node_names is None or node in self.node_names
 
 
-class Shape:
+class PodSignature:
     """Everything besides nodes on which the answers about a pod depend. Hashed once, because it is looked up often."""
 
     __slots__ = ("_hash", "_parts", "scheduler_name")
@@ -65,7 +65,7 @@ class Shape:
         if self is other:
             return True
         return (
-            isinstance(other, Shape)
+            isinstance(other, PodSignature)
             and self._hash == other._hash
             and self.scheduler_name == other.scheduler_name
             and self._parts == other._parts
@@ -79,7 +79,7 @@ class Plan(Struct, frozen=True, weakref=True):
     """Which plugins take part in one cycle.
 
     Args:
-        shape: Key under which verdicts and scores are remembered; None: not at all.
+        signature: Key under which verdicts and scores are remembered; None: not at all.
         filters: Asked first; all that there are where no plugin filters by facts.
         fact_plugins: Whose facts are found out of a node that these let through.
         fact_filters, fact_scorers: Those of them that judge facts, each with its place in `fact_plugins`.
@@ -91,7 +91,7 @@ class Plan(Struct, frozen=True, weakref=True):
         ranker: Says which of equally good nodes is best; then all that fit are compared.
     """
 
-    shape: Shape | None
+    signature: PodSignature | None
     filters: Row[FilterPlugin] = Row()
     fact_plugins: tuple[FactPlugin, ...] = ()
     fact_filters: tuple[tuple[int, FactFilterPlugin], ...] = ()

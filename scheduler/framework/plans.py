@@ -1,8 +1,8 @@
 """Makes the plans of one profile: which plugins take part in a cycle, sorted by what their answers depend on.
 
 Rules of this module
-  1. Pods of equal shape have the same plan, as long as somebody has it (`core.trying.shape_record`). Plugins are sorted
-     once for those that take part.
+  1. Pods of equal signature have the same plan, as long as somebody has it (`core.trying.signature_record`). Plugins
+     are sorted once for those that take part.
   2. A plugin that has nothing to do for a pod (SKIP in PreFilter) is in no row of its plan.
 
 Not here: what a plan is (`plan`), calling its plugins (`runner`).
@@ -25,16 +25,16 @@ from scheduler.framework.api import (
     Plugin,
     RankingPlugin,
     ScorePlugin,
-    ShapedPlugin,
+    SigningPlugin,
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.evaluations import Evaluations
-from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 
 
-class NoShapeError(Exception):
-    """A plugin failed where it should have given its shape."""
+class NoSignatureError(Exception):
+    """A plugin failed where it should have given its signature."""
 
     def __init__(self, plugin: Plugin, error: Exception) -> None:
         super().__init__(str(error))
@@ -61,8 +61,8 @@ class Plans:
         self._scorers: Final = scorers
         self._evaluations: Final = evaluations
         every = (*filters, *scorers)
-        self._every: Final[tuple[ShapedPlugin, ...]] = tuple({plugin.name: plugin for plugin in every}.values())
-        self._asked: Final[dict[frozenset[str], tuple[ShapedPlugin, ...]]] = {}  # by those that have nothing to do
+        self._every: Final[tuple[SigningPlugin, ...]] = tuple({plugin.name: plugin for plugin in every}.values())
+        self._asked: Final[dict[frozenset[str], tuple[SigningPlugin, ...]]] = {}  # by those that have nothing to do
         self._plans: Final[WeakValueDictionary[tuple[Hashable, ...], Plan]] = WeakValueDictionary()
         self._sorted: Final[dict[frozenset[str], Plan]] = {}  # likewise
 
@@ -72,25 +72,25 @@ class Plans:
         asked = self._asked.get(skipped)
         if asked is None:
             asked = self._asked[skipped] = tuple([one for one in self._every if one.name not in skipped])
-        shapes: list[Hashable] = [filtered.node_names, skipped]
+        signatures: list[Hashable] = [filtered.node_names, skipped]
         is_remembered = True
         for plugin in asked:
             try:
-                shape = plugin.shape(cycle, view)
+                signature = plugin.signature(cycle, view)
             except Exception as error:
-                raise NoShapeError(plugin, error) from error
-            shapes.append(shape)
-            if shape is None:
+                raise NoSignatureError(plugin, error) from error
+            signatures.append(signature)
+            if signature is None:
                 is_remembered = False
         rows = self._sorted.get(skipped)
         if rows is None:
             rows = self._sorted[skipped] = self._sort(skipped)
         if not is_remembered:
             return rows
-        parts = tuple(shapes)
+        parts = tuple(signatures)
         plan = self._plans.get(parts)
         if plan is None:
-            plan = self._plans[parts] = structs.replace(rows, shape=Shape(self._scheduler_name, *parts))
+            plan = self._plans[parts] = structs.replace(rows, signature=PodSignature(self._scheduler_name, *parts))
         return plan
 
     def _sort(self, skipped: frozenset[str]) -> Plan:
@@ -122,7 +122,7 @@ class Plans:
                     scorers[isinstance(scoring, NormalizeScorePlugin)].append(scoring)
         ranker = next((one for one in scorers[True] if isinstance(one, RankingPlugin) and one.ranks), None)
         return Plan(
-            shape=None,
+            signature=None,
             filters=self._evaluations.filters(filters[False]),
             fact_plugins=tuple(fact_plugins),
             fact_filters=tuple(fact_filters),

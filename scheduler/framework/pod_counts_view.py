@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
-from scheduler.model.likeness import Likeness
+from scheduler.model.label_set import LabelSet
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import RequiredNodeAffinity
 from scheduler.model.objects import Node, Toleration
@@ -70,11 +70,11 @@ class PodQuestion:
         """Requirements on nodes: what `value_on` takes."""
         return self.affinity.size if self.affinity is not None else 0
 
-    def matches(self, likeness: Likeness) -> bool:
+    def matches(self, likeness: LabelSet) -> bool:
         """Whether pods like this count."""
         return self.ask(likeness)[0]
 
-    def ask(self, likeness: Likeness) -> tuple[bool, int]:
+    def ask(self, likeness: LabelSet) -> tuple[bool, int]:
         """Whether pods like this count, and how many requirements were looked at to know it."""
         if self.skips_terminating and likeness.is_terminating:
             return False, 0
@@ -146,7 +146,7 @@ class PodCount(Protocol):
 
 
 class MatchingTerms(Protocol):
-    """The terms of pods on nodes that mean a pod. One object for equal sets, so it may be part of a shape."""
+    """The terms of pods on nodes that mean a pod. One object for equal sets, so it may be part of a signature."""
 
     @property
     def terms(self) -> Sequence[PodTerm]: ...

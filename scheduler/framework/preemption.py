@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from scheduler.framework.held import Held
 from scheduler.framework.status import Status
-from scheduler.model.gang import GangKey
+from scheduler.model.group import GroupKey
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -35,7 +35,7 @@ class Trial(Struct, frozen=True):
     given: tuple[Held, ...] = ()
 
 
-class RunningGang(Struct, frozen=True):
+class RunningGroup(Struct, frozen=True):
     """What runs of a gang: pods that are of use together only.
 
     Args:
@@ -43,7 +43,7 @@ class RunningGang(Struct, frozen=True):
         spare: How many of them can go, and enough are left.
     """
 
-    key: GangKey
+    key: GroupKey
     pods: Mapping[PodUid, Pod]
     spare: int
 
@@ -52,7 +52,7 @@ class NodeTried(Protocol):
     """What was found out about preempting on a node."""
 
     @property
-    def meets_gangs(self) -> bool:
+    def meets_groups(self) -> bool:
         """Whether it depends on gangs, and so on pods of other nodes."""
         ...
 

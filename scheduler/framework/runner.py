@@ -48,15 +48,15 @@ from scheduler.framework.api import (
     ScorePlugin,
     TargetedHints,
 )
-from scheduler.framework.blame import Blame, BlamingPlugin, Limits, Pin, PinningPlugin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.framework.diagnosis import BlamingPlugin, Cause, Limits, Pin, PinningPlugin
 from scheduler.framework.evaluations import Evaluations, Row
 from scheduler.framework.fit_error import not_named
 from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered
-from scheduler.framework.plans import NoShapeError, Plans
+from scheduler.framework.plans import NoSignatureError, Plans
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
@@ -169,7 +169,7 @@ class Runner:
         """Sort the plugins of this cycle by what their answers depend on. An ERROR status when a plugin fails."""
         try:
             return self._plans.of(cycle, view, filtered)
-        except NoShapeError as failed:
+        except NoSignatureError as failed:
             return self._broken(failed.plugin, "PreFilter", failed.error)
 
     def filter(self, plugins: Row[FilterPlugin], cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
@@ -255,7 +255,7 @@ class Runner:
 
     def blame(
         self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-    ) -> Sequence[Blame]:
+    ) -> Sequence[Cause]:
         """What a plugin says of nodes that it refused, no nodes where PreFilter did; nothing when it cannot say."""
         plugin: object = self.plugins.get(name)
         if not isinstance(plugin, BlamingPlugin):

@@ -21,7 +21,7 @@ from scheduler.model.storage import (
 class StorageView(Protocol):
     """The objects as last observed, or as they were assumed since.
 
-    What a verdict reads of them belongs into the plugin's shape: versions and revisions. Two things come with the
+    What a verdict reads of them belongs into the plugin's signature: versions and revisions. Two things come with the
     node's generation instead: its CSINode and its VolumeAttachments, and to which volumes the claims of the pods on it
     are bound.
     """

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from allocator import Device, DeviceId, Ledger, Taint, prevent_allocation
+from allocator import Device, DeviceId, DeviceTaint, Ledger, prevent_allocation
 from allocator.pools.compatibility import refusing
 from allocator.pools.pools import PoolView
-from scheduler.framework.blame import taint_text
-from scheduler.inventory.answer import Blocker, User
+from scheduler.framework.diagnosis import taint_text
+from scheduler.inventory.device_answer import Blocker, User
 from scheduler.inventory.users import amount_text
 from scheduler.validation.nearest import some
 
@@ -86,7 +86,7 @@ class Blockers:
         return known[1]
 
 
-def taint_blockers(taints: Sequence[Taint]) -> Iterator[Blocker]:
+def taint_blockers(taints: Sequence[DeviceTaint]) -> Iterator[Blocker]:
     """The taints that keep claims off."""
     for taint in taints:
         if prevent_allocation((taint,), ()):

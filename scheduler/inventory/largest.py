@@ -18,6 +18,7 @@ from allocator import (
     RESULTS_MAX,
     Allocated,
     AllocationError,
+    AllocationRequest,
     BudgetExhausted,
     Claim,
     ClaimSpec,
@@ -26,11 +27,10 @@ from allocator import (
     Inventory,
     Ledger,
     NodeView,
-    Question,
     allocate,
     decode_claim_spec,
 )
-from scheduler.inventory.answer import Largest
+from scheduler.inventory.device_answer import Largest
 
 _STEPS_MAX: Final = 100_000
 _STEPS_OF_A_QUESTION: Final = 10_000
@@ -103,7 +103,7 @@ class Asking:
     def _fits(self, device_class: str, count: int, node: NodeView, attribute: str) -> tuple[bool | None, int]:
         """Whether so many fit (None: not known), and the steps that it took."""
         claim = Claim("", "largest", _request(device_class, count, attribute))
-        question = Question(
+        question = AllocationRequest(
             (claim,), node, self._inventory, self._in_use, self._features, _STEPS_OF_A_QUESTION, NO_SHARE_IDS
         )
         try:

@@ -41,8 +41,9 @@ from allocator import (
 from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
-from scheduler.framework.blame import taint_text
-from scheduler.inventory.answer import (
+from scheduler.framework.diagnosis import taint_text
+from scheduler.inventory.blockers import Blockers, taint_blockers, unread_blockers
+from scheduler.inventory.device_answer import (
     Blocker,
     Capacity,
     ClassSummary,
@@ -55,13 +56,12 @@ from scheduler.inventory.answer import (
     State,
     count_states,
 )
-from scheduler.inventory.blockers import Blockers, taint_blockers, unread_blockers
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
-from scheduler.inventory.pools import newest, pool_ids, pool_summary
-from scheduler.inventory.profiles import CounterId, Partition, profile_summaries
+from scheduler.inventory.partition_profiles import CounterId, Partition, profile_summaries
+from scheduler.inventory.pool_states import newest, pool_ids, pool_summary
 from scheduler.inventory.users import amount_text, users_by_device
 from scheduler.model.node_info import NodeInfo
-from scheduler.offline import Given, OfflineCluster, observed_machine
+from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.after_binding import given_out_twice, not_allocated
 
 _CLOSING: Final = {
@@ -117,7 +117,7 @@ class UnknownNameError(ValueError):
 
 
 def list_devices(
-    objects: Iterable[Given],
+    objects: Iterable[SourceObject],
     *,
     now_ms: int,
     features: Features,

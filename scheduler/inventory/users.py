@@ -8,7 +8,7 @@ from functools import lru_cache
 from allocator import DeviceId
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
-from scheduler.inventory.answer import User
+from scheduler.inventory.device_answer import User
 
 _NANO = 10**9
 

@@ -1,1 +1,1 @@
-"""The shell: watches, requests, clock. The only place that talks to an API server."""
+"""The shell: watches, api_requests, clock. The only place that talks to an API server."""

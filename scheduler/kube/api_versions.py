@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from scheduler.kube.outcomes import Accepted, Outcome, Rejected, UndecodableError
+from scheduler.kube.outcomes import Accepted, Rejected, UndecodableError, WriteResult
 
 if TYPE_CHECKING:
-    from scheduler.kube.requests import ApiClient
+    from scheduler.kube.api_requests import ApiClient
 
 
 class ServedAs(NamedTuple):
@@ -48,7 +48,7 @@ class _ResourceList(msgspec.Struct):
 class UnansweredError(Exception):
     """The server did not say what it serves; `outcome` is its answer."""
 
-    def __init__(self, path: str, outcome: Outcome) -> None:
+    def __init__(self, path: str, outcome: WriteResult) -> None:
         super().__init__(f"GET {path}: {getattr(outcome, 'message', outcome)}")
         self.outcome = outcome
 

@@ -28,8 +28,8 @@ from allocator import (
     ClaimSpec,
     DeviceClass,
     DeviceResult,
+    DeviceTaint,
     ResourceSlice,
-    Taint,
     decode_allocation,
     decode_claim_spec,
     decode_class,
@@ -275,7 +275,9 @@ def _read_taint_rule(raw: msgspec.Raw) -> DeviceTaintRule:
                 f"spec.deviceSelector.{field}: Kubernetes 1.35 removed it; select by driver, pool and device"
             )
         selector = DeviceSelector(wanted.driver, wanted.pool, wanted.device)
-    return DeviceTaintRule(wire.metadata.name, selector, Taint(taint.key, taint.value, taint.effect, taint.time_added))
+    return DeviceTaintRule(
+        wire.metadata.name, selector, DeviceTaint(taint.key, taint.value, taint.effect, taint.time_added)
+    )
 
 
 def _read_pod_group(raw: msgspec.Raw) -> PodGroup:

@@ -5,7 +5,7 @@ request layer uses. It is read again when one of its files has changed (checked 
 plugin's answer is about to expire, when the server refuses the token (401), and when a certificate is not trusted and
 the files have changed. So a rotated authority, token or client certificate costs at most one refused request.
 
-Not here: kubeconfig files and their errors (`kubeconfig`), plugins (`exec_plugin`), sending anything (`requests`).
+Not here: kubeconfig files and their errors (`kubeconfig`), plugins (`exec_plugin`), sending anything (`api_requests`).
 kubernetes-asyncio is used for `auth-provider` (OIDC) only, and imported only then: it costs 0.3 s and 70 MiB.
 """
 

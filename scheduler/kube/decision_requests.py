@@ -48,10 +48,10 @@ from scheduler.kube.outcomes import (
     STRATEGIC_MERGE_PATCH,
     Accepted,
     Conflicted,
-    Outcome,
     Rejected,
     UndecodableError,
     Unknown,
+    WriteResult,
 )
 from scheduler.model import pod_group
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
@@ -62,7 +62,7 @@ from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
 
-Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
+RequestAnswer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 
 
 class Request(NamedTuple):
@@ -136,7 +136,7 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             return _volume_patch(path, decision)
 
 
-def answer_of(decision: Answered, request: Request, outcome: Outcome, codec: Codec) -> Answer:
+def answer_of(decision: Answered, request: Request, outcome: WriteResult, codec: Codec) -> RequestAnswer:
     """The machine's input for an outcome.
 
     Raises:

@@ -39,11 +39,12 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
     object_of,
 )
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import (
-    Answer,
     Request,
+    RequestAnswer,
     answer_of,
     encode_decision,
     object_path,
@@ -52,9 +53,8 @@ from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
-from scheduler.kube.outcomes import Accepted, Conflicted, Outcome, Rejected, UndecodableError, Unknown
+from scheduler.kube.outcomes import Accepted, Conflicted, Rejected, UndecodableError, Unknown, WriteResult
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.protobuf_wire import PROTOBUF, MalformedError
@@ -207,7 +207,7 @@ class Executor:
     async def _execute(self, lane: _Lane, decision: Answered) -> Input:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        outcome: Outcome
+        outcome: WriteResult
         try:
             request = encode_decision(
                 decision, now_ms=self._clock.now_ms(), is_transition=self._is_transition(decision)
@@ -224,7 +224,7 @@ class Executor:
         self._on_write(type(decision).__name__, type(outcome).__name__, loop.time() - begun_s)
         return answer
 
-    def _note(self, lane: _Lane, decision: Answered, outcome: Outcome) -> None:
+    def _note(self, lane: _Lane, decision: Answered, outcome: WriteResult) -> None:
         """Reads are no sign whether writes fail. Neither is an object that is gone or has changed."""
         if isinstance(decision, ReadClaim | ReadPod):
             return
@@ -237,8 +237,8 @@ class Executor:
                 self._ready.note_failure(lane.sharer, type(decision))
 
     async def _update_exactly(
-        self, decision: AddClaimFinalizer | WriteClaimStatus, path: str, refusal: Outcome
-    ) -> Outcome:
+        self, decision: AddClaimFinalizer | WriteClaimStatus, path: str, refusal: WriteResult
+    ) -> WriteResult:
         """The same write without touching the text of opaque parameters; see `exact_claims`."""
         read = await self._client.send("GET", object_path(decision.claim), accept=PROTOBUF)
         match read:
@@ -268,7 +268,7 @@ class Executor:
         self._unscheduled[decision.uid] = None
         return True
 
-    def _answer(self, decision: Answered, request: Request, outcome: Outcome) -> Answer:
+    def _answer(self, decision: Answered, request: Request, outcome: WriteResult) -> RequestAnswer:
         if isinstance(outcome, Accepted):
             self._reporter.granted(request.right)
             if isinstance(decision, BindPod):
@@ -322,7 +322,7 @@ class Executor:
                     self._events.forget(request.event)
 
 
-def _is_text_changed(outcome: Outcome) -> bool:
+def _is_text_changed(outcome: WriteResult) -> bool:
     """Whether a patch was refused for changing what it does not name; the message may be cut after the first lines."""
     if not isinstance(outcome, Rejected) or outcome.code != HTTPStatus.UNPROCESSABLE_ENTITY:
         return False

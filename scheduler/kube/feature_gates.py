@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from allocator import Allocation, Features
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.outcomes import Accepted
-from scheduler.kube.requests import ApiClient
 
 METRICS_PATH: Final = "/metrics"
 

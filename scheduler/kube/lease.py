@@ -14,7 +14,7 @@ Rules of this module
   3. A renewal is never in doubt: a request without a known outcome renews nothing, and reading shows its effect.
   4. Each request has a third of the renew deadline, so a request that hangs does not cost the lease.
 
-Not here: holding writes back without the lease (`requests`), the consequences of its loss (`scheduler.app`).
+Not here: holding writes back without the lease (`api_requests`), the consequences of its loss (`scheduler.app`).
 
 Cost, measured: 0.04 s of CPU a minute with a renewal each 2 s; 3 µs for `may_write`.
 
@@ -38,10 +38,10 @@ from typing import Any, Final, Self
 
 import orjson
 
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Moment, encode_micro_time, most_elapsed_s, read_clocks
-from scheduler.kube.outcomes import Accepted, Outcome, Rejected, Unknown, text_of
+from scheduler.kube.outcomes import Accepted, Rejected, Unknown, WriteResult, text_of
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 
@@ -272,12 +272,12 @@ class Lease:
         }
         return self._note(await self._send("create", "POST", self._path, orjson.dumps(body)), sent_at)
 
-    async def _put(self, spec: _Object) -> Outcome:
+    async def _put(self, spec: _Object) -> WriteResult:
         assert self._stored is not None, "only what was read can be written over"
         body = orjson.dumps({**self._stored, "spec": spec})
         return await self._send("update", "PUT", f"{self._path}/{self._object_name}", body)
 
-    def _note(self, outcome: Outcome, sent_at: Moment) -> bool:
+    def _note(self, outcome: WriteResult, sent_at: Moment) -> bool:
         if not self._take(outcome):
             return False
         self.failure = None
@@ -285,7 +285,7 @@ class Lease:
             self._renewed_at = sent_at
         return True
 
-    def _take(self, outcome: Outcome) -> bool:
+    def _take(self, outcome: WriteResult) -> bool:
         """Remember the Lease in an answer; False when there was none."""
         if not isinstance(outcome, Accepted):
             self.failure = text_of(outcome)
@@ -304,7 +304,7 @@ class Lease:
             self.changes_seen += 1
         return True
 
-    async def _send(self, verb: str, method: str, path: str, body: bytes | None = None) -> Outcome:
+    async def _send(self, verb: str, method: str, path: str, body: bytes | None = None) -> WriteResult:
         subject = f"{verb} leases.coordination.k8s.io in namespace {self._namespace}"
         try:
             async with asyncio.timeout(self._times.request_s):

@@ -109,7 +109,7 @@ def _pending(app: Observed) -> Values:
 
 def _rejecting(app: Observed) -> Values:
     waits = (one for one in app.machine.queue.all() if one.place in (Place.UNSCHEDULABLE, Place.GATED))
-    return collections.Counter((name, one.runner.scheduler_name) for one in waits for name in one.rejecters)
+    return collections.Counter((name, one.runner.scheduler_name) for one in waits for name in one.unschedulable_plugins)
 
 
 def _cached(app: Observed) -> Values:

@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.outcomes import JSON, Accepted
-from scheduler.kube.requests import ApiClient
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import Record
 

@@ -1,6 +1,6 @@
 """A name for every way in which a request can end, and what a reply means.
 
-Not here: sending (`requests`); nothing in here needs a connection, so commands about files load no HTTP.
+Not here: sending (`api_requests`); nothing in here needs a connection, so commands about files load no HTTP.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Unknown:
     message: str
 
 
-Outcome: TypeAlias = Accepted | Conflicted | Rejected | Unknown
+WriteResult: TypeAlias = Accepted | Conflicted | Rejected | Unknown
 
 
-def text_of(outcome: Outcome) -> str:
+def text_of(outcome: WriteResult) -> str:
     """What became of a request, for people."""
     match outcome:
         case Rejected():
@@ -98,7 +98,7 @@ def decode_status(body: bytes) -> StatusReply:
         return StatusReply(message=body[:_MESSAGE_CHARS_MAX].decode("utf-8", "replace").strip())
 
 
-def classify(code: int, body: bytes, *, is_deletion: bool = False) -> Outcome:
+def classify(code: int, body: bytes, *, is_deletion: bool = False) -> WriteResult:
     """What a complete reply means for the write that it answers."""
     if 200 <= code < 300:
         return Accepted(code, body)

@@ -16,11 +16,11 @@ from typing import Final
 import msgspec
 import orjson
 
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.codec import RESOURCE_API
 from scheduler.kube.lease import LEASE_API
-from scheduler.kube.outcomes import Accepted, Outcome, Rejected, Unknown, text_of
+from scheduler.kube.outcomes import Accepted, Rejected, Unknown, WriteResult, text_of
 from scheduler.kube.permissions import LEASES, NAMELESS, OPTIONAL, PERMISSIONS, Permission
-from scheduler.kube.requests import ApiClient
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ async def _server_version(client: ApiClient) -> _Version:
         raise PreflightError(f"GET /version: this does not look like a Kubernetes API server: {error}") from error
 
 
-def _problem(outcome: Outcome, client: ApiClient) -> PreflightError | None:
+def _problem(outcome: WriteResult, client: ApiClient) -> PreflightError | None:
     """The error for a server that does not answer or refuses the credentials; None for any other outcome."""
     whose = f" of {client.origin}" if client.origin else ""
     match outcome:

@@ -33,8 +33,8 @@ from weakref import WeakValueDictionary
 import msgspec
 import orjson
 
-from scheduler.kube.outcomes import Accepted, Outcome, text_of
-from scheduler.kube.requests import ApiClient
+from scheduler.kube.api_requests import ApiClient
+from scheduler.kube.outcomes import Accepted, WriteResult, text_of
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +245,7 @@ def _json(review: object) -> bytes:
 ReviewT = TypeVar("ReviewT", _TokenReview, _AccessReview)
 
 
-def _decoded(outcome: Outcome, kind: type[ReviewT], token: str) -> ReviewT:
+def _decoded(outcome: WriteResult, kind: type[ReviewT], token: str) -> ReviewT:
     if not isinstance(outcome, Accepted):
         # Something between us and the API server may send back what it was sent.
         raise _UnansweredError(text_of(outcome).replace(token, "(token)"))

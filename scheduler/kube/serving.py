@@ -16,11 +16,11 @@ from ssl import SSLContext
 from typing import Final, NamedTuple, TypedDict
 
 from scheduler.config.settings import Config
+from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.certificates import CertificateError, ServerCertificate
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
 from scheduler.kube.health import Checks, HealthServer
 from scheduler.kube.readers import Readers
-from scheduler.kube.requests import ApiClient, Timeouts
 
 _REVIEW_TIMEOUTS: Final = Timeouts(connect_s=3.0, total_s=10.0)  # upstream's for webhooks: 10 s
 
@@ -29,7 +29,7 @@ class ServingError(ValueError):
     """It cannot be served as the configuration says; the text names the setting."""
 
 
-class Answers(TypedDict):
+class HealthSources(TypedDict):
     """What `HealthServer` is asked for."""
 
     checks_alive: Callable[[], Checks]
@@ -63,7 +63,7 @@ def is_secure(config: Config) -> bool:
 
 
 @asynccontextmanager
-async def serve(config: Config, credentials: Credentials, answers: Answers) -> AsyncIterator[HealthServer]:
+async def serve(config: Config, credentials: Credentials, answers: HealthSources) -> AsyncIterator[HealthServer]:
     """Serve while it is open.
 
     Raises:

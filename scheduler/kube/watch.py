@@ -40,22 +40,22 @@ from urllib.parse import urlencode
 import aiohttp
 
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished
+from scheduler.kube.api_requests import ApiClient, text_of
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of
 from scheduler.kube.outcomes import (
     Accepted,
     Conflicted,
-    Outcome,
     Rejected,
     UndecodableError,
     Unknown,
+    WriteResult,
     classify,
     decode_status,
     retry_after_s,
 )
 from scheduler.kube.reporting import Reporter
-from scheduler.kube.requests import ApiClient, text_of
 from scheduler.kube.watched_kind import (
     Bookmark,
     Broken,
@@ -469,7 +469,7 @@ class Reflector:
             raise _NoWatchListError(f"HTTP {code}: {status.message}")
         self._raise_for(classify(code, body))
 
-    def _raise_for(self, outcome: Outcome) -> None:
+    def _raise_for(self, outcome: WriteResult) -> None:
         match outcome:
             case Rejected():
                 if outcome.code == HTTPStatus.FORBIDDEN and self.kind.cost:

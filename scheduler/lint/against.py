@@ -2,7 +2,7 @@
 
 All of these findings are warnings, because a cluster changes.
 
-Not here: drivers and attributes in expressions (`selectors`), classes (`claim_rules`), how many pods fit
+Not here: drivers and attributes in expressions (`selector_rules`), classes (`claim_rules`), how many pods fit
 (`capacity_check`).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 from allocator import DecodeError, FaultKind, PoolId, ResourceSlice, decode_slice, pool_faults
 from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.pods import PodSpec
+from scheduler.lint.pod_rules import PodSpec
 from scheduler.lint.published import Published
 from scheduler.lint.taken import features_of
 from scheduler.lint.view import View, mapping, mappings, sequence, text

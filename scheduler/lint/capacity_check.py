@@ -18,6 +18,7 @@ from allocator import (
     OPTIONAL_NODE_OPERATIONS,
     Allocated,
     AllocationError,
+    AllocationRequest,
     BudgetExhausted,
     Claim,
     DecodeError,
@@ -25,13 +26,12 @@ from allocator import (
     Inventory,
     NodeSelectorError,
     NodeView,
-    Question,
     allocate,
     decode_claim_spec,
     explain,
 )
 from scheduler.lint.context import Context
-from scheduler.lint.pods import MANY, PodSpec, claim_spec_of
+from scheduler.lint.pod_rules import MANY, PodSpec, claim_spec_of
 from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.taken import classes_of, features_of
 from scheduler.lint.view import mapping, mappings, text
@@ -141,7 +141,9 @@ def _fit(
     full = 0  # nodes before this one take no more
     try:
         while fitted < wanted and full < len(nodes):
-            outcome = allocate(Question(claims, nodes[full], inventory, in_use, features, _BUDGET_STEPS, share_ids))
+            outcome = allocate(
+                AllocationRequest(claims, nodes[full], inventory, in_use, features, _BUDGET_STEPS, share_ids)
+            )
             if isinstance(outcome, Allocated):
                 for allocation in outcome.allocations:
                     in_use.add(allocation)
@@ -159,7 +161,7 @@ def _reason(claims: list[Claim], nodes: list[NodeView], inventory: Inventory, in
     """For the scarcest request: how many free devices match, and how many of them the best node has."""
     best: dict[str, tuple[int, int, int]] = {}
     for node in nodes:
-        explanation = explain(Question(claims, node, inventory, in_use, features, _BUDGET_STEPS))
+        explanation = explain(AllocationRequest(claims, node, inventory, in_use, features, _BUDGET_STEPS))
         for request in explanation.requests:
             total, most, _ = best.get(request.request, (0, 0, 0))
             best[request.request] = (total + request.left, max(most, request.left), max(request.wanted, 1))

@@ -1,6 +1,6 @@
 """Rules across the fields of a claim or class, and values that are legal and will not do.
 
-Not here: single fields (`schema`), expressions (`selectors`), and all that the API server says well enough itself
+Not here: single fields (`schema`), expressions (`selector_rules`), and all that the API server says well enough itself
 (`server_rules`).
 
 Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go v1.36.3.

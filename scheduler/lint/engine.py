@@ -17,22 +17,22 @@ from scheduler.lint.against import check_against
 from scheduler.lint.capacity_check import check_capacity
 from scheduler.lint.claim_rules import check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
-from scheduler.lint.constraints import check_constraints
+from scheduler.lint.constraint_rules import check_constraints
 from scheduler.lint.context import Context, Settings
 from scheduler.lint.documents import Document, ManifestError, parse_all, repeated_key
 from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Place, Severity
-from scheduler.lint.gates import check_gates
+from scheduler.lint.gate_rules import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
-from scheduler.lint.pods import check_pods, find_pod_specs
+from scheduler.lint.pod_rules import check_pods, find_pod_specs
 from scheduler.lint.published import Published
 from scheduler.lint.repartitioned import check_repartitioned
 from scheduler.lint.schema import check_fields
-from scheduler.lint.selectors import check_selectors
+from scheduler.lint.selector_rules import check_selectors
 from scheduler.lint.server_rules import check_server_rules
 from scheduler.lint.taken import check_taken
 from scheduler.lint.view import View
-from scheduler.lint.workloads import check_workload, complete_selector, separate_templates
+from scheduler.lint.workload_rules import check_workload, complete_selector, separate_templates
 from scheduler.yaml_reading import without_collector
 
 DEFAULTS: Final = Settings()

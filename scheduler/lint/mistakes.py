@@ -8,7 +8,7 @@ Rules of this module
   1. Only what can mean nothing else is rewritten; the domain of an attribute comes from the caller, never from here.
   2. Everything is found in the parsed expression, never by searching its text.
 
-Not here: whether an expression compiles (who calls knows that), and traps of those that do (`cel`, `selectors`).
+Not here: whether an expression compiles (who calls knows that), and traps of those that do (`cel`, `selector_rules`).
 """
 
 from __future__ import annotations

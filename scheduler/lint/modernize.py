@@ -11,8 +11,8 @@ equivalent, the finding is an error that nothing was done about, and `convert` r
 | v1beta2 | 1.33-1.38 |
 | v1 | since 1.34 |
 
-Not here: v1alpha1 and v1alpha2 (`classic`), constraints that were never valid (`constraints`), expressions
-(`selectors`).
+Not here: v1alpha1 and v1alpha2 (`classic`), constraints that were never valid (`constraint_rules`), expressions
+(`selector_rules`).
 
 Source: k8s.io/api resource/*/zz_generated.prerelease-lifecycle.go v0.36.3, and the API types of each release.
 """

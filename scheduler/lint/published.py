@@ -19,16 +19,16 @@ from allocator import (
     AllocationError,
     DecodeError,
     DeviceClass,
+    DeviceTaint,
     InUse,
     ResourceSlice,
-    Taint,
     decode_allocation,
     decode_class,
     decode_slice,
 )
 from scheduler.lint.view import copy_plain, mapping, text
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
-from scheduler.validation.claims import default_claim_spec
+from scheduler.validation.claim_rules import default_claim_spec
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ def _taint_rule(name: str, spec: Mapping[str, Any]) -> DeviceTaintRule:
     return DeviceTaintRule(
         name,
         DeviceSelector(**fields) if isinstance(selector, dict) else None,
-        Taint(text(taint.get("key")), text(taint.get("value")), text(taint.get("effect")), None),
+        DeviceTaint(text(taint.get("key")), text(taint.get("value")), text(taint.get("effect")), None),
     )
 
 

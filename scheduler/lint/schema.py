@@ -1,6 +1,6 @@
 """Fields that do not exist, and values of a wrong type: an object against the fields its kind has in v1.
 
-Not here: the fields (`shapes`), limits and formats (`server_rules`), expressions (`selectors`), rules across
+Not here: the fields (`shapes`), limits and formats (`server_rules`), expressions (`selector_rules`), rules across
 fields (`claim_rules`).
 """
 
@@ -31,7 +31,7 @@ def check_fields(view: View, minor: int) -> None:
     reported = frozenset(each.place.line for each in view.findings if each.is_error and not each.converted)
     for problem in islice(problems(view.obj, shape), _FINDINGS_MAX):
         if (problem.path, problem.fix) == (("spec",), "selector: ...") and not view.is_dra:
-            continue  # `workloads` says what it would be
+            continue  # `workload_rules` says what it would be
         place = view.document.place(view.origin(problem.path), key=problem.key)
         if not (problem.key and place.line in reported):
             fix = problem.fix

@@ -3,7 +3,7 @@
 The other modules say in plain words what people get wrong, and how to write it. All other rules, such as limits,
 formats of names, node selectors and request policies, are those of `scheduler.validation`, in the API server's words.
 
-Not here: expressions (`selectors`); what needs the cluster (admin access, objects of the same name).
+Not here: expressions (`selector_rules`); what needs the cluster (admin access, objects of the same name).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from scheduler.lint.findings import FieldPath, Finding, field_text
 from scheduler.lint.view import View, mapping
-from scheduler.validation.claims import default_claim_spec, validate_claim_spec
+from scheduler.validation.claim_rules import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
-from scheduler.validation.names import validate_metadata
-from scheduler.validation.slices import validate_class_spec, validate_rule_spec, validate_slice_spec
+from scheduler.validation.name_rules import validate_metadata
+from scheduler.validation.slice_rules import validate_class_spec, validate_rule_spec, validate_slice_spec
 
 _WRONG_TYPES: Final = frozenset({"invalid-value", "broken-yaml"})
 """What the rules, which are for objects that could be decoded, are not asked about."""
@@ -62,7 +62,7 @@ def _template(spec: dict[str, Any]) -> list[FieldError]:
 
 
 def _without_expressions(spec: dict[str, Any]) -> dict[str, Any]:
-    """Compiling takes long, and `selectors` has done it; `claim_rules` has looked at parameters."""
+    """Compiling takes long, and `selector_rules` has done it; `claim_rules` has looked at parameters."""
     devices = mapping(spec.get("devices"))
     _without_parameters(devices)
     for request in devices.get("requests") or ():

@@ -42,7 +42,7 @@ class View:
     """One document, being looked at.
 
     Attributes:
-        obj: The object in v1; changed by `modernize` and `selectors`.
+        obj: The object in v1; changed by `modernize` and `selector_rules`.
         findings: In the order of discovery.
         is_changed: Whether `obj` differs from the document in meaning or spelling.
         is_left_out: Whether `convert` writes nothing for it, because another object took its content.

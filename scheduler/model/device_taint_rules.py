@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from allocator import DeviceId, ResourceSlice, Taint
+from allocator import DeviceId, DeviceTaint, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class DeviceTaintRule:
 
     name: str
     selector: DeviceSelector | None
-    taint: Taint
+    taint: DeviceTaint
 
     def matches(self, device: DeviceId) -> bool:
         return self.selector is not None and self.selector.matches(device)

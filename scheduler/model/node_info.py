@@ -8,7 +8,7 @@ from typing import TypeVar
 from allocator import NodeView
 from scheduler.model.host_ports import host_ports
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
-from scheduler.model.likeness import Likeness, likeness_of
+from scheduler.model.label_set import LabelSet, likeness_of
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_terms import PodTerm, pod_terms
 from scheduler.model.resources import PODS, counted_amounts, node_allocatable
@@ -53,7 +53,7 @@ class NodeInfo:
         # How many pods here use an address, by protocol and host port.
         self.used_ports: dict[tuple[str, int], dict[str, int]] = {}
         # How many pods here look alike to selectors, and how many have a term of pod affinity or anti-affinity.
-        self.likenesses: dict[Likeness, int] = {}
+        self.likenesses: dict[LabelSet, int] = {}
         self.pod_terms: dict[PodTerm, int] = {}
         # How many pods here have a claim that takes of the node's own resources.
         self.claim_users: dict[ClaimKey, int] = {}

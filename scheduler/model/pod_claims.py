@@ -1,7 +1,7 @@
 """Which claims a pod in JSON has: names, owners, and what a claim from a template is called.
 
 Not here: making claims (`embedded.controllers.claim_work`); the claims of a pod as the scheduler reads it
-(`core.store`, `plugins.dynamic_resources.pod_claims`).
+(`core.store`, `plugins.dynamic_resources.resolved_claims`).
 
 Source: k8s.io/kubernetes v1.36.3 pkg/controller/resourceclaim/controller.go.
 """

@@ -4,8 +4,8 @@ Rules of this module
   1. An entry of a pod's `spec.resourceClaims` is the group's when the PodGroup has one of the same name and source.
   2. Pods know their group by name only; a reservation for the group counts for every pod that names it.
 
-Not here: placing the pods of a group together (`gang`, `core.gang_cycles`), and making the group's claims (the resource
-claim controller).
+Not here: placing the pods of a group together (`group`, `core.group_cycles`), and making the group's claims (the
+resource claim controller).
 
 Source: k8s.io/dynamic-resource-allocation resourceclaim (IsForPod, IsReservedForPod), KEP-5729; scheduling.k8s.io
 v1alpha2 in Kubernetes 1.36, v1beta1 in 1.37, with the gates GenericWorkload and DRAWorkloadResourceClaims.

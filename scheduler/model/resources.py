@@ -46,7 +46,7 @@ Amount: TypeAlias = str | int | float
 _Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
-class Asked(NamedTuple):
+class ResourceRequest(NamedTuple):
     """All amounts that make up a pod's sums, as written: equal ones have equal sums."""
 
     containers: tuple[_Amounts, ...]
@@ -169,11 +169,11 @@ def _taken_by(claim: NodeAllocatableClaim) -> Iterator[tuple[str, Amount]]:
                 yield name, f"{times * (parse_nano(amount) or 0)}n"
 
 
-def asked_in_spec(pod: Pod) -> Asked:
+def asked_in_spec(pod: Pod) -> ResourceRequest:
     """The amounts in the pod's spec."""
     spec = pod.spec
     init_containers = spec.init_containers
-    return Asked(
+    return ResourceRequest(
         tuple([_items(container) for container in spec.containers or ()]),
         tuple([(one.restart_policy == "Always", _items(one)) for one in init_containers]) if init_containers else (),
         tuple((spec.resources.requests or {}).items()) if spec.resources is not None else (),
@@ -181,7 +181,7 @@ def asked_in_spec(pod: Pod) -> Asked:
     )
 
 
-def _asked_by_status(pod: Pod) -> Asked:
+def _asked_by_status(pod: Pod) -> ResourceRequest:
     asked, spec, status = asked_in_spec(pod), pod.spec, pod.status
     if not (status.container_statuses or status.init_container_statuses or status.resources):
         return asked
@@ -202,7 +202,7 @@ def _asked_by_status(pod: Pod) -> Asked:
         pod_level = tuple([(name, largest.get(name, 0)) for name, _ in pod_level])
     containers = zip(spec.containers or (), asked.containers, strict=True)
     init_containers = zip(spec.init_containers or (), asked.init_containers, strict=True)
-    return Asked(
+    return ResourceRequest(
         tuple([effective(container, amounts) for container, amounts in containers]),
         # An init container that ends is not resized.
         tuple([(stays, effective(one, amounts) if stays else amounts) for one, (stays, amounts) in init_containers]),
@@ -244,12 +244,12 @@ def _items(container: Container) -> _Amounts:
     return tuple(resources.requests.items()) if resources is not None and resources.requests else ()
 
 
-_SUMS: Final[SizedCache[Asked, PodAmounts]] = SizedCache(30_000)
+_SUMS: Final[SizedCache[ResourceRequest, PodAmounts]] = SizedCache(30_000)
 """Of some 300 bytes for an amount. Without it a plain pod takes 7 % more CPU (benchmarks.deciding --workload
 spread-default), and every pod of a dump 8 us more."""
 
 
-def _amounts(asked: Asked) -> PodAmounts:
+def _amounts(asked: ResourceRequest) -> PodAmounts:
     found = _SUMS.get(asked)
     if found is None:
         written = sum(map(len, (*asked.containers, asked.pod_level, asked.overhead, asked.claims)))
@@ -258,7 +258,7 @@ def _amounts(asked: Asked) -> PodAmounts:
     return found
 
 
-def _sum_up(asked: Asked) -> PodAmounts:
+def _sum_up(asked: ResourceRequest) -> PodAmounts:
     total = _sum_nano(asked, {})
     requests = _rounded(total)
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
@@ -272,12 +272,12 @@ def _sum_up(asked: Asked) -> PodAmounts:
     return PodAmounts(requests, scoring, scoring_itself, tuple(needed), _problems(asked), short)
 
 
-def _short_at_pod_level(asked: Asked, total: Mapping[str, int]) -> str | None:
+def _short_at_pod_level(asked: ResourceRequest, total: Mapping[str, int]) -> str | None:
     parts = _sum_nano(asked._replace(pod_level=()), {})
     return next((name for name, nano in sorted(total.items()) if parts.get(name, 0) > nano), None)
 
 
-def _problems(asked: Asked) -> tuple[str, ...]:
+def _problems(asked: ResourceRequest) -> tuple[str, ...]:
     fields = [(f"spec.initContainers[{index}].resources.requests", one) for index, (_, one) in enumerate(asked[1])]
     fields += [(f"spec.containers[{index}].resources.requests", one) for index, one in enumerate(asked.containers)]
     fields += [("spec.resources.requests", asked.pod_level), ("spec.overhead", asked.overhead)]
@@ -293,7 +293,7 @@ def _is_counted(name: str) -> bool:
     return name in _ORDER or is_scalar_resource(name)
 
 
-def _sum_nano(asked: Asked, defaults: Mapping[str, int]) -> dict[str, int]:
+def _sum_nano(asked: ResourceRequest, defaults: Mapping[str, int]) -> dict[str, int]:
     total: dict[str, int] = {}
     for amounts in asked.containers:
         _add(total, _container_nano(amounts, defaults))

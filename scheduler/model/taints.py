@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allocator.requests.taints import tolerates
+from allocator.requests.device_taints import tolerates
 from scheduler.model.objects import Node, Pod, Taint, Toleration
 
 REPELLING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})

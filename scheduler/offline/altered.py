@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scheduler.offline.cluster import Given, OfflineCluster, name_of
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, name_of
 
 COPIES_MAX: Final = 100_000
 _COPIED: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
@@ -21,11 +21,11 @@ class NoSuchObjectError(ValueError):
     """What is to be altered is not there."""
 
 
-def copies(given: Sequence[Given], count: int) -> Iterator[Given]:
+def copies(given: Sequence[SourceObject], count: int) -> Iterator[SourceObject]:
     """So many copies of the pods and claims, and all else once; names end in their number."""
     cluster = OfflineCluster(0)
-    many: list[Given] = []
-    once: list[Given] = []
+    many: list[SourceObject] = []
+    once: list[SourceObject] = []
     for one in given:
         is_copied = one.obj.get("kind") in _COPIED and cluster.is_well_shaped(one.obj)
         (many if is_copied else once).append(one)
@@ -34,7 +34,7 @@ def copies(given: Sequence[Given], count: int) -> Iterator[Given]:
     for number in range(1, count + 1):
         rename = partial("{1}-{0}".format, number)
         for one in many:
-            yield Given(one.place, renamed(one.obj, rename, copied))
+            yield SourceObject(one.place, renamed(one.obj, rename, copied))
 
 
 def renamed(
@@ -60,7 +60,7 @@ def renamed(
     return new
 
 
-def without(given: Sequence[Given], removed: Sequence[str]) -> list[Given]:
+def without(given: Sequence[SourceObject], removed: Sequence[str]) -> list[SourceObject]:
     """The objects without these, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 
     With a node go its slices and the pods on it; those that a controller would make again wait for another node. What
@@ -93,7 +93,7 @@ def _is_named(obj: Mapping[str, Any], kind: str, namespace: str, name: str) -> b
     return kind.lower() in kinds and name_of(obj) == name and (not namespace or namespace == own)
 
 
-def _without_node(given: Sequence[Given], node: str) -> list[Given]:
+def _without_node(given: Sequence[SourceObject], node: str) -> list[SourceObject]:
     gone = {
         str((item.obj.get("metadata") or {}).get("uid"))
         for item in given
@@ -112,9 +112,9 @@ def _without_node(given: Sequence[Given], node: str) -> list[Given]:
                 spec = {key: value for key, value in spec.items() if key != "nodeName"}
                 statuses = (obj.get("status") or {}).get("resourceClaimStatuses")
                 status = {"phase": "Pending", **({"resourceClaimStatuses": statuses} if statuses else {})}
-                left.append(Given(item.place, {**obj, "spec": spec, "status": status}))
+                left.append(SourceObject(item.place, {**obj, "spec": spec, "status": status}))
             case "ResourceClaim":
-                left.append(Given(item.place, _released(obj, gone)))
+                left.append(SourceObject(item.place, _released(obj, gone)))
             case _:
                 left.append(item)
     return left

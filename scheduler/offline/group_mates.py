@@ -1,6 +1,6 @@
 """The pods that a pod is placed together with, among a cluster's objects.
 
-Not here: which of them are needed, and placing them (`core.gang_cycles`).
+Not here: which of them are needed, and placing them (`core.group_cycles`).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from scheduler.model.gang import GROUP_LABEL
-from scheduler.offline.cluster import Obj
+from scheduler.model.group import GROUP_LABEL
+from scheduler.offline.offline_cluster import Obj
 
 _Group: TypeAlias = tuple[str, str, bool]
 
@@ -25,7 +25,7 @@ def with_mates(asked: Sequence[Obj], all_pods: Iterable[Obj]) -> Sequence[Obj]:
 
 
 def _group(pod: Obj) -> _Group | None:
-    """Namespace, name, and whether it is a PodGroup (`model.gang.gang_key`)."""
+    """Namespace, name, and whether it is a PodGroup (`model.group.key_of_group`)."""
     metadata, named = pod["metadata"], pod["spec"].get("schedulingGroup") or {}
     if name := named.get("podGroupName"):
         return metadata["namespace"], name, True

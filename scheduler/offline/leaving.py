@@ -10,10 +10,10 @@ from typing import Final
 
 from scheduler.embedded.controllers.claim_work import release, without_finalizer
 from scheduler.embedded.kinds.catalog import CLAIM, POD
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.rest import DeleteOptions
-from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names, owning_pod
-from scheduler.offline.cluster import OfflineCluster
+from scheduler.offline.offline_cluster import OfflineCluster
 
 _AT_ONCE: Final = DeleteOptions(grace_period_s=0)
 

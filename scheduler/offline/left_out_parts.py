@@ -5,7 +5,7 @@ Rules of this module
   2. One text for each field and reason, which names the first object and counts the others; after the first TEXTS_MAX
      reasons the others are only counted.
 
-Not here: what is kept from others' eyes (`left_out`), objects that the API server refuses (`cluster`).
+Not here: what is kept from others' eyes (`left_out`), objects that the API server refuses (`offline_cluster`).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from allocator import Features
 from scheduler.core.trying.dry_run import DryRuns, without
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Stored
 from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan
@@ -46,9 +46,9 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
-from scheduler.offline.cluster import Given, OfflineCluster, key_of
 from scheduler.offline.every_node import EveryNode
 from scheduler.offline.moving import Board, Move, sharing_pods, why_it_stays
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of
 from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
 
 QUESTIONS_MAX: Final = 20_000
@@ -123,8 +123,8 @@ class NoSuchPodError(ValueError):
 
 
 def make_room(
-    objects: Sequence[Given],
-    asked: Sequence[Given],
+    objects: Sequence[SourceObject],
+    asked: Sequence[SourceObject],
     *,
     profile: Callable[[str], Profile],
     features: Features,
@@ -161,8 +161,8 @@ class _Table:
 
     def __init__(
         self,
-        objects: Sequence[Given],
-        asked: Sequence[Given],
+        objects: Sequence[SourceObject],
+        asked: Sequence[SourceObject],
         *,
         profile: Callable[[str], Profile],
         features: Features,
@@ -207,21 +207,21 @@ class _Table:
         return (moves, *placed) if placed is not None else None
 
 
-def _name(given: Given) -> tuple[str, str, str]:
+def _name(given: SourceObject) -> tuple[str, str, str]:
     return str(given.obj.get("kind")), *key_of(given.obj)
 
 
-def _gated(given: Given) -> Given:
+def _gated(given: SourceObject) -> SourceObject:
     """A pod waits behind a gate until room is made; preempting is no way to make it."""
     obj = given.obj
     if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), dict):
         return given
     if obj["spec"].get("schedulingGates"):
         raise NoSuchPodError(f"{given.place}: the pod has schedulingGates; take them away to ask about it")
-    return Given(given.place, {**obj, "spec": {**obj["spec"], "schedulingGates": [{"name": _GATE}]}})
+    return SourceObject(given.place, {**obj, "spec": {**obj["spec"], "schedulingGates": [{"name": _GATE}]}})
 
 
-def _not_one_pod(new: Sequence[Stored], asked: Sequence[Given], cluster: OfflineCluster) -> str:
+def _not_one_pod(new: Sequence[Stored], asked: Sequence[SourceObject], cluster: OfflineCluster) -> str:
     places = {given.place for given in asked}
     refused = [str(problem) for problem in cluster.loaded.problems if problem.place in places]
     if refused:

@@ -22,14 +22,14 @@ from typing import Any, Final
 
 from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
-from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.pod_kinds import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.store import Stored
 from scheduler.model.pod_claims import claim_names
-from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.leaving import leave
-from scheduler.offline.verdicts import Outcome, Run, devices_of
+from scheduler.offline.offline_cluster import Obj, OfflineCluster
+from scheduler.offline.verdicts import PodResult, Run, devices_of
 
 MOVABLE_ANNOTATION: Final = "dra-scheduler/movable"
 """`"false"` on a pod: it is never moved by a plan."""
@@ -143,7 +143,7 @@ class Board:
         self._run.observe_changes()
         again = self._make_again(pod)
         verdict = self._try(again)
-        if verdict.outcome is not Outcome.FITS:
+        if verdict.outcome is not PodResult.FITS:
             return None
         entries = pod.obj["spec"].get("resourceClaims") or ()
         named = tuple(str(one["resourceClaimName"]) for one in entries if one.get("resourceClaimName"))
@@ -156,7 +156,7 @@ class Board:
         """Let the scheduler try a pod that waits behind a gate: its node and devices; None where it stays pending."""
         self._specify(POD, self._cluster.api.get(POD, pod.namespace, pod.name), schedulingGates=None)
         verdict = self._try(pod)
-        return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is Outcome.FITS else None
+        return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is PodResult.FITS else None
 
     def _try(self, pod: Stored) -> Any:
         self._run.observe_changes()

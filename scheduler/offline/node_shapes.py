@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.offline.cluster import Given, OfflineCluster, name_of
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, name_of
 from scheduler.offline.simulation import Played, Simulated
 
 NODES_MAX: Final = 1_000
@@ -51,7 +51,7 @@ class ShapeAnswer:
 
 
 def try_shape(
-    given: Sequence[Given], shape: Sequence[Given], play: Callable[[Sequence[Given]], Simulated]
+    given: Sequence[SourceObject], shape: Sequence[SourceObject], play: Callable[[Sequence[SourceObject]], Simulated]
 ) -> ShapeAnswer:
     """How many nodes of a shape are needed.
 
@@ -114,7 +114,7 @@ def _pending(played: Simulated) -> tuple[Played, ...]:
 # -- the shape ------------------------------------------------------------------------------------
 
 
-def _checked(shape: Sequence[Given]) -> str:
+def _checked(shape: Sequence[SourceObject]) -> str:
     """The name of its node."""
     cluster = OfflineCluster(0)
     for one in shape:
@@ -136,13 +136,13 @@ def _refuse_broken(played: Simulated, without: Simulated) -> None:
         raise WrongShapeError(f"it cannot be used: {broken}")
 
 
-def _copies(shape: Sequence[Given], node: str, count: int) -> list[Given]:
+def _copies(shape: Sequence[SourceObject], node: str, count: int) -> list[SourceObject]:
     """So many nodes, `-1` to `-N` after their names; what is no node's own is there once."""
     own = [one for one in shape if one.obj.get("kind") in ("Node", "ResourceSlice")]
     once = [one for one in shape if one.obj.get("kind") not in ("Node", "ResourceSlice")]
     return [
         *once,
-        *(Given(one.place, _numbered(one.obj, node, number)) for number in range(1, count + 1) for one in own),
+        *(SourceObject(one.place, _numbered(one.obj, node, number)) for number in range(1, count + 1) for one in own),
     ]
 
 

@@ -1,6 +1,6 @@
 """The objects of an offline cluster, as a machine observes them.
 
-Not here: the objects (`cluster`), what the machine makes of them (`verdicts`, `every_node`).
+Not here: the objects (`offline_cluster`), what the machine makes of them (`verdicts`, `every_node`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 from allocator import Features
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
-from scheduler.embedded.server.store import Stored
+from scheduler.embedded.server.object_store import Stored
 from scheduler.framework.api import Profile
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.label_selectors import TextSelector
-from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.left_out_parts import LeftOutParts
+from scheduler.offline.offline_cluster import Obj, OfflineCluster
 
 _SHARED: Final = ("Node", "ResourceSlice")
 

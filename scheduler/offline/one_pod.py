@@ -10,22 +10,22 @@ from dataclasses import dataclass
 import orjson
 
 from allocator import Features
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
-from scheduler.offline.cluster import Obj, OfflineCluster
-from scheduler.offline.every_node import Answer, EveryNode
+from scheduler.offline.every_node import EveryNode, NodeVerdicts
 from scheduler.offline.observing import observed_machine
+from scheduler.offline.offline_cluster import Obj, OfflineCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PodEvaluation:
     """What the scheduler says of a pod; `broken`: objects that it cannot read, with the reason."""
 
-    answer: Answer | None
+    answer: NodeVerdicts | None
     broken: tuple[str, ...]
 
 
@@ -35,7 +35,7 @@ class UnknownProfileError(ValueError):
 
 def ask_every_node(
     cluster: OfflineCluster, pod: Obj, config: Config, features: Features, *, steps_max: int = UNLIMITED_STEPS
-) -> Asked:
+) -> PodEvaluation:
     """Ask every node about a pod of the cluster; one that runs takes no room, and may go elsewhere.
 
     Args:
@@ -58,10 +58,10 @@ def ask_every_node(
     try:
         asked = Codec().decode_pod(orjson.dumps({**pod, "spec": spec}))
     except UndecodableError:
-        return Asked(None, tuple(broken))
+        return PodEvaluation(None, tuple(broken))
     runner = Runner(profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features))
     answer = EveryNode(machine, cluster.now_ms, steps_max).answer(runner, asked, has_run=is_placed)
-    return Asked(answer, tuple(broken))
+    return PodEvaluation(answer, tuple(broken))
 
 
 def _profile_of(name: str, config: Config) -> ProfileConfig:

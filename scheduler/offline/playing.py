@@ -15,10 +15,10 @@ from msgspec import to_builtins
 
 from allocator import Features
 from scheduler.config import Config
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS
-from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.reasons import Reasons
 from scheduler.offline.simulation import Arrival, Played, Sample, Simulated, Simulation
 from scheduler.offline.verdicts import TURNS_MAX, Answers, Run, new_machine, profile_config, scheduler_name_of
@@ -61,7 +61,7 @@ def profiles_with(
 
 
 def play(
-    given: Sequence[Given],
+    given: Sequence[SourceObject],
     arrivals: Sequence[Arrival],
     *,
     features: Features,

@@ -16,9 +16,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
-from allocator import AllocationError, Explanation, Funnel, PausedError, Question, Stage, explain
+from allocator import AllocationError, AllocationRequest, Explanation, Funnel, PausedError, Stage, explain
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
-from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -106,7 +106,7 @@ class Reasons:
         self._budget_steps: Final = budget_steps
         machine = self._machine = answers.machine
         self._nodes: Final = EveryNode(machine, answers.cluster.now_ms, steps_max)
-        self._known: Final[dict[Shape, tuple[list[tuple[NodeName, Status]], list[NodeGroup]]]] = {}
+        self._known: Final[dict[PodSignature, tuple[list[tuple[NodeName, Status]], list[NodeGroup]]]] = {}
         self._funnels_left = FUNNELS_MAX
 
     def of(self, asked: _HasUid) -> list[NodeGroup]:
@@ -146,12 +146,12 @@ class Reasons:
         plan = runner.plan(cycle, view, filtered) if filtered.status.is_success else filtered.status
         if isinstance(plan, Status):
             return cycle, [], []
-        known = self._known.get(plan.shape) if plan.shape is not None else None
+        known = self._known.get(plan.signature) if plan.signature is not None else None
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
             known = statuses, nodes_alike((name, status, ()) for name, status in statuses)
-            if plan.shape is not None:
-                self._known[plan.shape] = known
+            if plan.signature is not None:
+                self._known[plan.signature] = known
         return cycle, *known
 
     def _ask(
@@ -178,7 +178,9 @@ class Reasons:
         meter = view.inventory.meter
         before = meter.allow(self._nodes.steps_left)
         try:
-            return explain(Question(wanted, node.host, view.inventory, view.in_use, view.features, self._budget_steps))
+            return explain(
+                AllocationRequest(wanted, node.host, view.inventory, view.in_use, view.features, self._budget_steps)
+            )
         except AllocationError as error:
             return str(error)
         except PausedError:

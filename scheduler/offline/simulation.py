@@ -9,7 +9,7 @@ Rules of this module
      are offered once.
   3. A pod that is gone gives back what it had, as the claim controller and the kubelet would have done by then.
 
-Not here: objects at the beginning (`cluster`), deciding (`verdicts`), files and tables (the command).
+Not here: objects at the beginning (`offline_cluster`), deciding (`verdicts`), files and tables (the command).
 
 Cost: that of the scheduler's decisions, and about 1 ms for what they write.
 """
@@ -26,12 +26,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from scheduler.embedded.kinds.catalog import CLAIM, POD
-from scheduler.embedded.server.store import Change, ChangeType, Stored
-from scheduler.offline.cluster import Given, OfflineCluster
+from scheduler.embedded.server.object_store import Change, ChangeType, Stored
 from scheduler.offline.leaving import leave
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.reasons import NodeGroup
 from scheduler.offline.utilization import Utilization, utilization
-from scheduler.offline.verdicts import Answers, Outcome, Run, devices_of
+from scheduler.offline.verdicts import Answers, PodResult, Run, devices_of
 
 _SETTLE_MS: Final = 12_000
 """After the last event: the longest back-off of a pod is 10 s."""
@@ -47,7 +47,7 @@ class Arrival(NamedTuple):
 
     at_s: Fraction
     for_s: Fraction | None
-    objects: tuple[Given, ...]
+    objects: tuple[SourceObject, ...]
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Played:
     ended_s: Fraction | None = None
     node: str = ""
     devices: list[dict[str, Any]] = field(default_factory=list)
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: PodResult = PodResult.UNKNOWN
     reason: str = ""
     refusals: Sequence[NodeGroup] = ()
     is_of_daemon_set: bool = False
@@ -77,7 +77,7 @@ class Played:
     @property
     def has_place(self) -> bool:
         """Whether it got a node, though its driver may not be done."""
-        return self.bound_s is not None or self.outcome is Outcome.WAITS
+        return self.bound_s is not None or self.outcome is PodResult.WAITS
 
 
 class Sample(NamedTuple):
@@ -255,7 +255,7 @@ class Simulation:
                 played = self._pods[pod.uid]
                 if played.bound_s is None:
                     self._judge(played)
-                    if played.outcome is not Outcome.WAITS:
+                    if played.outcome is not PodResult.WAITS:
                         self._end(pod.uid)
         on_arrival()
 
@@ -287,12 +287,12 @@ class Simulation:
             if played.ended_s is None:
                 self._judge(played)
             if played.bound_s is not None:
-                played.outcome, played.reason = Outcome.FITS, ""
+                played.outcome, played.reason = PodResult.FITS, ""
         self._add_stranded()
         for problem in self._cluster.loaded.problems:
             if problem.pod is not None and (self._only is None or problem.pod in self._only):
                 reason = f"the API server refuses the pod: {problem.text}"
-                refused = Played(*problem.pod, "", Fraction(0), outcome=Outcome.REFUSED, reason=reason)
+                refused = Played(*problem.pod, "", Fraction(0), outcome=PodResult.REFUSED, reason=reason)
                 self._pods[f"refused {len(self._pods)}"] = refused
         problems = [*map(str, self._cluster.loaded.problems), *self._run.answers.left_out.texts]
         if self._is_sampled:
@@ -305,6 +305,6 @@ class Simulation:
     def _add_stranded(self) -> None:
         """Pods that somebody put on a node without their devices: they wait for ever."""
         for pod in self._cluster.stored_pods() if self._only is None else ():
-            if pod.uid not in self._pods and self._run.verdict(pod.obj).outcome is Outcome.UNSCHEDULABLE:
+            if pod.uid not in self._pods and self._run.verdict(pod.obj).outcome is PodResult.UNSCHEDULABLE:
                 self._expect(pod, Fraction(0))
                 self._judge(self._pods[pod.uid])

@@ -8,7 +8,7 @@ Rules of this module
   1. Time stands still but for timers that are due: it jumps to the next, for at most `_HORIZON_MS`.
   2. Pods are tried in the scheduler's own order, and each takes what it gets: its devices are in use for the next.
 
-Not here: why a node does not fit (`reasons`), objects (`cluster`).
+Not here: why a node does not fit (`reasons`), objects (`offline_cluster`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from msgspec import structs
 
 from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.answering import go_on
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import (
     Deleted,
     Input,
@@ -35,17 +36,16 @@ from scheduler.core.ground.inputs import (
     RelistFinished,
     TimerFired,
 )
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
 from scheduler.embedded.kinds.catalog import CLAIM, POD
-from scheduler.embedded.server.store import ChangeType
+from scheduler.embedded.server.object_store import ChangeType
 from scheduler.framework.api import Profile
-from scheduler.framework.blame import cause_of, with_cause, without_cause
 from scheduler.framework.decisions import (
     Decision,
     RecordEvent,
 )
+from scheduler.framework.diagnosis import cause_of, with_cause, without_cause
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.outcomes import classify
@@ -55,10 +55,10 @@ from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.after_binding import not_allocated
-from scheduler.offline.cluster import Obj, OfflineCluster
 from scheduler.offline.group_mates import with_mates
 from scheduler.offline.left_out_parts import LeftOutParts
 from scheduler.offline.observing import observe_all, watched_kinds
+from scheduler.offline.offline_cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
 
 _HORIZON_MS: Final = 12_000
@@ -68,7 +68,7 @@ TURN_STEPS: Final = 2_500
 """What a turn of the machine counts as where steps of about 4 us are counted: it ends after some 10 ms."""
 
 
-class Outcome(StrEnum):
+class PodResult(StrEnum):
     """What became of a pod."""
 
     FITS = "fits"
@@ -95,7 +95,7 @@ class Verdict:
 
     pod: tuple[str, str]
     uid: str
-    outcome: Outcome
+    outcome: PodResult
     node: str = ""
     reason: str = ""
 
@@ -161,14 +161,14 @@ def decide(
     for pod in inside:
         # Pods that somebody put on a node without their devices: nobody asked, but they wait for ever.
         verdict = run.verdict(pod)
-        if verdict.pod not in known and verdict.outcome is Outcome.UNSCHEDULABLE and verdict.node and asked is None:
+        if verdict.pod not in known and verdict.outcome is PodResult.UNSCHEDULABLE and verdict.node and asked is None:
             run.answers.verdicts.append(verdict)
     for problem in cluster.loaded.problems:
         if problem.pod is None or namespace not in (None, problem.pod[0]):
             continue
         if asked is None or problem.pod in asked:
             reason = f"the API server refuses the pod: {problem.text}"
-            run.answers.verdicts.append(Verdict(problem.pod, "", Outcome.REFUSED, reason=reason))
+            run.answers.verdicts.append(Verdict(problem.pod, "", PodResult.REFUSED, reason=reason))
     run.answers.verdicts.sort(key=lambda verdict: verdict.pod)
     return run.answers
 
@@ -315,28 +315,28 @@ class Run:
         key, uid = (metadata["namespace"], metadata["name"]), metadata["uid"]
         pod = self._cluster.api.find(POD.kind_id, *key)
         if pod is None:
-            return Verdict(key, uid, Outcome.UNKNOWN, reason="it is gone")
+            return Verdict(key, uid, PodResult.UNKNOWN, reason="it is gone")
         notes = self.answers.notes.get(uid, [])
         if node := pod["spec"].get("nodeName"):
             store = self._machine.store
             observed = store.pods.get(PodUid(uid))
             stranded = not_allocated(store, observed) if observed is not None else ""
-            return Verdict(key, uid, Outcome.UNSCHEDULABLE if stranded else Outcome.FITS, node, stranded)
+            return Verdict(key, uid, PodResult.UNSCHEDULABLE if stranded else PodResult.FITS, node, stranded)
         waits = [(reason, note) for reason, note in notes if reason.startswith("BindingConditions")]
         if waits and waits[-1][0] == "BindingConditionsPending":
-            return Verdict(key, uid, Outcome.WAITS, self._assumed(uid), waits[-1][1])
+            return Verdict(key, uid, PodResult.WAITS, self._assumed(uid), waits[-1][1])
         condition = _pod_scheduled(pod)
         if pod["spec"].get("schedulingGates"):
             gates = ", ".join(str(gate.get("name")) for gate in pod["spec"]["schedulingGates"])
-            return Verdict(key, uid, Outcome.GATED, reason=f"it has scheduling gates: {gates}")
+            return Verdict(key, uid, PodResult.GATED, reason=f"it has scheduling gates: {gates}")
         if condition is None:
-            return Verdict(key, uid, Outcome.UNKNOWN, reason="the scheduler says nothing")
+            return Verdict(key, uid, PodResult.UNKNOWN, reason="the scheduler says nothing")
         text = str(condition.get("message", ""))
         if uid in self._cluster.loaded.claim_problems and "not created yet" in text:
             sentence = f"{without_cause(text)} ({self._cluster.loaded.claim_problems[uid]})"
             text = with_cause(sentence, cause_of(text))
         is_error = condition.get("reason") == "SchedulerError"
-        return Verdict(key, uid, Outcome.ERROR if is_error else Outcome.UNSCHEDULABLE, reason=text)
+        return Verdict(key, uid, PodResult.ERROR if is_error else PodResult.UNSCHEDULABLE, reason=text)
 
     def _assumed(self, uid: str) -> str:
         return next((str(node) for pod, node in self._machine.store.assumed.items() if pod == uid), "")
@@ -350,7 +350,7 @@ def _pod_scheduled(pod: Obj) -> Mapping[str, Any] | None:
 def devices_of(answers: Answers, verdict: Verdict) -> list[dict[str, Any]]:
     """The devices of a pod's claims, in the order of its spec: claim, request, driver, pool, device, share."""
     pod = answers.cluster.api.find(POD.kind_id, *verdict.pod)
-    if pod is None or verdict.outcome not in (Outcome.FITS, Outcome.WAITS):
+    if pod is None or verdict.outcome not in (PodResult.FITS, PodResult.WAITS):
         return []
     found: list[dict[str, Any]] = []
     for name in claim_names(pod):

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest, pod_text
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
@@ -46,7 +46,7 @@ class Rules(NamedTuple):
 
 def blame_for_pods(
     plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, *, rules: Rules
-) -> Sequence[Blame]:
+) -> Sequence[Cause]:
     """Of the first node that says: the pod's own rule that is broken there, or the pods that want to be alone."""
     looked_at = likeliest(nodes, view, limits)
     pod, changes = cycle.pod, _changes(cycle, looked_at, view, limits, rules)
@@ -55,7 +55,7 @@ def blame_for_pods(
         cycle.charge(_LOOKUPS_A_POD * len(node.pods))
         found = _near(pod, node, view, rules) or _far(pod, node, view, rules) or _alone(pod, node, limits, rules)
         if found:
-            return (Blame("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
+            return (Cause("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
     return ()
 
 
@@ -127,9 +127,7 @@ def _neighbours(node: NodeInfo, rules: Rules) -> list[Pod]:
 # Changes
 
 
-def _changes(
-    cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, rules: Rules
-) -> Sequence[Change]:
+def _changes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, rules: Rules) -> Sequence[Fix]:
     pod, on = cycle.pod, tuple([node.name for node in nodes])
     found = [*_relaxed(pod, on)]
     cycle.charge(_LOOKUPS_A_POD * sum(len(node.pods) for node in nodes))
@@ -138,7 +136,7 @@ def _changes(
         if 0 < len(keeping) <= _PODS_MAX:
             who = ", ".join(pod_text(one, to=pod, limits=limits) for one in keeping)
             removed = tuple([one.uid for one in keeping])
-            found.append(Change(6, f"end {who} on node {node.name}", (node.name,), removed=removed))
+            found.append(Fix(6, f"end {who} on node {node.name}", (node.name,), removed=removed))
     return found
 
 
@@ -155,14 +153,14 @@ def _kept_away(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> lis
     return [one for one in node.pods.values() if is_meant(one)] if alone else []
 
 
-def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Change]:
+def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     affinity, terms = pod.affinity, pod_terms(pod)
     if affinity is None:
         return
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
         if terms_of(terms, role):
             relaxed = structs.replace(pod, spec=structs.replace(pod.spec, affinity=_without(affinity, role)))
-            yield Change(5, f"relax the required {kind} of {edited_object(pod)}", on, pod=relaxed)
+            yield Fix(5, f"relax the required {kind} of {edited_object(pod)}", on, pod=relaxed)
 
 
 def _without(affinity: Affinity, role: Role) -> Affinity:

@@ -7,7 +7,7 @@ Upstream: pkg/scheduler/framework/plugins/gangscheduling (same verdicts and hint
 Differs on purpose: a pod with 1.35's `spec.workloadRef` waits, as nobody here reads its Workload; groups by label are
 gated, too; pods of a PodGroup that differ in what they must say alike wait here (upstream: they fail in each attempt);
 a PodGroup that changes wakes its pods; a pod that failed, or is deleted before it had a node, does not
-count. Upstream's Permit has no place here: `core.gang_cycles` places the group in one step.
+count. Upstream's Permit has no place here: `core.group_cycles` places the group in one step.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.gang import GANG_SCHEDULING, GangKey, declared_count, disagreement, gang_key, waiting_text
+from scheduler.model.group import GANG_SCHEDULING, GroupKey, declared_count, disagreement, key_of_group, waiting_text
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -39,48 +39,48 @@ class GangScheduling:
     def pre_enqueue(self, pod: Pod, view: ClusterView) -> Status:
         if pod.spec.workload_ref is not None:
             return Status.unresolvable(f"the pod has the unknown field {WORKLOAD_REF}")
-        key = gang_key(pod)
+        key = key_of_group(pod)
         return SUCCESS if key is None else _waits_for(key, view)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """The pods that the group lacks, or the field that says more than is understood."""
         if cycle.pod.spec.workload_ref is not None:
             cause = (
                 f"pod {cycle.pod.key} has the field {WORKLOAD_REF}, which this scheduler does not know: it is 1.35's"
             )
-            return (Blame("field-unread", cause, self.name),)
-        key = gang_key(cycle.pod)
+            return (Cause("field-unread", cause, self.name),)
+        key = key_of_group(cycle.pod)
         if key is None or _waits_for(key, view).is_success:
             return ()
-        group, size = view.pod_group(key.pod_group), view.gang_size(key)
+        group, size = view.pod_group(key.pod_group), view.group_size(key)
         if group is None and key.is_pod_group:
             cause = f"PodGroup {key}, which pod {cycle.pod.key} names, does not exist"
-            return (Blame("group-missing", cause, self.name),)
+            return (Cause("group-missing", cause, self.name),)
         if group is not None and group.unread:
             cause = f"PodGroup {key} has the field {group.unread[0]}, which this scheduler does not know"
-            return (Blame("field-unread", cause, self.name),)
+            return (Cause("field-unread", cause, self.name),)
         if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
-            return (Blame("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
+            return (Cause("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
         cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
-        return (Blame("group-incomplete", cause, self.name),)
+        return (Cause("group-incomplete", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` for its own group; `concerned` has found out that the group is complete."""
-        return Hint.QUEUE if change.new == gang_key(pod) else Hint.SKIP
+        return Hint.QUEUE if change.new == key_of_group(pod) else Hint.SKIP
 
     def concerned(self, change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
         """The pods of the group, once it is complete."""
         key = change.new
-        return view.gang_members(key) if isinstance(key, GangKey) and _waits_for(key, view).is_success else ()
+        return view.gang_members(key) if isinstance(key, GroupKey) and _waits_for(key, view).is_success else ()
 
 
 def _is_136(view: ClusterView) -> bool:
     return not view.features.has_137_semantics
 
 
-def _waits_for(key: GangKey, view: ClusterView) -> Status:
+def _waits_for(key: GroupKey, view: ClusterView) -> Status:
     """What a group lacks before its pods can be tried."""
-    size = view.gang_size(key)
+    size = view.group_size(key)
     group = view.pod_group(key.pod_group)
     if group is None and key.is_pod_group:
         return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")

@@ -46,7 +46,7 @@ class ImageLocality:
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = ()
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return _asked(cycle, view)
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:

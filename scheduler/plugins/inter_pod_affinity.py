@@ -27,9 +27,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.pod_counts_view import (
     MatchingTerms,
     PodClause,
@@ -97,7 +97,7 @@ class AffinitySlot:
     shared: tuple[str, ...]
 
 
-class Asked(NamedTuple):
+class AffinityQuery(NamedTuple):
     """What one cycle asks of facts: places are those of labels in `Fact.values`.
 
     Args:
@@ -200,12 +200,13 @@ class InterPodAffinity:
         possible = _possible_nodes(slot, counts)
         return PRE_FILTERED if possible is None else PreFilterResult(SUCCESS, possible_nodes=possible)
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         slot, pod = cycle.get(AffinitySlot), cycle.pod
         packed = pod.packed_affinity
         if packed is None:
             return slot
-        # A shape is kept while pods of it wait. What their terms mean follows from their text, which is kept anyway.
+        # A signature is kept while pods of it wait. What their terms mean follows from their text, which is kept
+        # anyway.
         selected = [view.pod_counts.namespaces_matching(*one) for one in _selecting(pod_terms(pod))]
         found = slot.is_first, slot.existing, slot.is_scored_by_them, slot.unique, slot.shared
         return pod.metadata.namespace, packed.pods, tuple(selected), *found
@@ -241,7 +242,7 @@ class InterPodAffinity:
 
     def filter_fact(self, cycle: Cycle, fact: Hashable, view: ClusterView) -> Status:
         assert isinstance(fact, Fact)
-        slot, asked, values = cycle.get(AffinitySlot), cycle.get(Asked), fact.values
+        slot, asked, values = cycle.get(AffinitySlot), cycle.get(AffinityQuery), fact.values
         if slot.affinity:
             if not fact.has_labels:
                 return Status.unresolvable(REASON_AFFINITY)
@@ -253,7 +254,7 @@ class InterPodAffinity:
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         slot = cycle.find(AffinitySlot)
         if slot is None:
             return ()
@@ -262,12 +263,12 @@ class InterPodAffinity:
         return blame_for_pods(self.name, cycle, nodes, view, limits, rules=rules)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
-        asked = cycle.get(Asked)
+        asked = cycle.get(AffinityQuery)
         counted = [count.version for _, _, count in (*asked.near, *asked.far)]
         return max([*counted, *(count.version for count in asked.others), view.pod_counts.terms_version])
 
     def lookups(self, cycle: Cycle) -> int:
-        asked = cycle.get(Asked)
+        asked = cycle.get(AffinityQuery)
         filtering = len(asked.near) + len(asked.far) + len(asked.refusing)
         return max(filtering, len(asked.preferred) + len(asked.adding))
 
@@ -275,7 +276,7 @@ class InterPodAffinity:
         slot = cycle.get(AffinitySlot)
         if not slot.preferred and not slot.is_scored_by_them:
             return {}
-        asked = cycle.get(Asked)
+        asked = cycle.get(AffinityQuery)
         raw = {fact: fact.score + _shared_score(asked, fact) for fact in facts if isinstance(fact, Fact)}
         smallest, largest = min(raw.values()), max(raw.values())
         if smallest == largest:
@@ -322,7 +323,7 @@ class InterPodAffinity:
             shared=tuple(sorted(keys - unique)),
         )
 
-    def _asked(self, slot: AffinitySlot, counts: PodCountsView) -> Asked:
+    def _asked(self, slot: AffinitySlot, counts: PodCountsView) -> AffinityQuery:
         places = {key: place for place, key in enumerate(slot.shared)}
 
         def of_shared(terms: Sequence[OwnTerm]) -> Sequence[tuple[int, int, PodCount]]:
@@ -342,7 +343,7 @@ class InterPodAffinity:
                 if self.hard_pod_affinity_weight:
                     weight = self.hard_pod_affinity_weight
                     adding += [(places[key], weight, of_key) for key, of_key in sums.drawing.items()]
-        return Asked(
+        return AffinityQuery(
             near=of_shared(slot.affinity),
             # The first of a series that wants to be together is let in where there is none of them anywhere.
             is_let_in=slot.is_first and not any(count.total for count in affinity),
@@ -434,7 +435,7 @@ def _is_one_there(counts: Sequence[tuple[int, int, PodCount]], values: Sequence[
     return False
 
 
-def _shared_score(asked: Asked, fact: Fact) -> int:
+def _shared_score(asked: AffinityQuery, fact: Fact) -> int:
     values, score = fact.values, 0
     for place, weight, count in asked.preferred:
         value = values[place]

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from allocator.pools.node_match import Requirement
-from scheduler.framework.blame import Blame, Change, Limits, edited_object, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
@@ -87,7 +87,7 @@ class _Found(NamedTuple):
 
 def blame_for_labels(
     plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Blame]:
+) -> Sequence[Cause]:
     """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
     pod = cycle.pod
     if not nodes:
@@ -103,7 +103,7 @@ def blame_for_labels(
     found = _Found(misses, said, counts[said], meant, nodes)
     cause = _fact(cycle, nearest.node.node, found, view)
     return (
-        Blame(
+        Cause(
             "node-affinity-unmet",
             cause,
             (plugin, said.where, said.requirement.key),
@@ -219,7 +219,7 @@ def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
 # Changes
 
 
-def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
+def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """The value there is; the rule dropped; a node labelled. Each on all nodes that are looked at."""
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
@@ -230,14 +230,14 @@ def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
     for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
         without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
-        yield Change(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
+        yield Fix(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
     if node_affinity_of(pod).required is not None:
-        yield Change(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
+        yield Fix(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
 
-def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
+def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """Another value of the label, or another label, that the nodes have."""
     said, counts = found.said, found.counts
     key, values = said.requirement.key, said.requirement.values
@@ -245,7 +245,7 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
     if not counts:
         like = found.meant
         if like and (having := found.having(like)):
-            yield Change(1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None))
+            yield Fix(1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None))
     if said.requirement.operator != "In":
         return
     written = ", ".join(sorted(values)[:_VALUES_SAID])
@@ -253,10 +253,10 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Change]:
         cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
             text = f"write {key}: {value} instead of {written} {where}"
-            yield Change(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
+            yield Fix(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
 
 
-def _labelled(miss: _Miss) -> Iterator[Change]:
+def _labelled(miss: _Miss) -> Iterator[Fix]:
     """The node with the labels that it lacks."""
     labels: dict[str, str] = {}
     if len(miss.unmet) > _LABELS_SET:
@@ -270,7 +270,7 @@ def _labelled(miss: _Miss) -> Iterator[Change]:
     overwrite = ["--overwrite"] if any(key in node.labels for key in labels) else []
     command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
     metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
-    yield Change(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
+    yield Fix(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
 
 
 def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
@@ -305,7 +305,7 @@ def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
 # Nodes by name
 
 
-def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Blame]:
+def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Cause]:
     """The only nodes that the pod's nodeAffinity takes, by their names, of which there are none."""
     required = node_affinity_of(pod).required
     terms = required.node_selector_terms or () if required is not None else ()
@@ -318,4 +318,4 @@ def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Blame]:
         cause = f"the nodeAffinity of pod {pod.key} names several nodes in one term ({', '.join(sorted(names)[:3])})"
     else:
         cause = f"node {absent[0]}, {where}, does not exist"
-    return (Blame("node-affinity-unmet", cause, (plugin, "names")),)
+    return (Cause("node-affinity-unmet", cause, (plugin, "names")),)

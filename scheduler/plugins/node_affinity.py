@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -82,10 +82,10 @@ class NodeAffinity:
             return PreFilterResult(Status.unresolvable(REASON_CONFLICT))
         return PreFilterResult(SUCCESS, node_names)
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         selector, packed = tuple(sorted((cycle.pod.spec.node_selector or {}).items())), cycle.pod.packed_affinity
         if packed is not None:
-            return selector, packed.nodes  # a shape is kept while pods of it wait, and so is their text
+            return selector, packed.nodes  # a signature is kept while pods of it wait, and so is their text
         terms = node_affinity_of(cycle.pod)
         return selector, terms.required, terms.preferred
 
@@ -97,13 +97,13 @@ class NodeAffinity:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """Which of the labels that the pod asks for is on no node, or not on the nearest."""
         slot = cycle.find(NodeAffinitySlot)
         refused = nodes[0].node if nodes else None
         if slot is not None and refused is not None and not slot.added.matches(refused):
             cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
-            return (Blame("node-affinity-unmet", cause, (self.name, "added")),)
+            return (Cause("node-affinity-unmet", cause, (self.name, "added")),)
         return blame_for_labels(self.name, cycle, nodes, view, limits)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:

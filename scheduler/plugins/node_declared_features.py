@@ -22,9 +22,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.declared_features import required_features
 from scheduler.model.node_info import NodeInfo
@@ -55,14 +55,14 @@ class NodeDeclaredFeatures:
         cycle.put(NodeDeclaredFeaturesSlot(required))
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.get(NodeDeclaredFeaturesSlot).required
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         required = cycle.get(NodeDeclaredFeaturesSlot).required
         return SUCCESS if _has(node.node, required) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """What the node lacks that lacks fewest."""
         slot, near = cycle.find(NodeDeclaredFeaturesSlot), likeliest(nodes, view, limits)
         if slot is None or not near:
@@ -71,7 +71,7 @@ class NodeDeclaredFeatures:
         name = min(lacking, key=lambda one: len(lacking[one]))
         what = ", ".join(lacking[name])
         cause = f"node {name} does not declare the kubelet feature {what}, which pod {cycle.pod.key} needs"
-        return (Blame("node-feature-missing", cause, (self.name, what)),)
+        return (Cause("node-feature-missing", cause, (self.name, what)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came that has what it needs, or came to have it."""

@@ -21,9 +21,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -48,19 +48,19 @@ class NodeNamePlugin:
             return PRE_FILTERED
         return PreFilterResult(SUCCESS, frozenset({NodeName(wanted)}))
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.node_name
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         wanted = cycle.pod.spec.node_name
         return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         wanted = cycle.pod.spec.node_name
         cause = f"pod {cycle.pod.key} may run on node {wanted} alone (spec.nodeName)"
         if wanted not in view.node_infos:
             cause = f"node {wanted}, which pod {cycle.pod.key} names (spec.nodeName), does not exist"
-        return (Blame("node-name-unmet", cause, self.name),)
+        return (Cause("node-name-unmet", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when its node appears."""

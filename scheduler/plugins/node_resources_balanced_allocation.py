@@ -48,7 +48,7 @@ class NodeResourcesBalancedAllocation:
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = ()
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return self._asked(cycle)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:

@@ -18,9 +18,9 @@ from typing import Final
 
 from allocator import DeviceClass
 from scheduler.framework.api import PRE_FILTERED, Action, ClusterEvent, Hint, PreFilterResult, Resource
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
@@ -49,7 +49,7 @@ from scheduler.plugins.scoring_strategies import (
 )
 from scheduler.plugins.served_devices import served_devices
 from scheduler.validation.field_errors import FieldError, invalid
-from scheduler.validation.names import check_text, label_key
+from scheduler.validation.name_rules import check_text, label_key
 
 _FEW: Final = 16
 _NODES_BLAMED: Final = 128
@@ -87,7 +87,7 @@ class NodeResourcesFit:
         cycle.put(amounts)
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         amounts = cycle.get(PodAmounts)
         asked = amounts.scoring_itself
         return amounts.needed, tuple([asked.get(one.name, 0) for one in self.scoring_strategy.resources])
@@ -137,7 +137,7 @@ class NodeResourcesFit:
                 usages.append((used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """Of resources that devices serve somewhere nothing: there DynamicResources decides."""
         asked = self._looked_at(cycle.get(PodAmounts)) if nodes else ()
         looked_at = nodes[:: max(1, len(nodes) // _NODES_BLAMED)][:_NODES_BLAMED]

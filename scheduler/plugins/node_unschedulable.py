@@ -15,9 +15,9 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Change, Limits, likeliest, named
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, named
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint
@@ -38,7 +38,7 @@ class NodeUnschedulable:
         (Resource.POD, Action.UPDATE_POD_TOLERATION),
     )
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return _tolerates_cordon(cycle.pod)
 
     def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
@@ -53,9 +53,9 @@ class NodeUnschedulable:
         # Evicting pods never uncordons a node, so preemption must not try.
         return Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         changes = [
-            Change(
+            Fix(
                 2,
                 command := shlex.join(("kubectl", "uncordon", one.name)),
                 (one.name,),
@@ -65,7 +65,7 @@ class NodeUnschedulable:
             for one in likeliest(nodes, view, limits)
         ]
         cause = f"{named(nodes, 'is', 'are')} cordoned"
-        return (Blame("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
+        return (Cause("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""

@@ -29,9 +29,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, pod_text
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import (
     CsiVolume,
@@ -121,7 +121,7 @@ class NodeVolumeLimits:
         cycle.put(NodeVolumeLimitsSlot(tuple(volumes), *refusals))
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         slot = cycle.get(NodeVolumeLimitsSlot)
         # Claims without a volume that no other pod uses are new on every node, whatever their names are.
         pod = cycle.pod
@@ -142,7 +142,7 @@ class NodeVolumeLimits:
         except _RefusedError as refused:
             return refused.status
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """How many volumes the driver has on the node where it has fewest more than it may."""
         slot, pod = cycle.find(NodeVolumeLimitsSlot), cycle.pod
         if slot is None or not nodes or slot.refusal is not None:
@@ -162,7 +162,7 @@ class NodeVolumeLimits:
         brings = f"pod {pod.key} brings {new} more" if new > 1 or attached else f"pod {pod.key} brings {new}"
         cause = f"node {node.name} has {attached} of {limit} volumes of driver {driver}, and {brings}"
         changes = [change for excess, one in found for change in _ending(pod, excess, one, view, limits)]
-        return (Blame("volume-limit", cause, (self.name, driver), tuple(changes)),)
+        return (Cause("volume-limit", cause, (self.name, driver), tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a limit rises, volumes leave a node, or one of its claims appears."""
@@ -206,7 +206,7 @@ def _excess(slot: NodeVolumeLimitsSlot, csi_node: CSINode | None, node: NodeInfo
     return None
 
 
-def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Change]:
+def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Fix]:
     """Without one of the pods that have volumes of the driver, the least important first."""
     found: list[Pod] = []
     for one in node.pods.values():
@@ -218,7 +218,7 @@ def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits
             found.append(one)
     for one in sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))[: limits.holders]:
         text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield Change(6, text, (node.name,), removed=(one.uid,))
+        yield Fix(6, text, (node.name,), removed=(one.uid,))
 
 
 def _may_attach(pod: Pod) -> bool:

@@ -30,7 +30,7 @@ class OwnNodes:
     name: str = NAME
     wakes_on: tuple[tuple[Resource, Action], ...] = ((Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return ()
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, edited_object, pod_text, with_fact
+from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, pod_text, with_fact
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
@@ -21,7 +21,7 @@ _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 def blame_for_room(
     plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits
-) -> Sequence[Blame]:
+) -> Sequence[Cause]:
     """The node that lacks fewest resources, and of these least.
 
     Args:
@@ -37,9 +37,9 @@ def blame_for_room(
     return (structs.replace(nearest, changes=(*nearest.changes, *others)),)
 
 
-def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Blame:
+def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Cause:
     kind = "pods-full" if PODS in short else "resources-short"
-    return Blame(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
+    return Cause(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
 
 
 def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> str:
@@ -65,16 +65,16 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
     return lacking
 
 
-def _changes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Change]:
+def _changes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Fix]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
         if free and (less := less_in_container(pod, name, asked - free)) is not None:
             text, smaller = less
-            yield Change(3, text, (node.name,), pod=smaller)
+            yield Fix(3, text, (node.name,), pod=smaller)
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
     for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[: limits.holders]:
         text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield Change(6, text, (node.name,), removed=(one.uid,))
+        yield Fix(6, text, (node.name,), removed=(one.uid,))
 
 
 def _importance(pod: Pod) -> tuple[int, str]:

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Change, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -38,7 +38,7 @@ class SchedulingGates:
             return SUCCESS
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """The gates, and the pod without them: whoever set one must remove it."""
         pod, gates = cycle.pod, cycle.pod.spec.scheduling_gates or ()
         if not gates:
@@ -47,8 +47,8 @@ class SchedulingGates:
         cause = f"pod {pod.key} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
         free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
         text = f"whoever set {names} must remove it from pod {pod.key}"
-        changes = (Change(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
-        return (Blame("scheduling-gate", cause, self.name, changes),)
+        changes = (Fix(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
+        return (Cause("scheduling-gate", cause, self.name, changes),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it is the pod that lost its gates."""

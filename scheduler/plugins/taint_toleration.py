@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -38,7 +38,7 @@ class TaintToleration:
         (Resource.POD, Action.UPDATE_POD_TOLERATION),
     )
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.pod.spec.tolerations or ()
 
     def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
@@ -70,7 +70,7 @@ class TaintToleration:
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         tolerance, own = _tolerance(cycle), cycle.pod.spec.tolerations or ()
 
         cycle.charge(2 * len(own))

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.blame import Blame, Change, Limits, edited_object
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ClaimVolume, Pod, Volume
 from scheduler.model.selector_mistakes import near
@@ -31,9 +31,9 @@ _LOOKUPS_A_CLAIM: Final = 32
 _LOOKUPS_A_NAME: Final = 100
 
 
-def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Blame]:
+def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Cause]:
     """The first claims that cannot be used yet."""
-    found: list[Blame] = []
+    found: list[Cause] = []
     for volume in (cycle.pod.spec.volumes or ())[:_VOLUMES_MAX]:
         name = claim_of_volume(cycle.pod, volume)
         if name and len(found) < limits.counts:
@@ -46,31 +46,31 @@ def claim_text(claim: ObjectKey) -> str:
     return f"PersistentVolumeClaim {claim}"
 
 
-def _of_claim(plugin: str, cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Sequence[Blame]:
+def _of_claim(plugin: str, cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Sequence[Cause]:
     pod = cycle.pod
     key = ObjectKey(pod.metadata.namespace, name)
     claim, what, about = view.storage.persistent_volume_claim(*key), claim_text(key), (plugin, name)
     if claim is None:
         if volume.ephemeral is not None:
             cause = f"{what}, for the ephemeral volume {volume.name} of pod {pod.key}, has not been made yet"
-            return (Blame("volume-claim-not-made", cause, about),)
+            return (Cause("volume-claim-not-made", cause, about),)
         meant = _near(cycle, name, view.storage.claim_names(key.namespace))
         cause = f"{what}, which pod {pod.key} names, does not exist" + (f"; {meant} does" if meant else "")
-        return (Blame("volume-claim-missing", cause, about, _renamed(pod, volume, meant, view) if meant else ()),)
+        return (Cause("volume-claim-missing", cause, about, _renamed(pod, volume, meant, view) if meant else ()),)
     if claim.metadata.deletion_timestamp is not None:
-        return (Blame("volume-claim-deleting", f"{what} of pod {pod.key} is being deleted", about),)
+        return (Cause("volume-claim-deleting", f"{what} of pod {pod.key} is being deleted", about),)
     if volume.ephemeral is not None and why_not_owned(pod, claim) is not None:
         cause = f"{what} exists and was not made for pod {pod.key}, whose ephemeral volume {volume.name} has that name"
-        return (Blame("volume-claim-foreign", cause, about),)
+        return (Cause("volume-claim-foreign", cause, about),)
     if claim.status.phase == "Lost":
         cause = f"{what} has lost its PersistentVolume {claim.spec.volume_name}, which does not exist any more"
-        return (Blame("volume-missing", cause, about),)
+        return (Cause("volume-missing", cause, about),)
     return _unbound(cycle, claim, what, about, view)
 
 
 def _unbound(
     cycle: Cycle, claim: PersistentVolumeClaim, what: str, about: tuple[str, str], view: ClusterView
-) -> Sequence[Blame]:
+) -> Sequence[Cause]:
     if claim.is_bound:
         return ()
     if claim.spec.volume_name:
@@ -78,22 +78,22 @@ def _unbound(
         cause = f"{what} names PersistentVolume {claim.spec.volume_name}, " + (
             "and is not bound to it yet" if is_there else "which does not exist"
         )
-        return (Blame("volume-not-bound" if is_there else "volume-missing", cause, about),)
+        return (Cause("volume-not-bound" if is_there else "volume-missing", cause, about),)
     name = claim.class_name
     if not name:
         cause = f"{what} names no StorageClass, so no volume is made for it; no PersistentVolume is bound to it"
-        return (Blame("volume-not-bound", cause, about),)
+        return (Cause("volume-not-bound", cause, about),)
     storage_class = view.storage.storage_class(name)
     if storage_class is None:
         meant = _near(cycle, name, view.storage.class_names())
         more = f"; {meant} does" if meant else ""
-        return (Blame("storage-class-missing", f"{what} names StorageClass {name}, which does not exist{more}", about),)
+        return (Cause("storage-class-missing", f"{what} names StorageClass {name}, which does not exist{more}", about),)
     if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return ()
     who = storage_class.provisioner
     made = "which makes no volumes (no provisioner)" if who in ("", NO_PROVISIONER) else f"whose provisioner is {who}"
     cause = f"{what} is not bound to a volume yet; its StorageClass is {name}, {made}"
-    return (Blame("volume-not-bound", cause, about),)
+    return (Cause("volume-not-bound", cause, about),)
 
 
 def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
     return near(name, known[:_NAMES_COMPARED])
 
 
-def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Change, ...]:
+def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Fix, ...]:
     old = volume.persistent_volume_claim
     assert old is not None
     volumes = [
@@ -110,4 +110,4 @@ def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Ch
     ]
     text = f"write claimName: {name} instead of {old.claim_name} in {edited_object(pod)}"
     changed = structs.replace(pod, spec=structs.replace(pod.spec, volumes=tuple(volumes)))
-    return (Change(1, text, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)
+    return (Fix(1, text, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)

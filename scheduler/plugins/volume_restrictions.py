@@ -24,9 +24,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Change, Limits, likeliest, pod_text
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, pod_text
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -88,7 +88,7 @@ class VolumeRestrictions:
         cycle.put(VolumeRestrictionsSlot(disks, tuple(in_use), uses > 0))
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         slot = cycle.get(VolumeRestrictionsSlot)
         return _sources(slot.disks), slot.in_use
 
@@ -98,7 +98,7 @@ class VolumeRestrictions:
             return Status.unschedulable(REASON_DISK)
         return Status.unschedulable(REASON_ONE_POD) if slot.has_rival else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """Who has the claim, or the disk."""
         slot, pod, near = cycle.find(VolumeRestrictionsSlot), cycle.pod, likeliest(nodes, view, limits)
         if slot is None or not near:
@@ -110,8 +110,8 @@ class VolumeRestrictions:
             who = ", ".join(f"{pod_text(one, to=pod, limits=limits)} on node {view.node_of(one.uid)}" for one in users)
             cause = f"{claim_text(claim)} is for one pod alone (ReadWriteOncePod), and {who or 'another pod'} has it"
             on = tuple([node.name for node in near])
-            end = Change(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
-            return (Blame("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
+            end = Fix(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
+            return (Cause("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
         found = [(node, users) for node in near if (users := self._rivals(cycle, slot, node))]
         if not found:
             return ()
@@ -119,7 +119,7 @@ class VolumeRestrictions:
         who = ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX])
         cause = f"{who} on node {node.name} has a disk that pod {pod.key} mounts, too ({_disk(slot.disks, users[0])})"
         changes = [
-            Change(
+            Fix(
                 6,
                 f"end {', '.join(pod_text(one, to=pod, limits=limits) for one in users)} on node {node.name}",
                 (node.name,),
@@ -128,7 +128,7 @@ class VolumeRestrictions:
             for node, users in found
             if len(users) <= _USERS_MAX
         ]
-        return (Blame("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
+        return (Cause("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
 
     @staticmethod
     def _rivals(cycle: Cycle, slot: VolumeRestrictionsSlot, node: NodeInfo) -> list[Pod]:

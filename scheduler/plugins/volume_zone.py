@@ -22,9 +22,9 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONES_DELIMITER
 from scheduler.model.keys import ObjectKey, PodUid
@@ -81,7 +81,7 @@ class VolumeZone:
         cycle.put(VolumeZoneSlot(tuple(topologies)))
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.get(VolumeZoneSlot).topologies
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
@@ -96,7 +96,7 @@ class VolumeZone:
                 return Status.unresolvable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         """Where the volume is, and where the node."""
         near = likeliest(nodes, view, limits)
         if not near:
@@ -115,7 +115,7 @@ class VolumeZone:
                     where = f"{_NOW_CALLED.get(key, key)}={','.join(sorted(values)[:_VALUES_SAID])}"
                     there = f"in {has}" if has is not None else "in none"
                     cause = f"{what} is in {where}; node {node.name} is {there}"
-                    return (Blame("volume-unreachable", cause, (self.name, found.name)),)
+                    return (Cause("volume-unreachable", cause, (self.name, found.name)),)
         return ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

@@ -11,7 +11,7 @@ Rules of this module
   5. Where `guard` has readers, answers and events are for those whom they let; who listens is asked about again now and
      then. The files are for everybody: there is nothing of the cluster in them.
 
-Not here: what answers say (`pictures`), how they are made (`sources`).
+Not here: what answers say (`responses`), how they are made (`data_source`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from scheduler.explain.waiting import Key
 from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
 from scheduler.kube.health import listen
 from scheduler.kube.serving import Guard
-from scheduler.ui.pictures import Document
-from scheduler.ui.sources import Source, UnreadableError
-from scheduler.ui.what_if import MANIFEST_MAX, BusyError, Question, WhatIf, WrongQuestionError
+from scheduler.ui.data_source import Source, UnreadableError
+from scheduler.ui.responses import Document
+from scheduler.ui.what_if import MANIFEST_MAX, BusyError, WhatIf, WhatIfRequest, WrongQuestionError
 
 LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, answer_s=3600.0)
 """So long may somebody listen; all else is answered within its steps, and a body has as long as a head."""
@@ -216,7 +216,7 @@ class UiServer:
                 manifest = raw.decode()
             except UnicodeDecodeError as error:
                 raise WrongQuestionError(f"the manifest is not UTF-8 text (byte {error.start})") from error
-        question = Question(
+        question = WhatIfRequest(
             manifest,
             pod=_pod_in(query.get("pod", "")),
             copies=_number(query.get("copies", "1")) or 0,

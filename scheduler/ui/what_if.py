@@ -17,16 +17,16 @@ from scheduler.answering import played
 from scheduler.config.settings import Config
 from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
-from scheduler.offline import Given, OfflineCluster, name_of
+from scheduler.offline import OfflineCluster, SourceObject, name_of
 from scheduler.offline.altered import NoSuchObjectError, copies, renamed, without
-from scheduler.offline.cluster import key_of
 from scheduler.offline.making_room import NoSuchPodError, make_room
+from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
 from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
-from scheduler.offline.verdicts import Outcome
-from scheduler.ui.pictures import Document
-from scheduler.ui.sources import STEPS_MAX, TURNS_MAX, Objects
+from scheduler.offline.verdicts import PodResult
+from scheduler.ui.data_source import STEPS_MAX, TURNS_MAX, Objects
+from scheduler.ui.responses import Document
 
 MANIFEST_MAX: Final = 256 * 1024
 COPIES_MAX: Final = 500
@@ -46,7 +46,7 @@ class BusyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WhatIfRequest:
     """One of: objects more, copies of a pod that is there, a node less, room for a pod that waits."""
 
     manifest: str = ""
@@ -64,7 +64,7 @@ class WhatIf:
         self._turn: Final = asyncio.Lock()
         self._waiting = 0
 
-    async def answer(self, objects: Objects, question: Question) -> Document:
+    async def answer(self, objects: Objects, question: WhatIfRequest) -> Document:
         """Raises WrongQuestionError, and BusyError where too many wait."""
         if self._waiting >= _WAITING_MAX:
             raise BusyError(f"{_WAITING_MAX} questions wait already; ask again in a moment")
@@ -76,7 +76,7 @@ class WhatIf:
             self._waiting -= 1
 
 
-def answer(objects: Objects, question: Question, config: Config | None = None) -> Document:
+def answer(objects: Objects, question: WhatIfRequest, config: Config | None = None) -> Document:
     """What would become of the pods that the question is about.
 
     Raises:
@@ -110,7 +110,7 @@ def answer(objects: Objects, question: Question, config: Config | None = None) -
     }
 
 
-def _altered(given: Sequence[Given], question: Question) -> tuple[Sequence[Given], Collection[Key]]:
+def _altered(given: Sequence[SourceObject], question: WhatIfRequest) -> tuple[Sequence[SourceObject], Collection[Key]]:
     """The objects, and namespace and name of the pods that are not asked about, or are asked about alone."""
     there = {key_of(one.obj) for one in given if one.obj.get("kind") == "Pod"}
     if question.without:
@@ -126,7 +126,7 @@ def _altered(given: Sequence[Given], question: Question) -> tuple[Sequence[Given
         raise WrongQuestionError("there is nothing in the manifest")
     if len(question.manifest.encode()) > MANIFEST_MAX:
         raise WrongQuestionError(f"the manifest is larger than {MANIFEST_MAX // 1024} KiB: use dra-scheduler simulate")
-    written = [Given(str(one.place()), one.obj) for one in parse_documents(question.manifest, "manifest")]
+    written = [SourceObject(str(one.place()), one.obj) for one in parse_documents(question.manifest, "manifest")]
     _check(written)
     replaced = {(one.obj.get("kind"), key_of(one.obj)) for one in written}
     kept = [one for one in given if (one.obj.get("kind"), key_of(one.obj)) not in replaced]
@@ -142,7 +142,7 @@ def _asked(others: Collection[Key], cluster: OfflineCluster) -> set[Key]:
     return asked
 
 
-def _with_claims(given: Sequence[Given], key: Key) -> Iterator[Given]:
+def _with_claims(given: Sequence[SourceObject], key: Key) -> Iterator[SourceObject]:
     """A pod as somebody would have written it, under a name that is not taken, and the claims that it names."""
     found = next((one for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
     if found is None:
@@ -155,10 +155,10 @@ def _with_claims(given: Sequence[Given], key: Key) -> Iterator[Given]:
     claims = [one for one in given if key_of(one.obj)[0] == key[0] and (one.obj.get("kind"), name_of(one.obj)) in named]
     there = {(one.obj["kind"], name_of(one.obj)) for one in claims}
     for one in (*claims, found):
-        yield Given(one.place, renamed(_as_written(one.obj), _new_name, there))
+        yield SourceObject(one.place, renamed(_as_written(one.obj), _new_name, there))
 
 
-def _check(given: Iterable[Given]) -> None:
+def _check(given: Iterable[SourceObject]) -> None:
     cluster = OfflineCluster(0, pods_max=_PODS_MAX)
     for one in given:
         if wrong := cluster.misshapen(one.obj):
@@ -194,19 +194,19 @@ def _room(objects: Objects, key: Key, config: Config | None) -> Document:
     return {**room_document(room, None), "notes": [], "problems": [*objects.unlisted, *room.problems]}
 
 
-def _text(played: Simulated, question: Question) -> str:
+def _text(played: Simulated, question: WhatIfRequest) -> str:
     if question.without:
         if not played.pods:
             return f"No pod would need another node without {question.without}."
         return f"Without {question.without}, {played.placed} of its {len(played.pods)} pods would run elsewhere."
     if not played.pods:
         return "There is no pod in it that waits for a scheduler."
-    untried = sum(pod.outcome is Outcome.UNKNOWN for pod in played.pods)
+    untried = sum(pod.outcome is PodResult.UNKNOWN for pod in played.pods)
     waits = f"{played.placed} of {len(played.pods)} would run, {played.refused - untried} would wait"
     return f"{waits}, {untried} were not tried to the end." if untried else f"{waits}."
 
 
-def _evicted(given: Sequence[Given], played: Simulated) -> Iterator[str]:
+def _evicted(given: Sequence[SourceObject], played: Simulated) -> Iterator[str]:
     """Pods that run now and would have to go for others."""
     left = {
         (pod.namespace, pod.name)

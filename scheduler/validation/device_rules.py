@@ -35,7 +35,7 @@ from scheduler.validation.field_errors import (
     too_long,
     too_many,
 )
-from scheduler.validation.names import (
+from scheduler.validation.name_rules import (
     c_identifier,
     check_text,
     dns_label,

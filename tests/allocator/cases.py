@@ -14,6 +14,8 @@ from allocator import (
     ALL_SHORTCUTS,
     Allocated,
     AllocationError,
+    AllocationRequest,
+    AllocationResult,
     BudgetExhausted,
     Claim,
     DeviceId,
@@ -21,8 +23,6 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
-    Outcome,
-    Question,
     Shortcuts,
     allocate,
     decode_claim_spec,
@@ -104,9 +104,9 @@ def question_of(
     *,
     features: Features | None = None,
     budget_steps: int,
-) -> Question:
+) -> AllocationRequest:
     """A case's question about objects that may be asked about again, as a scheduler has them."""
-    return Question(
+    return AllocationRequest(
         claims,
         node_of(case),
         inventory,
@@ -137,7 +137,7 @@ def ask(
     return answer_of(outcome)
 
 
-def answer_of(outcome: Outcome) -> dict[str, Any]:
+def answer_of(outcome: AllocationResult) -> dict[str, Any]:
     """An outcome in the form of `expect`."""
     if isinstance(outcome, Allocated):
         allocations = [encode_allocation(allocation) for allocation in outcome.allocations]

@@ -13,9 +13,9 @@ from typing import Any
 from allocator import (
     ALL_SHORTCUTS,
     AllocationError,
+    AllocationRequest,
     DeviceId,
     InUse,
-    Question,
     Shortcuts,
     allocate,
     candidate_nodes,
@@ -84,7 +84,7 @@ class History:
         try:
             candidates = candidate_nodes(claims, self._inventory, features)
             outcome = allocate(
-                Question(
+                AllocationRequest(
                     claims,
                     node,
                     self._inventory,

@@ -15,13 +15,13 @@ from allocator import (
     Allocated,
     Allocation,
     AllocationError,
+    AllocationRequest,
     BudgetExhausted,
     DeviceId,
     Features,
     InUse,
     Inventory,
     NodeView,
-    Question,
     Unsatisfiable,
     allocate,
     decode_class,
@@ -37,7 +37,9 @@ CI = settings(max_examples=150, derandomize=True, deadline=None, suppress_health
 def answer(asked: dict[str, Any], inventory: Inventory, in_use: InUse, budget_steps: int) -> object:
     try:
         return allocate(
-            Question(claims_of(asked), node_of(asked), inventory, in_use, features_of(asked), budget_steps, share_ids())
+            AllocationRequest(
+                claims_of(asked), node_of(asked), inventory, in_use, features_of(asked), budget_steps, share_ids()
+            )
         )
     except AllocationError as error:
         return str(error)
@@ -133,7 +135,7 @@ def test_nodes_that_share_their_pools_are_each_named(binds: bool) -> None:
     asked = case([pool(device("dev", bindsToNode=binds), allNodes=True)], [claim(request())])
     inventory, in_use = inventory_of(asked), InUse()
     first, second = (
-        allocate(Question(claims_of(asked), NodeView(name), inventory, in_use, Features(), 1_000))
+        allocate(AllocationRequest(claims_of(asked), NodeView(name), inventory, in_use, Features(), 1_000))
         for name in ("a", "b")
     )
     assert (first == second) is not binds
@@ -144,6 +146,7 @@ def test_shares_get_new_ids_each_time() -> None:
     asked = case([pool(device("dev", allowMultipleAllocations=True))], [claim(request())])
     inventory, in_use, ids = inventory_of(asked), InUse(), share_ids()
     found = [
-        allocate(Question(claims_of(asked), node_of(asked), inventory, in_use, Features(), 1_000, ids)) for _ in "12"
+        allocate(AllocationRequest(claims_of(asked), node_of(asked), inventory, in_use, Features(), 1_000, ids))
+        for _ in "12"
     ]
     assert len({one.allocations[0].results[0].share_id for one in found if isinstance(one, Allocated)}) == 2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator import Allocated, AllocationError, Explanation, Question, Stage, allocate, explain
+from allocator import Allocated, AllocationError, AllocationRequest, Explanation, Stage, allocate, explain
 from allocator.answers.together import Competing, CountersShort, SharesShort
 from allocator.search.picked import Picked
 from allocator.values.masks import positions_of
@@ -22,7 +22,7 @@ NUMA = {"matchAttribute": "driver-a/numa"}
 ROOT = {"matchAttribute": "driver-a/root"}
 
 
-def asked_of(asked: dict[str, Any], budget_steps: int) -> Question:
+def asked_of(asked: dict[str, Any], budget_steps: int) -> AllocationRequest:
     return question_of(asked, claims_of(asked), inventory_of(asked), in_use_of(asked), budget_steps=budget_steps)
 
 
@@ -231,7 +231,7 @@ def sums_are_exact(explanation: Explanation) -> None:
         assert row.step(Stage.COUNTERS).left == pickable
 
 
-def is_consistent_with(explanation: Explanation, question: Question) -> bool:
+def is_consistent_with(explanation: Explanation, question: AllocationRequest) -> bool:
     """Whether the allocator finds a solution; if so, no funnel has an end that it passes."""
     outcome = allocate(question)
     if not isinstance(outcome, Allocated):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.values.remembered import Cache, Ledger
+from allocator.values.remembered import Cache, MemoryLedger
 
 LIMIT = 640
 STEPS = st.lists(
@@ -27,7 +27,7 @@ class Value:
 @given(STEPS)
 def test_the_sums_are_those_of_what_is_kept_and_within_the_limit_but_for_what_the_last_turn_used(steps: list) -> None:
     gone: list[Value] = []
-    ledger = Ledger(lambda: LIMIT)
+    ledger = MemoryLedger(lambda: LIMIT)
     caches: list[Cache[int, Value]] = [Cache(ledger, what, forgotten=gone.append) for what in "xy"]
     used: set[Value] = set()
     for index, (what, which, size) in enumerate(steps):
@@ -56,8 +56,8 @@ def test_the_sums_are_those_of_what_is_kept_and_within_the_limit_but_for_what_th
     assert set(ledger.by_what.values()) == {0}
 
 
-def small() -> tuple[Ledger, Cache[object, Value]]:
-    ledger = Ledger(lambda: 100)
+def small() -> tuple[MemoryLedger, Cache[object, Value]]:
+    ledger = MemoryLedger(lambda: 100)
     return ledger, Cache(ledger, "x")
 
 
@@ -109,7 +109,7 @@ def test_a_value_larger_than_all_that_may_be_stays_while_it_is_used() -> None:
 
 def test_the_limit_is_asked_for_each_time_and_may_shrink() -> None:
     limit = 100
-    ledger = Ledger(lambda: limit)
+    ledger = MemoryLedger(lambda: limit)
     cache: Cache[int, Value] = Cache(ledger, "x")
     for number in range(10):
         ledger.begin("a")
@@ -123,7 +123,7 @@ def test_the_limit_is_asked_for_each_time_and_may_shrink() -> None:
 
 def test_whoever_is_told_may_forget_more() -> None:
     """As plans do, with which slots go."""
-    ledger = Ledger(lambda: 30)
+    ledger = MemoryLedger(lambda: 30)
     second: Cache[int, Value] = Cache(ledger, "y")
     first: Cache[int, Value] = Cache(ledger, "x", forgotten=lambda value: second.forget(value.kept))
     for number in range(9):
@@ -135,7 +135,7 @@ def test_whoever_is_told_may_forget_more() -> None:
 
 
 def test_what_is_remembered_in_words() -> None:
-    ledger = Ledger()
+    ledger = MemoryLedger()
     assert ledger.text() == "remembered to answer sooner: about 0.0 MiB"
     Cache[int, Value](ledger, "x").put(1, Value(3 * 2**19))
     Cache[int, Value](ledger, "y")

@@ -34,13 +34,13 @@ from allocator import (
     match_node_selector,
 )
 from allocator.requests.capacity import CapacityError, consume
-from allocator.requests.taints import prevent_allocation, tolerates
+from allocator.requests.device_taints import prevent_allocation, tolerates
 from allocator.search.matching import can_match
 from allocator.search.problem import Problem
 from allocator.search.search import Search
 from allocator.search.search_state import ExhaustedError
 from allocator.values.features import ALL_SHORTCUTS, Shortcuts
-from allocator.values.model import DeviceCapacity, RequestPolicy, Taint, Toleration, ValidRange
+from allocator.values.model import DeviceCapacity, DeviceTaint, DeviceToleration, RequestPolicy, ValidRange
 from cel.quantity import Quantity
 from tests.allocator.build import NODE, answer, asks, case, claim, device, device_class, first_of, picked, pool, request
 from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, node_of
@@ -234,25 +234,25 @@ def test_selectors_that_cannot_be_parsed(requirement: dict[str, Any], text: str)
 @pytest.mark.parametrize(
     ("toleration", "expected"),
     [
-        (Toleration("", "Exists", "", "", None), True),
-        (Toleration("k", "Exists", "", "", None), True),
-        (Toleration("k", "Equal", "v", "", None), True),
-        (Toleration("k", "", "v", "NoSchedule", 5), True),
-        (Toleration("k", "Equal", "w", "", None), False),
-        (Toleration("l", "Exists", "", "", None), False),
-        (Toleration("k", "Exists", "", "NoExecute", None), False),
-        (Toleration("k", "Newer", "v", "", None), False),
+        (DeviceToleration("", "Exists", "", "", None), True),
+        (DeviceToleration("k", "Exists", "", "", None), True),
+        (DeviceToleration("k", "Equal", "v", "", None), True),
+        (DeviceToleration("k", "", "v", "NoSchedule", 5), True),
+        (DeviceToleration("k", "Equal", "w", "", None), False),
+        (DeviceToleration("l", "Exists", "", "", None), False),
+        (DeviceToleration("k", "Exists", "", "NoExecute", None), False),
+        (DeviceToleration("k", "Newer", "v", "", None), False),
     ],
 )
-def test_tolerations(toleration: Toleration, expected: bool) -> None:
-    taint = Taint("k", "v", "NoSchedule", None)
+def test_tolerations(toleration: DeviceToleration, expected: bool) -> None:
+    taint = DeviceTaint("k", "v", "NoSchedule", None)
     assert tolerates(toleration, taint) is expected
     assert prevent_allocation([taint], [toleration]) is not expected
 
 
 @pytest.mark.parametrize("effect", ["None", "NewEffect", ""])
 def test_other_effects_prevent_nothing(effect: str) -> None:
-    assert not prevent_allocation([Taint("k", "v", effect, None)], [])
+    assert not prevent_allocation([DeviceTaint("k", "v", effect, None)], [])
 
 
 # --- consumable capacity: upstream's unit tests, our numbers ---------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from allocator import Allocated, Features, InUse, Question, allocate
+from allocator import Allocated, AllocationRequest, Features, InUse, allocate
 from tests.allocator.build import answer, case, claim, device, picked, pool, request
 from tests.allocator.cases import ask, claims_of, in_use_of, inventory_of, node_of, share_ids
 
@@ -16,7 +16,7 @@ def test_kk_136269_one_device_is_never_given_to_two_claims() -> None:
 
     def ask_once() -> object:
         return allocate(
-            Question(
+            AllocationRequest(
                 claims_of(question),
                 node_of(question),
                 inventory,
@@ -40,7 +40,7 @@ def test_kk_137897_shares_are_counted_per_allocation() -> None:
     question = case([pool(device("a", memory="8Gi", allowMultipleAllocations=True))], [claim(request(memory="8Gi"))])
     in_use = InUse()
     first = allocate(
-        Question(
+        AllocationRequest(
             claims_of(question),
             node_of(question),
             inventory_of(question),
@@ -71,7 +71,7 @@ def test_kk_133587_and_karpenter_293a4d7_a_call_leaves_no_state_behind() -> None
     replies = []
     for question in (one, two, one, two, one):
         outcome = allocate(
-            Question(
+            AllocationRequest(
                 claims_of(question),
                 node_of(question),
                 inventory,
@@ -161,7 +161,7 @@ def test_kai_1217_the_ledger_equals_one_that_is_built_again() -> None:
     assert reply["outcome"] == "allocated"
     rnd = random.Random(4)
     outcome = allocate(
-        Question(
+        AllocationRequest(
             claims_of(question),
             node_of(question),
             inventory_of(question),

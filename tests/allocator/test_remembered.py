@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from allocator import (
+    AllocationRequest,
     Claim,
     ClaimSpec,
     Features,
@@ -14,14 +15,13 @@ from allocator import (
     Inventory,
     NodeView,
     PausedError,
-    Question,
     allocate,
     candidate_nodes,
     decode_claim_spec,
     decode_class,
 )
 from allocator.requests.slot_records import ENTRY_BYTES
-from allocator.values.remembered import Ledger
+from allocator.values.remembered import MemoryLedger
 from tests.allocator.build import DRIVER, case, claim, device, device_class, pool, request
 from tests.allocator.cases import inventory_of, share_ids
 
@@ -30,7 +30,7 @@ NODES = 6
 FEATURES = Features()
 
 
-def world(ledger: Ledger | None = None) -> Inventory:
+def world(ledger: MemoryLedger | None = None) -> Inventory:
     slices = [
         pool(
             *(device(f"d{index}", uuid=f"u{node}-{index}") for index in range(3)), name=f"n{node}", nodeName=f"n{node}"
@@ -56,7 +56,7 @@ def ask_everywhere(inventory: Inventory, asked: ClaimSpec) -> list[Any]:
     candidate_nodes(claims, inventory, FEATURES)
     return [
         allocate(
-            Question(
+            AllocationRequest(
                 claims,
                 NodeView(f"n{node}"),
                 inventory,
@@ -98,7 +98,7 @@ def test_they_follow_slices_that_change() -> None:
 
 @pytest.mark.parametrize("limit", [1, 30_000, 100_000])
 def test_what_is_unused_longest_is_forgotten_and_answers_stay_the_same(limit: int) -> None:
-    ledger = Ledger(lambda: limit)
+    ledger = MemoryLedger(lambda: limit)
     inventory = world(ledger)
     for number in [*range(12), *range(12), 3, 3]:
         ledger.begin("default")
@@ -183,7 +183,7 @@ def test_nothing_is_kept_of_claims_that_go_while_their_selectors_are_compiled(ot
 
 
 def test_drafts_that_nobody_asks_for_are_forgotten() -> None:
-    ledger = Ledger(lambda: 600_000)
+    ledger = MemoryLedger(lambda: 600_000)
     inventory = world(ledger)
     for number in range(40):
         ledger.begin("default")
@@ -195,7 +195,7 @@ def test_drafts_that_nobody_asks_for_are_forgotten() -> None:
 
 @pytest.mark.slow
 def test_a_slot_that_a_draft_has_is_not_forgotten_with_the_plan_that_had_it() -> None:
-    ledger = Ledger()
+    ledger = MemoryLedger()
     inventory = world(ledger)
     first = asking_for(1)
     inventory.plan([first], FEATURES)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from allocator import (
     ALL_SHORTCUTS,
     Allocated,
+    AllocationRequest,
     BudgetExhausted,
     Features,
     InUse,
     Inventory,
-    Question,
     Shortcuts,
     allocate,
     decode_class,
@@ -132,7 +132,7 @@ def _ask_prepared(case: dict[str, Any], inventory: Inventory, in_use: InUse, cla
 
     try:
         outcome = allocate(
-            Question(
+            AllocationRequest(
                 claims,
                 node_of(case),
                 inventory,

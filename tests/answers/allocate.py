@@ -15,6 +15,7 @@ from allocator import (
     INVALID_POOLS,
     Allocated,
     AllocationError,
+    AllocationRequest,
     BudgetExhausted,
     Claim,
     DecodeError,
@@ -23,7 +24,6 @@ from allocator import (
     InUse,
     Inventory,
     NodeView,
-    Question,
     allocate,
     decode_claim_spec,
     decode_class,
@@ -31,7 +31,7 @@ from allocator import (
     encode_allocation,
 )
 from cel.quantity import Quantity
-from scheduler.cli.gates import gate_named
+from scheduler.cli.gate_options import gate_named
 from scheduler.model.api_rules import FIELD_BY_GATE
 
 _ALIASES: Final = {"DeviceBindingAndStatus": "DRADeviceBindingConditions"}
@@ -75,7 +75,7 @@ def answer(case: Any, *, budget_steps: int, kubernetes: str) -> dict[str, Any]:
 def _ask(case: Any, budget_steps: int, kubernetes: str) -> dict[str, Any]:
     if not isinstance(case, Mapping):
         raise CaseError("a case is a JSON object")
-    question = Question(
+    question = AllocationRequest(
         [_claim(index, claim) for index, claim in enumerate(_list(case, "claims"))],
         _node(case),
         Inventory(map(decode_slice, _list(case, "slices")), map(decode_class, _list(case, "classes"))),

@@ -32,7 +32,7 @@ from cel.errors import CompileError, EvaluationError
 from cel.evaluator.walker import Plan, plan
 from cel.library.encoding import encode_value
 from cel.program import Selector, check_constants, check_expression, compile_selector
-from scheduler.cli import gates
+from scheduler.cli import gate_options
 from scheduler.cli.cel_inputs import InputError, find_environment, read_device
 
 _FIELDS: Final = frozenset(("expression", "device", "kubernetes", "env", "gates", "cost", "result"))
@@ -141,7 +141,7 @@ def parse_gates(given: object) -> dict[str, bool]:
         return {}
     if isinstance(given, str):
         try:
-            return gates.parse_gates(given)
+            return gate_options.parse_gates(given)
         except ValueError as error:
             raise InputError(f"gates: {error}") from None
     if isinstance(given, Mapping):
@@ -153,7 +153,7 @@ def parse_gates(given: object) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, value in pairs:
         try:
-            key = gates.gate_named(name)
+            key = gate_options.gate_named(name)
         except ValueError as error:
             raise InputError(f"gates: {error}") from None
         if not isinstance(value, bool):

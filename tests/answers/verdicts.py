@@ -22,7 +22,7 @@ import orjson
 from pydantic import ValidationError
 
 from allocator import Features
-from scheduler.config.profiles import profile_plugins
+from scheduler.config.profile_config import profile_plugins
 from scheduler.core.ground.inputs import Input, Observed
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
@@ -32,7 +32,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, WatchedKind
-from scheduler.offline.every_node import Answer, EveryNode
+from scheduler.offline.every_node import EveryNode, NodeVerdicts
 
 _NAME: Final = "default-scheduler"
 _RUNNERS_MAX: Final = 1_000
@@ -90,7 +90,7 @@ class Cases:
         except Exception as error:  # a defect of ours harms this case only
             return {"name": name, "error": f"{type(error).__name__}: {error}"}
 
-    def ask(self, case: Mapping[str, Any]) -> Answer:
+    def ask(self, case: Mapping[str, Any]) -> NodeVerdicts:
         """The scheduler's answer.
 
         Raises:
@@ -178,7 +178,7 @@ def _read(kind: WatchedKind, obj: Any, path: str) -> Input:
     return decoded.input
 
 
-def as_json(answer: Answer) -> dict[str, Any]:
+def as_json(answer: NodeVerdicts) -> dict[str, Any]:
     """The answer in the form of the recorded cases."""
     filtered = answer.pre_filtered
     pre_filter = None
@@ -197,7 +197,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _preemption(answer: Answer) -> dict[str, Any] | None:
+def _preemption(answer: NodeVerdicts) -> dict[str, Any] | None:
     helped = answer.helped
     if helped is None:
         return None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cel.errors import EvaluationError
 from cel.integers import UInt
-from cel.library import arithmetic, timestamps, values
+from cel.library import arithmetic, timestamp_functions, values
 from cel.library.values import NONE, ComputedQuantity, Duration, Map, Optional, Timestamp, TypeValue, equal
 from cel.quantity import Quantity
 from cel.semver import Semver
@@ -230,7 +230,7 @@ def test_unknown_domains_read_as_empty_maps() -> None:
     ],
 )
 def test_timestamps_print_as_they_were_written(text: str, printed: str) -> None:
-    assert timestamps.format_timestamp(timestamps.parse_timestamp(text)) == printed
+    assert timestamp_functions.format_timestamp(timestamp_functions.parse_timestamp(text)) == printed
 
 
 @pytest.mark.parametrize(
@@ -246,11 +246,11 @@ def test_timestamps_print_as_they_were_written(text: str, printed: str) -> None:
 )
 def test_impossible_timestamps(text: str) -> None:
     with pytest.raises(ValueError, match="parsing time"):
-        timestamps.parse_timestamp(text)
+        timestamp_functions.parse_timestamp(text)
 
 
 def of_time(getter: str, moment: Timestamp, zone: str = "") -> int:
-    return timestamps.GETTERS[getter][0](moment, zone)
+    return timestamp_functions.GETTERS[getter][0](moment, zone)
 
 
 @given(st.datetimes(timezones=st.just(datetime.UTC)))
@@ -269,7 +269,7 @@ def test_calendar_agrees_with_datetime(moment: datetime.datetime) -> None:
     assert fields == (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second)
     assert of_time("getDayOfYear", stamp) + 1 == moment.timetuple().tm_yday
     assert of_time("getDayOfWeek", stamp) == moment.isoweekday() % 7
-    assert timestamps.parse_timestamp(timestamps.format_timestamp(stamp)) == stamp
+    assert timestamp_functions.parse_timestamp(timestamp_functions.format_timestamp(stamp)) == stamp
 
 
 @pytest.mark.parametrize(
@@ -285,14 +285,14 @@ def test_calendar_agrees_with_datetime(moment: datetime.datetime) -> None:
     ],
 )
 def test_durations(text: str, nanos: int, printed: str) -> None:
-    span = timestamps.parse_duration(text)
-    assert (span.nanos, timestamps.format_duration(span)) == (nanos, printed)
+    span = timestamp_functions.parse_duration(text)
+    assert (span.nanos, timestamp_functions.format_duration(span)) == (nanos, printed)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1x", "s", ".s", "1h-1m", "2562047h47m16.854775808s", "1 s", "+", "1d"])
 def test_impossible_durations(text: str) -> None:
     with pytest.raises(ValueError, match="time: "):
-        timestamps.parse_duration(text)
+        timestamp_functions.parse_duration(text)
 
 
 @pytest.mark.parametrize(

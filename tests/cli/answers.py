@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from scheduler.offline import Outcome
+from scheduler.offline import PodResult
 
 
 class _Part(BaseModel):
@@ -60,7 +60,7 @@ class PlayedPod(_Part):
 
     namespace: str
     name: str
-    outcome: Outcome
+    outcome: PodResult
     at: float
     bound: float | None
     ended: float | None
@@ -103,7 +103,7 @@ class WaitingPod(_Part):
 
     namespace: str
     name: str
-    outcome: Outcome
+    outcome: PodResult
     node: str | None = Field(description="Where it would run.")
     kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where none is known.")
     cause: str = Field(description="Empty where it fits.")

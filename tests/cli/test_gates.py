@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from scheduler.cli.gates import gate_named, parse_gates
+from scheduler.cli.gate_options import gate_named, parse_gates
 from scheduler.cli.main import cli
 from scheduler.model.api_rules import FIELD_BY_GATE
 from tests.lint.texts import selecting

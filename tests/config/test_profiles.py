@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
-from scheduler.config.profiles import ProfileConfig, profile_plugins
+from scheduler.config.profile_config import ProfileConfig, profile_plugins
 from scheduler.framework.runner import Runner
 from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME, default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources

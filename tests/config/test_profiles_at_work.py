@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from allocator import Features
-from scheduler.config.profiles import profile_plugins
+from scheduler.config.profile_config import profile_plugins
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS

@@ -40,7 +40,7 @@ class Reject:
     hinted: list = field(default_factory=list)
     hint_: Hint = Hint.QUEUE
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return self.name
 
     def filter(self, cycle, node, view):
@@ -65,7 +65,7 @@ class Slots:
     )
     calls: list = field(default_factory=list)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return ()
 
     def filter(self, cycle, node, view):
@@ -85,7 +85,7 @@ class Prefer:
     wakes_on: tuple = ()
     calls: list = field(default_factory=list)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return ()
 
     def pre_score(self, cycle, nodes, view):
@@ -124,7 +124,7 @@ class Zoned:
     facts: list = field(default_factory=list)
     calls: list = field(default_factory=list)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return ()
 
     def fact(self, cycle, node, view):
@@ -156,7 +156,7 @@ class Emptier:
     wakes_on: tuple = ()
     seen: list = field(default_factory=list)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return ()
 
     def fact(self, cycle, node, view):
@@ -278,7 +278,7 @@ class TinyDevices:
         cycle.put(Given(claims, {}))
         return PreFilterResult(SUCCESS)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         claims = cycle.get(Given).claims
         return (
             sum(claim.allocation is None for claim in claims),

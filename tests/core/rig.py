@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from allocator import Features
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired, WriteAccepted
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
 from scheduler.framework.api import Profile

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from allocator import NodeView
 from scheduler.core.trying.alike_nodes import AlikeNodes
-from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
+from scheduler.plugins.dynamic_resources.device_equivalence import DeviceLikeness
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory, Strategy
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.framework.blame import COMMAND, EVENT, Blame, Limits
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import COMMAND, EVENT, Cause, Limits
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig
@@ -98,7 +98,7 @@ ATTACKS = [
 ]
 
 
-def blamed(attack: Attack, limits: Limits) -> tuple[list[Blame], int, int]:
+def blamed(attack: Attack, limits: Limits) -> tuple[list[Cause], int, int]:
     """What the plugin says, the steps that it has counted, and the calls of functions that it took."""
     rig = Rig(*default_plugins(), is_paranoid=False)
     for fields in attack.nodes():

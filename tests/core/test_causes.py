@@ -11,19 +11,19 @@ from msgspec import structs
 
 from scheduler.core.reports.cause_search import _Case
 from scheduler.core.reports.causes import Causes
-from scheduler.framework.blame import (
+from scheduler.framework.decisions import PatchPodStatus
+from scheduler.framework.diagnosis import (
     COMMAND,
     EVENT,
     LENGTH_MAX,
     SEPARATOR,
-    Blame,
-    Change,
+    Cause,
+    Fix,
     cause_of,
     edited_object,
     with_cause,
     without_cause,
 )
-from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import NodeName
@@ -311,11 +311,11 @@ def test_a_change_that_is_said_binds_the_pod_once_it_is_made(nodes, count, selec
     before = world()
     before.server.put_claim(claim)
     before.server.put_pod(pod)
-    helpful: list[Change] = []
+    helpful: list[Fix] = []
     search = before.machine.causes._search
     helped = search._helped
 
-    def noted(case: object, change: Change) -> Change | None:
+    def noted(case: object, change: Fix) -> Fix | None:
         found = helped(case, change)
         helpful.extend([found] if found else [])
         return found
@@ -364,7 +364,7 @@ def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
     (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
     runner = rig.machine.runners[builders.SCHEDULER]
     (held,) = rig.machine.overlay.counted[claim.uid]
-    change = Change(6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),))
+    change = Fix(6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),))
     case, search = _Case(runner, pods["second"], EVENT), rig.machine.causes._search
     assert search._helped(case, change)
     rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
@@ -407,9 +407,9 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     want(rig, "important", priority=1_000)
     rig.settle()
     (important,) = [pod.uid for pod in rig.server.pods.values()]
-    theirs = Change(1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ())
-    ours = Change(7, "ours", (NodeName("a"),))
-    monkeypatch.setattr(Runner, "blame", lambda *_: (Blame("devices-short", "it is so", 0, (theirs, ours)),))
+    theirs = Fix(1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ())
+    ours = Fix(7, "ours", (NodeName("a"),))
+    monkeypatch.setattr(Runner, "blame", lambda *_: (Cause("devices-short", "it is so", 0, (theirs, ours)),))
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
     rig.settle()
     (asked,) = rig.machine.queue.all()

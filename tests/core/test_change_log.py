@@ -28,7 +28,7 @@ class Holder:
         self.held = {node: version for node, version in self.held.items() if node not in lost}
         for node in self.held:
             self.toggle(node)
-        log.detour(self.paused, set(self.held))
+        log.revert(self.paused, set(self.held))
         for node in more:
             if node not in self.held:
                 self.held[node] = 0
@@ -38,7 +38,7 @@ class Holder:
         for node in self.held:
             self.toggle(node)
             self.held[node] = self.cluster.versions[node]
-        log.detour(begun)
+        log.revert(begun)
 
     def toggle(self, node: NodeName) -> None:
         self.cluster.holders[node] ^= {self}
@@ -116,7 +116,7 @@ def test_reading_a_long_log_costs_its_nodes_and_not_its_length():
         begun = log.position
         for node in NODES:
             log.note(node)
-        log.detour(begun, NODES if turn % 2 else None)
+        log.revert(begun, NODES if turn % 2 else None)
     assert list(log.since(start)) == NODES
     assert log.behind(start) == len(NODES)
     calls = 0
@@ -140,7 +140,7 @@ def test_what_came_back_within_a_turn_is_named_to_nobody_who_saw_it_before_and_a
     log.note(NODES[1])
     inside = log.position
     log.note(NODES[1])
-    log.detour(before)
+    log.revert(before)
     assert list(log.since(before)) == []
     assert list(log.since(inside)) == [NODES[1]]
     assert list(log.since(0)) == [NODES[0]]
@@ -151,7 +151,7 @@ def test_a_node_that_others_changed_in_a_pause_is_named():
     paused = log.position
     for node in (NODES[0], NODES[1], NODES[2], NODES[0]):
         log.note(node)
-    log.detour(paused, {NODES[0]})
+    log.revert(paused, {NODES[0]})
     assert list(log.since(paused)) == [NODES[1], NODES[2]]
 
 
@@ -159,6 +159,6 @@ def test_a_reader_starts_over_where_everything_changed_in_a_detour():
     log = ChangeLog()
     log.note(NODES[0])
     log.note_all()
-    log.detour(0)
+    log.revert(0)
     assert log.since(0) is None
     assert list(log.since(log.position)) == []

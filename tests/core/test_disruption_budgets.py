@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.state.disruption_budgets import DisruptionBudgets
+from scheduler.core.state.budget_index import DisruptionBudgets
 from scheduler.model.keys import ObjectKey
 from tests.builders import budget
 from tests.core.rig import Rig

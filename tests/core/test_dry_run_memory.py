@@ -169,8 +169,8 @@ def test_pods_that_take_turns_do_not_begin_anew_in_each(claims: tuple[str, ...])
     rig.watch()
     memories, (runner,) = DryRunMemories(rig.machine.store), rig.machine.runners.values()
     pods = {pod.metadata.name: pod for pod in rig.machine.store.pods.values()}
-    plan = SimpleNamespace(shape="shape", fact_filters=())
-    searches = {name: SimpleNamespace(outcome=None, meets_gangs=False) for name in pods}
+    plan = SimpleNamespace(signature="signature", fact_filters=())
+    searches = {name: SimpleNamespace(outcome=None, meets_groups=False) for name in pods}
     for turn in range(3):
         for name, pod in pods.items():
             memory = memories.of(runner, pod, plan)
@@ -249,7 +249,7 @@ class Memories:
         self.rig.watch()
         self.all = DryRunMemories(self.rig.machine.store)
         (self.runner,) = self.rig.machine.runners.values()
-        self.plan = SimpleNamespace(shape="shape", fact_filters=("zone",) if reads_others else ())
+        self.plan = SimpleNamespace(signature="signature", fact_filters=("zone",) if reads_others else ())
 
     def of(self, name: str) -> Any:
         pod = next(one for one in self.rig.machine.store.pods.values() if one.metadata.name == name)
@@ -265,19 +265,21 @@ class Memories:
 
 
 @pytest.mark.parametrize("reads_others", [False, True])
-@pytest.mark.parametrize("meets_gangs", [False, True])
+@pytest.mark.parametrize("meets_groups", [False, True])
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_what_was_found_before_other_nodes_changed(reads_others: bool, meets_gangs: bool, is_interrupted: bool) -> None:
+def test_what_was_found_before_other_nodes_changed(
+    reads_others: bool, meets_groups: bool, is_interrupted: bool
+) -> None:
     """It holds where only the node matters; and for a pod that goes on, which would come to no end."""
     memories = Memories(reads_others=reads_others)
-    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_gangs=meets_gangs)
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_groups=meets_groups)
     memory.put(NodeName("n"), found, is_alone=True)
     assert memory.get(NodeName("n")) is found
     if is_interrupted:
         memories.all.interrupted(memory._pod, memory)
     memories.change_elsewhere()
     memory = memories.of("one")
-    is_current = not (reads_others or meets_gangs)
+    is_current = not (reads_others or meets_groups)
     assert memory.get(NodeName("n")) is (found if is_current or is_interrupted else None)
     assert memory.is_current(NodeName("n")) is is_current
 
@@ -285,7 +287,7 @@ def test_what_was_found_before_other_nodes_changed(reads_others: bool, meets_gan
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
     memories = Memories()
-    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_gangs=False)
+    memory, found = memories.of("one"), SimpleNamespace(outcome="finished", meets_groups=False)
     memory.put(NodeName("n"), found, is_alone=True)
     if is_interrupted:
         memories.all.interrupted(memory._pod, memory)
@@ -298,7 +300,7 @@ def test_what_was_found_before_a_budget_changed(is_interrupted: bool) -> None:
 
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_what_was_found_beside_kept_devices_is_for_one_pod_only(is_alone: bool) -> None:
-    memories, found = Memories(), SimpleNamespace(outcome="finished", meets_gangs=False)
+    memories, found = Memories(), SimpleNamespace(outcome="finished", meets_groups=False)
     memories.of("one").put(NodeName("n"), found, is_alone=is_alone)
     assert memories.of("one").get(NodeName("n")) is found
     assert memories.of("two").get(NodeName("n")) is (found if is_alone else None)
@@ -308,7 +310,7 @@ def test_what_was_found_beside_kept_devices_is_for_one_pod_only(is_alone: bool) 
 @pytest.mark.parametrize("has_claims", [False, True])
 def test_pods_with_claims_share_what_is_finished_and_look_once_more(has_claims: bool, outcome: str | None) -> None:
     """What a pod would be given is for claims of its own."""
-    memories, found = Memories(has_claims=has_claims), SimpleNamespace(outcome=outcome, meets_gangs=False)
+    memories, found = Memories(has_claims=has_claims), SimpleNamespace(outcome=outcome, meets_groups=False)
     memories.of("one").put(NodeName("n"), found, is_alone=True)
     assert memories.of("one").is_current(NodeName("n"))
     other = memories.of("two")

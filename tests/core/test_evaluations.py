@@ -40,7 +40,7 @@ class Counting:
             return PreFilterResult(SUCCESS, frozenset())
         return PreFilterResult({"skip": SKIP, "no": NO, "never": NEVER}.get(label, SUCCESS))
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return cycle.pod.metadata.name
 
     def filter(self, cycle, node, view):

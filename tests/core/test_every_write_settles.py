@@ -23,9 +23,9 @@ from scheduler.core.ground.inputs import (
     WriteOutcomeUnknown,
     WriteRejected,
 )
-from scheduler.core.ground.outbox import Answer
+from scheduler.core.ground.outbox import WriteAnswer
 from scheduler.core.observation import KINDS
-from scheduler.core.writes.pursuits import Overtaken
+from scheduler.core.writes.pending_writes import Overtaken
 from scheduler.framework.decisions import (
     BindPersistentVolume,
     BindPod,
@@ -51,7 +51,7 @@ CLAIM, CLAIM_UID = ClaimKey("default", "c"), ClaimUid("uid-default-c")
 POD, POD_UID = PodKey("default", "p"), PodUid("uid-default-p")
 VOLUME_CLAIM = VolumeClaimKey("default", "data")
 
-ANSWERS: dict[str, Callable[[WriteId], Answer]] = {
+ANSWERS: dict[str, Callable[[WriteId], WriteAnswer]] = {
     "accepted": WriteAccepted,
     "conflict": lambda number: WriteConflicted(number, "for a reason of its own"),
     "not found": lambda number: WriteRejected(number, 404, "NotFound", "gone"),

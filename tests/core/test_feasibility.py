@@ -166,7 +166,7 @@ def test_new_shapes_do_not_all_begin_in_the_same_zone():
     for group in "abcd":
         rig.add_pod(group, labels={"group": group})
         rig.settle()
-    first = [int(filtering.calls[4 * shape][1:]) % 4 for shape in range(4)]
+    first = [int(filtering.calls[4 * signature][1:]) % 4 for signature in range(4)]
     assert first == [0, 1, 2, 3]
 
 
@@ -176,7 +176,7 @@ class Labelled(Slots):
 
     size: int = 9
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return tuple(sorted((cycle.pod.metadata.labels or {}).items()))
 
 
@@ -295,7 +295,7 @@ def test_a_lie_about_what_a_verdict_depends_on_is_found():
 
 def test_records_of_shapes_unused_longest_are_forgotten():
     class ByName(Slots):
-        def shape(self, cycle, view):
+        def signature(self, cycle, view):
             return cycle.pod.metadata.name
 
     rig = Rig(ByName(99), remembered_bytes_max=30_000)
@@ -305,12 +305,12 @@ def test_records_of_shapes_unused_longest_are_forgotten():
         rig.settle()
     rig.machine.store.ledger.begin("")
     rig.machine.store.ledger.begin("")
-    assert [shape._parts[-1] for shape, _ in rig.machine.feasibility.records()] == ["q", "r", "s"]
+    assert [signature._parts[-1] for signature, _ in rig.machine.feasibility.records()] == ["q", "r", "s"]
 
 
 def test_a_pod_without_a_shape_is_decided_afresh():
     class Shapeless(Slots):
-        def shape(self, cycle, view):
+        def signature(self, cycle, view):
             return None
 
     plugin = Shapeless(1)
@@ -370,7 +370,7 @@ def test_one_tick_looks_at_a_bounded_number_of_nodes_and_goes_on_in_the_next():
 
 def test_a_pod_that_needs_many_looks_does_not_hold_up_those_of_others():
     class Sizes(Reject):
-        def shape(self, cycle, view):
+        def signature(self, cycle, view):
             return cycle.pod.metadata.labels["size"]
 
     rig = Rig(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
@@ -25,7 +25,7 @@ def turns(request, monkeypatch) -> dict[str, int]:
     """Short: each turn is over after one piece of work, so a search pauses wherever it can."""
     if request.param == "ample turns":
         return {}
-    monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 1)
+    monkeypatch.setattr(group_cycles, "_TURN_STEPS", 1)
     return {"search_steps_first": 1, "search_steps_per_turn": 1}
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from benchmarks.pools import packed_devices, packed_shares
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.scheduling_cycle import SchedulingCycles
-from scheduler.core.trying import gang_attempt
-from scheduler.core.trying.gang_attempt import GangAttempt
+from scheduler.core.trying import group_attempt
+from scheduler.core.trying.group_attempt import GroupAttempt
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Status
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
@@ -33,7 +33,7 @@ def turns(request, monkeypatch) -> bool:
     """Short: each turn is over after one piece of work, so a search pauses wherever it can."""
     is_short = request.param == "short turns"
     if is_short:
-        monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 1)
+        monkeypatch.setattr(group_cycles, "_TURN_STEPS", 1)
         monkeypatch.setitem(TURNS, "search_steps_first", 1)
         monkeypatch.setitem(TURNS, "search_steps_per_turn", 1)
     return is_short
@@ -298,8 +298,8 @@ def test_a_machine_that_is_started_between_two_bindings_binds_the_rest():
 @pytest.fixture
 def small(monkeypatch):
     """Six pods in one turn, twenty of one gang."""
-    monkeypatch.setattr(gang_cycles, "GANG_PODS_MAX", 6)
-    monkeypatch.setattr(gang_cycles, "GANG_MEMBERS_MAX", 20)
+    monkeypatch.setattr(group_cycles, "GANG_PODS_MAX", 6)
+    monkeypatch.setattr(group_cycles, "GANG_MEMBERS_MAX", 20)
 
 
 @pytest.mark.usefixtures("small")
@@ -408,13 +408,13 @@ def test_a_search_that_finds_nothing_ends_soon(monkeypatch):
     counts = Counter()
 
     def count(name):
-        place = getattr(GangAttempt, name)
+        place = getattr(GroupAttempt, name)
 
         def counted(attempt, *given, **named):
             counts[attempt] += 1
             return place(attempt, *given, **named)
 
-        monkeypatch.setattr(GangAttempt, name, counted)
+        monkeypatch.setattr(GroupAttempt, name, counted)
 
     count("_place")
     count("_place_on")
@@ -423,7 +423,7 @@ def test_a_search_that_finds_nothing_ends_soon(monkeypatch):
         member(rig, f"x{number:02}", "g", 62, devices=1 + number % 2)
     rig.wait(20_000)
     assert placed(rig) == {}
-    assert 64 < max(counts.values()) <= 3 * 64 + 2 * gang_attempt._PLACEMENTS_MORE
+    assert 64 < max(counts.values()) <= 3 * 64 + 2 * group_attempt._PLACEMENTS_MORE
 
 
 # Until the group is there, and what wakes it
@@ -523,18 +523,18 @@ def test_no_turn_of_a_group_takes_more_than_its_steps_and_what_it_found_is_kept(
     """Each of the pods has a selector of its own, and none may look at a node that another one has filled."""
     if turns:
         return
-    monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 200)
+    monkeypatch.setattr(group_cycles, "_TURN_STEPS", 200)
     taken = []
-    go_on = GangAttempt.go_on
+    go_on = GroupAttempt.go_on
 
     def measured(attempt, calls_max, steps_max):
         before = attempt._feasibility.steps
         found = go_on(attempt, calls_max, steps_max)
-        again = gang_attempt._STEPS_TO_TAKE_AGAIN * len(attempt.order)
+        again = group_attempt._STEPS_TO_TAKE_AGAIN * len(attempt.order)
         taken.append(attempt._feasibility.steps - before - again - steps_max)
         return found
 
-    monkeypatch.setattr(GangAttempt, "go_on", measured)
+    monkeypatch.setattr(GroupAttempt, "go_on", measured)
     monkeypatch.setitem(TURNS, "search_steps_first", 200)
     monkeypatch.setitem(TURNS, "search_steps_per_turn", 200)
     rig = world(**{f"n{number:02}": 4 for number in range(16)})
@@ -639,7 +639,7 @@ def test_a_node_that_changes_in_a_pause_is_looked_at_again(turns):
 def test_a_pod_that_comes_elsewhere_in_a_pause_forbids_a_place(turns, monkeypatch):
     if not turns:
         return
-    monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 60)  # less would not let a pod with a constraint begin to look
+    monkeypatch.setattr(group_cycles, "_TURN_STEPS", 60)  # less would not let a pod with a constraint begin to look
     for name in TURNS:
         monkeypatch.setitem(TURNS, name, 60)
     zone = "topology.kubernetes.io/zone"

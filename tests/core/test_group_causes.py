@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.framework.blame import cause_of
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.framework.diagnosis import cause_of
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins

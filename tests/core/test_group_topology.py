@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
@@ -57,7 +57,7 @@ def message(rig: Rig, name: str) -> str:
 def turns(request, monkeypatch) -> dict[str, int]:
     if request.param == "ample turns":
         return {}
-    monkeypatch.setattr(gang_cycles, "_TURN_STEPS", 1)
+    monkeypatch.setattr(group_cycles, "_TURN_STEPS", 1)
     return SHORT
 
 
@@ -164,9 +164,9 @@ def paused(rig: Rig, pods: int) -> list:
     st.booleans(),
 )
 def test_never_half_a_group_and_never_in_two_racks(nodes, groups, is_short):
-    before = gang_cycles._TURN_STEPS
+    before = group_cycles._TURN_STEPS
     try:
-        gang_cycles._TURN_STEPS = 1 if is_short else before
+        group_cycles._TURN_STEPS = 1 if is_short else before
         racks = {f"n{index}": rack for index, (rack, _) in enumerate(nodes)}
         rig = world(
             racks, {f"n{index}": count for index, (_, count) in enumerate(nodes)}, **(SHORT if is_short else {})
@@ -177,7 +177,7 @@ def test_never_half_a_group_and_never_in_two_racks(nodes, groups, is_short):
                 member(rig, f"p{index}-{at}", f"g{index}")
         rig.wait(20_000)
     finally:
-        gang_cycles._TURN_STEPS = before
+        group_cycles._TURN_STEPS = before
     room: dict[str, int] = {}
     for rack, count in nodes:
         if rack is not None:

@@ -90,7 +90,7 @@ def test_claims_that_take_less_of_the_node_are_a_scale_down():
 class ByName(Reject):
     """Pods differ by their names."""
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return cycle.pod.metadata.name
 
 

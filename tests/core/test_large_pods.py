@@ -16,7 +16,7 @@ from scheduler.model.objects import Affinity, LabelSelector, NodeSelectorRequire
 from scheduler.model.pod_terms import are_prepared, pod_terms, prepare
 from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins import default_plugins
-from scheduler.plugins.pod_topology_spread import constraints
+from scheduler.plugins.pod_topology_spread import spread_constraints
 from tests import builders
 from tests.core.rig import Rig
 
@@ -221,7 +221,7 @@ def test_a_sized_cache_lets_the_oldest_go_and_keeps_the_newest_whatever_its_size
 
 def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypatch):
     monkeypatch.setattr(resources, "_SUMS", SizedCache(1_000))
-    monkeypatch.setattr(constraints, "_KEPT", SizedCache(20_000))
+    monkeypatch.setattr(spread_constraints, "_KEPT", SizedCache(20_000))
     decoder = codec.ClaimDecoder()
     for number in range(8):
         amounts = {f"example.com/r{number}-{index}": "1" for index in range(300)}
@@ -229,12 +229,12 @@ def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypat
         selector = {"matchLabels": {f"l{number}-{index}": "v" for index in range(300)}}
         spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
         one = builders.pod("p", topologySpreadConstraints=[spread])
-        assert constraints.constraints_of(one, (), are_system_defaults=True, view=Any).hard
+        assert spread_constraints.constraints_of(one, (), are_system_defaults=True, view=Any).hard
         config = [{"opaque": {"driver": "d", "parameters": {"text": f"{number}" * 6_000}}}]
         spec, _ = decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))
         assert decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))[0] is spec is not None
     assert 300 < resources._SUMS.size <= 1_000
-    assert 3_000 < constraints._KEPT.size <= 20_000
+    assert 3_000 < spread_constraints._KEPT.size <= 20_000
     assert [*decoder._specs._by_raw.values()] == [spec], "what no claim has is gone"
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features
-from allocator.values.remembered import Ledger
+from allocator.values.remembered import MemoryLedger
 from scheduler.core.counting import matching_namespaces
 from scheduler.core.counting.matching_namespaces import MatchingNamespaces
 from scheduler.core.ground.newest_objects import NewestObjects
@@ -32,7 +32,7 @@ steps = st.lists(
 @given(steps)
 def test_names_equal_what_a_fresh_look_finds(given_steps):
     namespaces = NewestObjects(may_return=True)
-    kept = MatchingNamespaces(namespaces, Ledger())
+    kept = MatchingNamespaces(namespaces, MemoryLedger())
     for revision, (what, name, team) in enumerate(given_steps, start=1):
         if what == "put":
             namespaces.observe(name, revision, builders.namespace(name, labels={"team": team}))
@@ -53,7 +53,7 @@ def test_a_selector_that_is_known_is_asked_about_changed_namespaces_only(monkeyp
     namespaces = NewestObjects()
     for index in range(30):
         namespaces.observe(f"n{index}", 1, builders.namespace(f"n{index}", labels={"team": "a"}))
-    kept = MatchingNamespaces(namespaces, Ledger())
+    kept = MatchingNamespaces(namespaces, MemoryLedger())
     assert len(kept.names(SELECTORS[0], frozenset())) == 30
     assert kept.asked == 2 * 30
     namespaces.observe("n3", 2, builders.namespace("n3", labels={"team": "b"}))
@@ -104,7 +104,7 @@ def test_a_long_selector_is_asked_about_fewer_namespaces_at_once():
     namespaces = NewestObjects()
     for number in range(10):
         namespaces.observe(f"n{number}", 1, builders.namespace(f"n{number}"))
-    kept = MatchingNamespaces(namespaces, Ledger())
+    kept = MatchingNamespaces(namespaces, MemoryLedger())
     selector = compile_label_selector(LabelSelector(match_expressions=long))
     assert not kept.find(selector, NAMED, 2 * 301)
     assert kept.asked == 2 * 301

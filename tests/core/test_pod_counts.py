@@ -19,7 +19,7 @@ from scheduler.core.state.store import Store
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.label_selectors import compile_label_selector
-from scheduler.model.likeness import likeness_of
+from scheduler.model.label_set import likeness_of
 from scheduler.model.objects import (
     Affinity,
     LabelSelector,

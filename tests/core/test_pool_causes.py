@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.blame import EVENT, LENGTH_MAX, TO_MAKE_IT_FIT
+from scheduler.framework.diagnosis import EVENT, LENGTH_MAX, TO_MAKE_IT_FIT
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.core.ground.inputs import RelistFinished
 from scheduler.framework.decisions import DeletePod, PatchPodStatus
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey
 from scheduler.model.pod_group import Disrupted, PodGroup
 from scheduler.plugins import DEFAULT_PROFILE, build_plugins, default_plugins

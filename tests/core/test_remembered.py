@@ -56,12 +56,12 @@ def test_a_namespace_of_many_shapes_pushes_out_its_own_and_not_those_of_others()
     rig = world(remembered_bytes_max=LIMIT)
     add(rig, 999, count=101, namespace="quiet")
     run(rig)
-    (shape, _), *_ = rig.machine.feasibility.records()
+    (signature, _), *_ = rig.machine.feasibility.records()
     for number in range(60):
         add(rig, number, count=101, namespace="loud")
         run(rig)
     kept = [one for one, _ in rig.machine.feasibility.records()]
-    assert shape in kept
+    assert signature in kept
     assert len(kept) < 30
 
 

@@ -44,7 +44,7 @@ class Says:
     def pre_filter(self, cycle, view):
         return PreFilterResult(self.before)
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return ()
 
     def filter(self, cycle, node, view):
@@ -144,7 +144,7 @@ def test_a_hint_that_breaks_wakes_rather_than_strands(point):
 class Shaped(Says):
     """A plugin whose shape is the pod's labels."""
 
-    def shape(self, cycle, view):
+    def signature(self, cycle, view):
         return tuple(sorted((cycle.pod.metadata.labels or {}).items())) or None
 
 
@@ -159,9 +159,9 @@ def test_a_remembered_plan_is_the_one_that_would_be_made():
             assert plan == forgetful.plan(Cycle(pod, 0), None, filtered)  # nobody has it, so it is made each time
             kept.append(plan)
     kept = [remembering.plan(Cycle(pod, 0), None, PreFiltered(SUCCESS)) for pod in pods]
-    assert [plan.shape is None for plan in kept] == [True, False, False]
+    assert [plan.signature is None for plan in kept] == [True, False, False]
     assert kept[1] is remembering.plan(Cycle(pods[1], 0), None, PreFiltered(SUCCESS))
-    assert kept[1].shape != kept[2].shape
+    assert kept[1].signature != kept[2].signature
 
 
 def test_a_plan_has_the_filters_before_the_facts_the_facts_and_the_filters_after_them():

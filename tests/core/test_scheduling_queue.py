@@ -82,7 +82,7 @@ def test_verdicts_and_errors_are_counted_separately():
         def filter(self, cycle, node, view):
             return Status.error("cannot decide") if fate[0] == "error" else Status.unschedulable("no")
 
-        def shape(self, cycle, view):
+        def signature(self, cycle, view):
             return None
 
     rig = Rig(Moody(), backoff_ms_max=60_000)

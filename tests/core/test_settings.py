@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.ground.core_settings import CoreSettings
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(CoreSettings) if type(one.default) is int])

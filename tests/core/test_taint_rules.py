@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator import Inventory, Taint
+from allocator import DeviceTaint, Inventory
 from scheduler.core.ground.inputs import Deleted, Observed, RelistFinished
 from scheduler.core.observation import KINDS
 from scheduler.core.state.tainted_slices import TaintedSlices
@@ -23,7 +23,7 @@ from tests.observed import deleted, observed
 
 
 def rule(name="rule", effect="NoSchedule", **selector) -> DeviceTaintRule:
-    return DeviceTaintRule(name, DeviceSelector(**selector), Taint("broken", name, effect, None))
+    return DeviceTaintRule(name, DeviceSelector(**selector), DeviceTaint("broken", name, effect, None))
 
 
 def cluster(*nodes: str, devices: int = 1) -> Rig:
@@ -56,7 +56,7 @@ def test_a_pod_waits_while_a_rule_taints_all_devices_and_is_bound_when_it_goes()
     assert rig.node_of("p") is not None
 
 
-@pytest.mark.parametrize("own", [(), (Taint("hot", "", "NoSchedule", None),)])
+@pytest.mark.parametrize("own", [(), (DeviceTaint("hot", "", "NoSchedule", None),)])
 def test_the_cause_names_the_rule_and_not_another_or_one_where_the_driver_sets_the_taint(own):
     rig = Rig(DynamicResources(), reports_causes=True)
     rig.add_nodes("a")
@@ -190,7 +190,7 @@ RULES = st.builds(
     DeviceTaintRule,
     name=st.sampled_from(["r1", "r2", "r3"]),
     selector=st.none() | SELECTORS,
-    taint=st.builds(Taint, st.just("key"), st.sampled_from(["1", "2"]), st.just("NoSchedule"), st.none()),
+    taint=st.builds(DeviceTaint, st.just("key"), st.sampled_from(["1", "2"]), st.just("NoSchedule"), st.none()),
 )
 SLICES = st.builds(
     lambda name, pool, count: builders.resource_slice(name, node="n", pool=pool, devices=count, revision=1),

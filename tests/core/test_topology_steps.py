@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import TimerFired
-from scheduler.core.queue import search_lanes
+from scheduler.core.queue import slow_queue
 from scheduler.core.trying.group_topology import LabelValues
 from scheduler.framework.decisions import BindPod
 from scheduler.framework.plans import Plans
@@ -131,7 +131,7 @@ def spent_with_time(rig: Rig, seconds: int) -> int:
 
 
 def test_groups_that_fit_nowhere_have_a_quarter_of_the_thread_however_little_each_of_their_pods_takes(monkeypatch):
-    monkeypatch.setattr(search_lanes, "_CREDIT_MAX_STEPS", 50_000)
+    monkeypatch.setattr(slow_queue, "_CREDIT_MAX_STEPS", 50_000)
     rig = hosts(150, groups=10, members=16, with_devices=150)
     assert spent_with_time(rig, 1) > 50_000
     in_a_second = spent_with_time(rig, 3) / 3

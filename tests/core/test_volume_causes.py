@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.core.rig import Rig

@@ -13,9 +13,9 @@ import yaml
 from scheduler.embedded.kinds.catalog import default_registry
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields
+from scheduler.embedded.server.object_store import ObjectStore
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import ObjectStore
 from tests.embedded.rest_client import RestClient
 from tests.storage_builders import volume_claim_object, volume_object
 

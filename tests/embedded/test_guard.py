@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.credentials import Connection
 from scheduler.kube.outcomes import Accepted, Rejected
-from scheduler.kube.requests import ApiClient
 from tests.patience import PATIENCE_S
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -7,10 +7,10 @@ import pytest
 from scheduler.embedded.server.columns import human_duration
 from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.list_rules import rules_of_apply, rules_of_patch
+from scheduler.embedded.server.object_store import ExpiredError, ObjectStore
 from scheduler.embedded.server.patches import apply_merge_patch, apply_strategic_merge_patch
 from scheduler.embedded.server.protobuf import decode_object
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import ExpiredError, ObjectStore
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from scheduler.embedded.kinds.catalog import EVENT, POD, VOLUME, VOLUME_CLAIM, d
 from scheduler.embedded.loading import apply_object
 from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.columns import columns_of
+from scheduler.embedded.server.object_store import Change, ObjectStore
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Change, ObjectStore
 from scheduler.model.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from tests.storage_builders import storage_class_object, volume_claim_object, volume_object
 

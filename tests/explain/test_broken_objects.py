@@ -6,7 +6,7 @@ import pytest
 
 from allocator import Features
 from scheduler.explain import explain_claim, explain_pod
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.offline.causes import Obj, claim, device_class, gpu, node, pod, request, slice_
 
 NOW_MS = 1_800_000_000_000
@@ -19,7 +19,7 @@ BROKEN: list[Obj] = [
 ]
 
 
-def world(broken: Obj) -> list[Given]:
+def world(broken: Obj) -> list[SourceObject]:
     good = [
         device_class(),
         node("node-a"),
@@ -30,7 +30,7 @@ def world(broken: Obj) -> list[Given]:
     objects = [broken, *good]
     for number, obj in enumerate(objects):
         obj["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return [Given(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
+    return [SourceObject(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=["node", "labels", "slice", "pod", "claim"])

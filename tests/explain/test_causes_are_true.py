@@ -15,11 +15,11 @@ from typing import Any, Final
 import pytest
 
 from allocator import Features
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
-from scheduler.offline import Given, OfflineCluster, decide
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.offline import OfflineCluster, SourceObject, decide
 from tests.explain.cause_checks import CHECKERS, Facts, amount, first_of, named_devices, named_nodes, untrue
 from tests.explain.planted.judging import NOW_MS, as_stored
-from tests.explain.planted.shapes import PLAIN, Obj, holder, node, pod, slice_of
+from tests.explain.planted.signatures import PLAIN, Obj, holder, node, pod, slice_of
 
 ASKED: Final = ("default", "train")
 SEEDS: Final = range(60)
@@ -33,20 +33,20 @@ def world(seed: int) -> list[Obj]:
     """One to three nodes, each with something that may keep the pod out, and a pod with a claim."""
     dice = random.Random(seed)
     kinds = ["plain", "numa", "counters", "shares"]
-    shape = dice.choice(kinds)
+    signature = dice.choice(kinds)
     is_group = dice.random() < 0.15
     objects: list[Obj] = [PLAIN.klass()]
     for number in range(dice.randint(1, 3)):
-        objects += _host(dice, f"node-{number}", shape)
-    count = dice.randint(2, 3) if shape == "numa" else dice.randint(1, 4)
+        objects += _host(dice, f"node-{number}", signature)
+    count = dice.randint(2, 3) if signature == "numa" else dice.randint(1, 4)
     wants = PLAIN.want(count=count, allocationMode="ExactCount")
     constraints = []
-    if shape == "numa":
+    if signature == "numa":
         which = dice.choice(("matchAttribute", "distinctAttribute"))
         constraints = [{which: f"{DRIVER}/{dice.choice(('numa', 'numa', 'numa', 'island'))}"}]
-    if shape == "shares":
+    if signature == "shares":
         wants["exactly"]["capacity"] = {"requests": {"memory": f"{dice.choice((20, 40, 60, 90))}Gi"}}
-    if shape == "counters" and dice.random() < 0.6:
+    if signature == "counters" and dice.random() < 0.6:
         profile = dice.choice(("whole", "half"))
         wants["exactly"]["selectors"] = [{"cel": {"expression": PLAIN.is_(profile, "profile")}}]
     labels = {"dra-scheduler/group": "crew", "dra-scheduler/group-min-count": "2"} if is_group else {}
@@ -60,23 +60,23 @@ def world(seed: int) -> list[Obj]:
     return objects
 
 
-def _host(dice: random.Random, name: str, shape: str) -> list[Obj]:
+def _host(dice: random.Random, name: str, signature: str) -> list[Obj]:
     taints = {"taints": [{"key": "example.com/blue", "effect": "NoSchedule"}]} if dice.random() < 0.15 else {}
     cordon = {"unschedulable": True} if dice.random() < 0.15 else {}
     objects = [node(name, cpu=str(dice.randint(3, 6)), **taints, **cordon)]
-    names = [f"gpu-{place}" for place in range(dice.randint(2, 6) if shape == "numa" else dice.randint(0, 4))]
+    names = [f"gpu-{place}" for place in range(dice.randint(2, 6) if signature == "numa" else dice.randint(0, 4))]
     devices, sets = [], []
     for place, one in enumerate(names):
         made: Obj = PLAIN.one(one)
-        if shape == "numa" and dice.random() < 0.9:
+        if signature == "numa" and dice.random() < 0.9:
             made["attributes"]["numa"] = {"int": dice.randint(0, 2)}
-        if shape == "shares":
+        if signature == "shares":
             made |= {"allowMultipleAllocations": True}
             made["capacity"]["memory"]["requestPolicy"] = {"default": "1Gi"}
         if dice.random() < 0.15:
             made["taints"] = [HOT]
         devices.append(made)
-        if shape == "counters":
+        if signature == "counters":
             sets.append(
                 {"name": f"set-{place}", "counters": {"memory": {"value": dice.choice(("80Gi", "80Gi", "64Gi"))}}}
             )
@@ -98,9 +98,9 @@ def _host(dice: random.Random, name: str, shape: str) -> list[Obj]:
         objects.append(slice_of(DRIVER, [], name, f"newer-{name}", {"generation": 2}))
     for place, one in enumerate(names):
         if dice.random() < 0.3:
-            device = one + ("-half-0" if shape == "counters" else "")
+            device = one + ("-half-0" if signature == "counters" else "")
             share: Any = {}
-            if shape == "shares":
+            if signature == "shares":
                 share = {
                     "shareID": f"5a4b1f9c-70a7-4b52-9c5b-6f9f3a0f6f2{place}",
                     "consumedCapacity": {"memory": "50Gi"},
@@ -114,7 +114,7 @@ def _host(dice: random.Random, name: str, shape: str) -> list[Obj]:
 def told(objects: list[Obj]) -> tuple[str, str]:
     """Kind and cause that the pod is told, "" for none; the first of several."""
     cluster = OfflineCluster(NOW_MS)
-    cluster.load([Given("", obj) for obj in objects])
+    cluster.load([SourceObject("", obj) for obj in objects])
     answers = decide(cluster, features=Features(), budget_steps=200_000, asked={ASKED}, reports_causes=True)
     verdict = next(one for one in answers.verdicts if one.pod == ASKED)
     cause = cause_of(verdict.reason).partition(TO_MAKE_IT_FIT)[0]

@@ -22,7 +22,7 @@ from scheduler.app import SchedulerApp
 from scheduler.cli.explain import explain
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
 from scheduler.kube.credentials import Connection
 from tests.explain.test_explaining import OTHERWISE, PLANTED
 from tests.nightly import fifth

@@ -21,10 +21,10 @@ from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.core.reports.causes import Causes
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
 from scheduler.explain.world import Ruling
-from scheduler.framework.blame import COMMAND, Limits, Why
 from scheduler.framework.cause_kinds import CAUSE_KINDS
+from scheduler.framework.diagnosis import COMMAND, Diagnosis, Limits
 from scheduler.model.keys import PodUid
-from scheduler.offline import Answers, Given, OfflineCluster, Reasons
+from scheduler.offline import Answers, OfflineCluster, Reasons, SourceObject
 from tests.explain.answer_schema import Explanation as ExplainAnswer
 from tests.offline.causes import (
     CAUSES,
@@ -53,7 +53,7 @@ MODEL = f"device.attributes['{DRIVER}'].model"
 
 
 def told(*objects: Obj, namespace: str = "default", **bounds: int) -> Explanation:
-    given_ = [Given("file.yaml:1:1", obj) for obj in objects]
+    given_ = [SourceObject("file.yaml:1:1", obj) for obj in objects]
     return explain_pod(given_, (namespace, "asked"), now_ms=NOW_MS, features=Features(), **bounds)
 
 
@@ -553,7 +553,7 @@ def test_what_each_edit_leaves_to_look_for_comes_out_of_the_same_steps(
 ) -> None:
     limits: list[int] = []
 
-    def why(_: Ruling, steps_left: int) -> tuple[Why | None, int]:
+    def why(_: Ruling, steps_left: int) -> tuple[Diagnosis | None, int]:
         limits.append(steps_left)
         return None, 10_000
 
@@ -616,7 +616,7 @@ def test_what_would_help_is_looked_for_within_one_number_of_steps(
     spent: list[int] = []
     real = Causes.why
 
-    def why(self: Causes, uid: PodUid, limits: Limits) -> tuple[Why | None, int]:
+    def why(self: Causes, uid: PodUid, limits: Limits) -> tuple[Diagnosis | None, int]:
         found = real(self, uid, limits)
         spent.append(found[1])
         return found
@@ -634,7 +634,7 @@ def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pyte
     objects = [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")]
     real = CauseSearch.find
 
-    def find(self: CauseSearch, *args: object) -> Iterator[Why | None]:
+    def find(self: CauseSearch, *args: object) -> Iterator[Diagnosis | None]:
         for why in real(self, *args):
             useless = () if why is None else (structs.replace(why.changes[0], node=None, text="useless"),)
             yield None if why is None else structs.replace(why, changes=useless, also=why.changes)
@@ -663,16 +663,16 @@ def test_where_a_smaller_amount_helps_no_still_smaller_one_is_said() -> None:
 
 
 def test_a_claim_is_told_by_the_pod_that_waits_or_by_one_of_its_own() -> None:
-    objects = [Given("", obj) for obj in (*TWO, claim(request(count=3)))]
+    objects = [SourceObject("", obj) for obj in (*TWO, claim(request(count=3)))]
     question = {"now_ms": NOW_MS, "features": Features()}
 
     alone = explain_claim(objects, ("default", "gpu"), **question)
-    used = explain_claim([*objects, Given("", pod("gpu"))], ("default", "gpu"), **question)
+    used = explain_claim([*objects, SourceObject("", pod("gpu"))], ("default", "gpu"), **question)
 
     assert "pod default/only-gpu does not fit" in alone.verdict
     assert "no pod waits" in alone.notes[0]
     assert "pod default/asked does not fit" in used.verdict
-    held = explain_claim([Given("", allocated(claim(), "gpu-0"))], ("default", "gpu"), **question)
+    held = explain_claim([SourceObject("", allocated(claim(), "gpu-0"))], ("default", "gpu"), **question)
     assert held.verdict == f"claim default/gpu is allocated: {DRIVER}/node-1/gpu-0"
     with pytest.raises(NotThereError, match="there are: gpu"):
         explain_claim(objects, ("default", "cpu"), **question)

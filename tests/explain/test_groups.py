@@ -6,7 +6,7 @@ import pytest
 
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_, template
 
 NOW_MS = 1_800_000_000_000
@@ -21,7 +21,7 @@ DRESSINGS = ("labels", "PodGroup")
 
 
 def told(name: str, *objects: Obj) -> Explanation:
-    given = [Given("file.yaml:1:1", obj) for obj in objects]
+    given = [SourceObject("file.yaml:1:1", obj) for obj in objects]
     return explain_pod(given, ("default", name), now_ms=NOW_MS, features=Features())
 
 

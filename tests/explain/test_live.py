@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 
 from allocator import Features
-from scheduler.core.ground.settings import CoreSettings
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.framework.api import Profile
-from scheduler.framework.blame import LENGTH_MAX, cause_of, without_cause
-from scheduler.offline import Given, OfflineCluster
+from scheduler.framework.diagnosis import LENGTH_MAX, cause_of, without_cause
+from scheduler.offline import OfflineCluster, SourceObject
 from scheduler.offline.verdicts import Answers, Run
 from scheduler.plugins import default_plugins
 from tests.offline.causes import CAUSES
@@ -27,7 +27,7 @@ LIVE = {cause.name: cause for cause in CAUSES if not (cause.gates or cause.delet
 def said(name: str, *, reports_causes: bool) -> dict[str, str]:
     """What each pod that waits is told."""
     cluster = OfflineCluster(NOW_MS)
-    cluster.load([Given("file.yaml:1:1", obj) for obj in LIVE[name].objects])
+    cluster.load([SourceObject("file.yaml:1:1", obj) for obj in LIVE[name].objects])
     uids = itertools.count(1)
     machine = Machine(
         [Profile("dra-scheduler", default_plugins(budget_steps=20_000))],

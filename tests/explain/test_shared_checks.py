@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from allocator import Features
 from scheduler.explain.world import World
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.offline.causes import Obj, claim, device_class, gpu, node, pod, request, slice_
 
 NOW_MS = 1_800_000_000_000
@@ -18,7 +18,7 @@ def world() -> World:
     objects += [claim(request(count=2, allocationMode="ExactCount")), pod("gpu")]
     for number, obj in enumerate(objects):
         obj["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    given = [Given(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
+    given = [SourceObject(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
     return World(given, ("default", "asked"), NOW_MS, Features())
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.offline.causes import DRIVER, Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
 
 NOW_MS: Final = 1_800_000_000_000
@@ -248,7 +248,7 @@ def singles(world: Small) -> Iterator[tuple[str, Small]]:
 
 def asked_of_both(world: Small) -> Explanation:
     """Ask `explain` and the judge, and compare."""
-    given_ = [Given("file.yaml:1:1", obj) for obj in objects(world)]
+    given_ = [SourceObject("file.yaml:1:1", obj) for obj in objects(world)]
     told = explain_pod(given_, ("default", "asked"), now_ms=NOW_MS, features=Features())
     assert told.fits == fits(world), told
     if told.fits:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import yaml
 
-from scheduler.framework.blame import without_cause
+from scheduler.framework.diagnosis import without_cause
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane, die_with_parent
 from tests.integration.api import Api, ApiError, Object, connected
 from tests.integration.invariants import State, Violation, check

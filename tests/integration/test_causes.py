@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.blame import LENGTH_MAX, cause_of, without_cause
+from scheduler.framework.diagnosis import LENGTH_MAX, cause_of, without_cause
 from tests.integration.api import Object
 from tests.integration.world import World, condition_of, gpu, node
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.blame import without_cause
+from scheduler.framework.diagnosis import without_cause
 from tests.integration.preempting import (
     add_pod,
     add_priorities,

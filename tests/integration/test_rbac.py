@@ -24,10 +24,10 @@ import yaml
 
 from scheduler.app import SchedulerApp
 from scheduler.config import Config, LeaderElection
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.credentials import Connection
 from scheduler.kube.outcomes import Accepted, Rejected
 from scheduler.kube.preflight import PreflightError, check
-from scheduler.kube.requests import ApiClient
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.conftest import MANIFESTS, RealCluster, real_world, with_manifests

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.framework.blame import LENGTH_MAX, cause_of
+from scheduler.framework.diagnosis import LENGTH_MAX, cause_of
 from tests.integration.api import Object
 from tests.integration.test_causes import of_model
 from tests.integration.test_dump import kubeconfig_of, run

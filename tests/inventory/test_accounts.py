@@ -15,12 +15,12 @@ from msgspec import structs
 from allocator import (
     NO_SHARE_IDS,
     Allocated,
+    AllocationRequest,
     Claim,
     Features,
     InUse,
     Inventory,
     NodeView,
-    Question,
     allocate,
     decode_allocation,
     decode_claim_spec,
@@ -28,8 +28,8 @@ from allocator import (
     decode_slice,
 )
 from scheduler.inventory import DeviceList, Filter, devices_observed
-from scheduler.inventory.profiles import together
-from scheduler.offline import Given, OfflineCluster, observed_machine
+from scheduler.inventory.partition_profiles import together
+from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from tests.inventory.test_listing import (
     COUNTERS,
     DRIVER,
@@ -126,7 +126,7 @@ def given_now(world: World) -> set[tuple[str, str]]:
                 "selectors": [{"cel": {"expression": expression}}],
             }
             spec = decode_claim_spec({"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
-            question = Question(
+            question = AllocationRequest(
                 (Claim("", "c", spec),), NodeView(name, {}), inventory, in_use, Features(), 10_000, NO_SHARE_IDS
             )
             if isinstance(allocate(question), Allocated):
@@ -371,7 +371,7 @@ def calls_for(pools: int, holders: int) -> int:
             slice_of(f"twice{number}", gpu("a"), gpu("a"), nodeName=name),
         ]
     objects.append(held("c", *({"pool": f"n{number}", "device": "d0"} for number in range(holders))))
-    given_ = [Given("test", one) for one in (GPU_CLASS, *objects)]
+    given_ = [SourceObject("test", one) for one in (GPU_CLASS, *objects)]
     machine, _ = observed_machine(_loaded(given_), Features())
     devices_observed(machine, Filter())  # what is computed once for all who look
     calls = 0
@@ -388,7 +388,7 @@ def calls_for(pools: int, holders: int) -> int:
     return calls
 
 
-def _loaded(given_: list[Given]) -> OfflineCluster:
+def _loaded(given_: list[SourceObject]) -> OfflineCluster:
     cluster = OfflineCluster(1_800_000_000_000)
     cluster.load(given_)
     return cluster

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.inventory import DeviceList, Filter, UnknownNameError, list_devices
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.inventory.answer_schema import DeviceList as DevicesAnswer
 
 Obj = dict[str, Any]
@@ -67,7 +67,7 @@ def held(name: str, *results: Obj, pod: str = "p") -> Obj:
 
 
 def listed(*objects: Obj, wanted: Filter | None = None) -> DeviceList:
-    given_ = [Given("test", one) for one in (GPU_CLASS, *objects)]
+    given_ = [SourceObject("test", one) for one in (GPU_CLASS, *objects)]
     return list_devices(given_, now_ms=1_800_000_000_000, features=Features(), wanted=wanted or Filter())
 
 

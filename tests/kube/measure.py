@@ -18,12 +18,12 @@ import uvloop
 from aiohttp import web
 
 from scheduler.framework.decisions import BindPod, Decision, PatchPodStatus, RecordEvent, WriteClaimStatus, WriteId
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
-from scheduler.kube.requests import ApiClient
 from scheduler.kube.watched_kind import Seen
 from scheduler.model.keys import ClaimKey, PodKey
 from tests.kube.misbehaving import Reports

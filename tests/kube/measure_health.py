@@ -21,9 +21,9 @@ from typing import Any
 import aiohttp
 import orjson
 
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.credentials import Connection
 from scheduler.kube.outcomes import Accepted
-from scheduler.kube.requests import ApiClient
 
 RATE = 20  # pods a second
 CLIENTS = 8

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from scheduler import machine_turns
 from scheduler.core.ground.inputs import Input
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.metrics import Metrics
-from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector
 from scheduler.machine_turns import INPUTS_WAITING_MAX, MachineTurns
 from tests.kube.misbehaving import Reports, added, bookmark, misbehaving, pod, watch

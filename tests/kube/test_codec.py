@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from allocator import Taint
+from allocator import DeviceTaint
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.kube.watched_kind import Bookmark, Broken, ErrorEvent, Gone, Ignored, Seen
@@ -108,7 +108,7 @@ def taint_rule(**selector) -> dict:
 def test_taint_rule_is_decoded(spec, selector):
     decoded = Codec().taint_rules.decode_event(line("ADDED", taint_rule(**spec)))
 
-    taint = Taint("example.com/broken", "", "NoSchedule", "2026-01-01T00:00:00Z")
+    taint = DeviceTaint("example.com/broken", "", "NoSchedule", "2026-01-01T00:00:00Z")
     assert decoded.input.object == DeviceTaintRule("rule", selector, taint)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from scheduler.kube import credentials as module
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.outcomes import Accepted, Rejected
-from scheduler.kube.requests import ApiClient
 from tests.kube.certificates import Authority, openssl
 from tests.kube.misbehaving import bookmark, misbehaving, reply, status, watch
 

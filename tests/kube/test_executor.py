@@ -30,6 +30,7 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
     WriteId,
 )
+from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
@@ -37,7 +38,6 @@ from scheduler.kube.decision_requests import encode_decision
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.executor import Executor
-from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, PodKey, VolumeClaimKey

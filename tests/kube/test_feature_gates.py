@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from allocator import Allocation, DeviceResult, Features, Toleration
+from allocator import Allocation, DeviceResult, DeviceToleration, Features
 from cel.quantity import Quantity
 from scheduler.kube.feature_gates import LOST_BY_GATE, dropped_fields, features_left
 
@@ -13,7 +13,7 @@ PLAIN = DeviceResult("gpu", "gpu.example.com", "node-0", "gpu-0")
 FULL = replace(
     PLAIN,
     admin_access=True,
-    tolerations=(Toleration(key="", operator="Exists", value="", effect="", toleration_seconds=None),),
+    tolerations=(DeviceToleration(key="", operator="Exists", value="", effect="", toleration_seconds=None),),
     binding_conditions=("a",),
     binding_failure_conditions=("b",),
     share_id="c",

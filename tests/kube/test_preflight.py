@@ -28,6 +28,7 @@ from scheduler.framework.decisions import (
     SelectNode,
     WriteClaimStatus,
 )
+from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.decision_requests import encode_decision
@@ -36,7 +37,6 @@ from scheduler.kube.permissions import LEASES, PERMISSIONS, permissions_for
 from scheduler.kube.plugin_kinds import PLUGIN_KINDS
 from scheduler.kube.preflight import PreflightError, check
 from scheduler.kube.readers import ACCESS_REVIEWS, TOKEN_REVIEWS
-from scheduler.kube.requests import ApiClient, Timeouts
 from scheduler.model.keys import ClaimKey, PodGroupKey, PodKey, VolumeClaimKey
 from tests.kube.misbehaving import drop, misbehaving, reply, status
 

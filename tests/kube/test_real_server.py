@@ -11,10 +11,10 @@ import pytest
 
 from scheduler.app import SchedulerApp
 from scheduler.config import Config, LeaderElection
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.credentials import Connection
 from scheduler.kube.outcomes import Accepted, Rejected
 from scheduler.kube.preflight import PreflightError
-from scheduler.kube.requests import ApiClient
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import ControlPlane
 from tests.kube.certificates import openssl

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.credentials import Connection, CredentialsError
 from scheduler.kube.outcomes import MERGE_PATCH, Accepted, Conflicted, Rejected, Unknown, classify, decode_status
-from scheduler.kube.requests import ApiClient, Timeouts
 from tests.kube.misbehaving import (
     Pauses,
     RotatingToken,

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from scheduler.core.ground.inputs import Deleted, Observed, RelistFinished
+from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
-from scheduler.kube.requests import ApiClient
 from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.kube.watched_kind import LineSplitter
 from tests.core.rig import Rig

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Set
 from pathlib import Path
 
-import cel.lint
+import cel.selector_lint
 import scheduler.cli.lint
 import scheduler.lint
 from scheduler.lint.against import _FAULTS
@@ -65,7 +65,11 @@ def converted(code: Code) -> str:
 def sources() -> list[str]:
     package = Path(inspect.getfile(scheduler.lint)).parent
     modules = [path.read_text(encoding="utf-8") for path in package.glob("*.py")]
-    return [*modules, inspect.getsource(cel.lint), Path(inspect.getfile(scheduler.cli.lint)).read_text("utf-8")]
+    return [
+        *modules,
+        inspect.getsource(cel.selector_lint),
+        Path(inspect.getfile(scheduler.cli.lint)).read_text("utf-8"),
+    ]
 
 
 def test_the_table_has_the_codes_that_are_reported() -> None:

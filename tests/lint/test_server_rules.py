@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
-from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.kinds.claim_kinds import ClaimStrategy, ClaimTemplateStrategy
+from scheduler.embedded.kinds.slice_kinds import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.strategy import Strategy
 from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, some_cases

@@ -9,7 +9,7 @@ import pytest
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
 from scheduler.inventory import list_devices
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from tests.inventory.test_listing import GPU_CLASS, Obj, held, node, slice_of
 
 NOW_MS = 1_800_000_000_000
@@ -52,12 +52,12 @@ def partitioned(*devices: Obj, slices: int = 2, counters: Obj = COUNTERS) -> lis
 
 
 def noted(*objects: Obj) -> str:
-    given = [Given("test", one) for one in (GPU_CLASS, *objects)]
+    given = [SourceObject("test", one) for one in (GPU_CLASS, *objects)]
     return "\n".join(list_devices(given, now_ms=NOW_MS, features=Features()).notes)
 
 
 def explained(name: str, *objects: Obj) -> Explanation:
-    given = [Given("test", one) for one in (GPU_CLASS, *objects)]
+    given = [SourceObject("test", one) for one in (GPU_CLASS, *objects)]
     return explain_pod(given, ("team", name), now_ms=NOW_MS, features=Features())
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import cli
 from scheduler.embedded.controllers.owned import PODS_MAX
-from scheduler.offline import Given, OfflineCluster
+from scheduler.offline import OfflineCluster, SourceObject
 from tests.offline.causes import node
 
 TEMPLATE = {
@@ -31,7 +31,7 @@ def workload(kind: str, name: str = "x", **spec: Any) -> dict[str, Any]:
 def loaded(*objects: dict[str, Any], pods_max: int = 5) -> tuple[int, list[str]]:
     """How many pods there are, and what was refused."""
     cluster = OfflineCluster(0, pods_max=pods_max)
-    problems = cluster.load([Given(f"file:{number}", one) for number, one in enumerate(objects)]).problems
+    problems = cluster.load([SourceObject(f"file:{number}", one) for number, one in enumerate(objects)]).problems
     return len(cluster.pods()), [str(one) for one in problems]
 
 

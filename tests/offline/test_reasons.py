@@ -6,7 +6,7 @@ import pytest
 
 from allocator import Features
 from scheduler.framework.cycle import UNLIMITED_STEPS
-from scheduler.offline import Given, OfflineCluster, Reasons, decide
+from scheduler.offline import OfflineCluster, Reasons, SourceObject, decide
 from scheduler.offline.reasons import FUNNELS_OF_A_POD
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_
 
@@ -19,7 +19,7 @@ def test_devices_are_counted_on_the_first_nodes_only() -> None:
     names = [f"node-{number:02}" for number in range(NODES)]
     objects = [node(name) for name in names] + [slice_(gpu(), where=name) for name in names]
     objects += [device_class(), claim(request("false")), pod("gpu"), pod("gpu", name="other")]
-    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    assert not cluster.load([SourceObject("", obj) for obj in objects]).problems
 
     question = decide(cluster, features=Features(), budget_steps=1_000)
     reasons = Reasons(question, budget_steps=1_000)
@@ -46,7 +46,7 @@ def test_nodes_that_the_steps_do_not_suffice_for_are_told_as_not_looked_at(steps
     slices = [slice_(gpu(attributes={"n": {"int": number}}), where=name) for number, name in enumerate(names)]
     wanted = claim(request(COSTLY, allocationMode="ExactCount", count=2))
     objects = [*map(node, names), *slices, device_class(), wanted, pod("gpu")]
-    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    assert not cluster.load([SourceObject("", obj) for obj in objects]).problems
     question = decide(cluster, features=Features(), budget_steps=1_000)
 
     found = Reasons(question, budget_steps=1_000, steps_max=steps_max)
@@ -70,7 +70,7 @@ def test_devices_on_nodes_that_other_plugins_refuse_are_no_help() -> None:
     slices[0]["spec"]["devices"].append(odd)
     wanted = claim(request("device.attributes['gpu.example.com'].model == 'A100'", count=4))
     objects = [tainted, node("mid"), node("small"), *slices, device_class(), wanted, pod("gpu")]
-    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    assert not cluster.load([SourceObject("", obj) for obj in objects]).problems
     question = decide(cluster, features=Features(), budget_steps=1_000)
 
     (funnel,) = Reasons(question, budget_steps=1_000).funnels(question.verdicts[0])
@@ -87,7 +87,7 @@ def test_where_every_node_is_closed_that_is_where_too_few_are_left() -> None:
     cluster = OfflineCluster(NOW_MS)
     tainted = node(taints=[{"key": "example.com/closed", "effect": "NoSchedule"}])
     assert not cluster.load(
-        [Given("", obj) for obj in (tainted, slice_(gpu()), device_class(), claim(request()), pod("gpu"))]
+        [SourceObject("", obj) for obj in (tainted, slice_(gpu()), device_class(), claim(request()), pod("gpu"))]
     ).problems
     question = decide(cluster, features=Features(), budget_steps=1_000)
 
@@ -98,7 +98,7 @@ def test_where_every_node_is_closed_that_is_where_too_few_are_left() -> None:
 
 def test_nothing_is_told_of_nodes_where_none_was_asked() -> None:
     cluster = OfflineCluster(NOW_MS)
-    cluster.load([Given("", obj) for obj in (node(), device_class(), pod("missing"))])
+    cluster.load([SourceObject("", obj) for obj in (node(), device_class(), pod("missing"))])
 
     question = decide(cluster, features=Features(), budget_steps=1_000)
 
@@ -113,10 +113,10 @@ def test_objects_of_a_dump_with_values_of_a_wrong_type_are_told_and_break_nothin
         {**node("null"), "spec": {"taints": [None]}},
         {**claim(name="null"), "spec": {"devices": {"requests": [None]}}},
     ]
-    given = [Given("dump.yaml:1:1", obj) for obj in (node(), slice_(gpu()), device_class(), claim(), pod("gpu"))]
+    given = [SourceObject("dump.yaml:1:1", obj) for obj in (node(), slice_(gpu()), device_class(), claim(), pod("gpu"))]
     for number, obj in enumerate(broken):
         metadata = {**obj["metadata"], "uid": f"uid-{number}", "resourceVersion": str(number + 1)}
-        given.append(Given(f"dump.yaml:{number + 2}:1", {**obj, "metadata": metadata}))
+        given.append(SourceObject(f"dump.yaml:{number + 2}:1", {**obj, "metadata": metadata}))
     cluster = OfflineCluster(NOW_MS)
 
     problems = cluster.load(given).problems
@@ -135,6 +135,6 @@ def test_what_the_clusters_scheduler_said_is_not_taken_for_an_answer() -> None:
     dumped["status"] = {"phase": "Pending", "conditions": [old, ready]}
     cluster = OfflineCluster(NOW_MS)
 
-    assert not cluster.load([Given("", dumped)]).problems
+    assert not cluster.load([SourceObject("", dumped)]).problems
 
     assert [one["type"] for one in cluster.pods()[0]["status"]["conditions"]] == ["PodReadyToStartContainers"]

@@ -19,7 +19,7 @@ from scheduler.cli.simulate import simulate
 from scheduler.config import Config
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.framework.blame import SEPARATOR
+from scheduler.framework.diagnosis import SEPARATOR
 from scheduler.kube.credentials import Connection
 from scheduler.model.pod_claims import claim_names
 from tests.offline.causes import CAUSES, Cause

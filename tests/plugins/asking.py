@@ -17,8 +17,8 @@ def filter_verdict(plugin, one, info):
         if status.code is Code.SKIP:
             return status
         assert status.is_success, status
-    assert plugin.shape(cycle, VIEW) is not None
-    hash(plugin.shape(cycle, VIEW))
+    assert plugin.signature(cycle, VIEW) is not None
+    hash(plugin.signature(cycle, VIEW))
     return plugin.filter(cycle, info, VIEW)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from allocator import Features, decode_allocation, decode_claim_spec, decode_class, decode_slice
 from scheduler.core.state.claim_overlay import ClaimOverlay
-from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.store import Store
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus

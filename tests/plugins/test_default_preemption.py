@@ -9,7 +9,7 @@ import pytest
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.preemption import NodeTried
 from scheduler.framework.status import UNFINISHED, Code, Status
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import NodeName
 from scheduler.plugins.default_preemption.plugin import BEGUN_LEAST, DefaultPreemption
 from tests import builders

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from allocator import Features
-from scheduler.framework.blame import COMMAND, EVENT, TO_MAKE_IT_FIT, Blame, Limits
 from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.framework.cycle import Cycle
-from scheduler.offline import Given, OfflineCluster, decide
+from scheduler.framework.diagnosis import COMMAND, EVENT, TO_MAKE_IT_FIT, Cause, Limits
+from scheduler.offline import OfflineCluster, SourceObject, decide
 from scheduler.offline.every_node import EveryNode
 from scheduler.plugins.dynamic_resources import NAME
 from tests.offline.causes import (
@@ -36,10 +36,10 @@ HOT = {"key": "example.com/hot", "effect": "NoSchedule"}
 SHARE = {"shareID": "5a4b1f9c-70a7-4b52-9c5b-6f9f3a0f6f21", "consumedCapacity": {"memory": "50Gi"}}
 
 
-def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9) -> tuple[list[Blame], str, int]:
+def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9) -> tuple[list[Cause], str, int]:
     """What the plugin blames, what the pod's event says, and the steps that it took."""
     cluster = OfflineCluster(NOW_MS)
-    assert not cluster.load([Given("", obj) for obj in objects]).problems
+    assert not cluster.load([SourceObject("", obj) for obj in objects]).problems
     answers = decide(cluster, features=Features(), budget_steps=10_000, reports_causes=True)
     verdict = next(one for one in answers.verdicts if one.pod[1] == "asked")
     assert verdict.outcome == "unschedulable"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from allocator import class_usage
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.framework.status import Code
 from scheduler.plugins.dynamic_resources import DynamicResources, argument_errors
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator import Taint, decode_slice
+from allocator import DeviceTaint, decode_slice
 from scheduler.framework.status import Code
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -15,7 +15,7 @@ from tests.plugins.objects import node_info
 
 
 def rule(name="rule", effect="NoSchedule", **selector) -> DeviceTaintRule:
-    return DeviceTaintRule(name, DeviceSelector(**selector), Taint("key", name, effect, None))
+    return DeviceTaintRule(name, DeviceSelector(**selector), DeviceTaint("key", name, effect, None))
 
 
 def tainted(*rules) -> dict[str, list[str]]:
@@ -33,7 +33,7 @@ def tainted(*rules) -> dict[str, list[str]]:
         pytest.param([], ["driver"], [], id="no-rules"),
         pytest.param([rule()], ["driver", "rule"], ["rule"], id="an-empty-selector-selects-all"),
         pytest.param(
-            [DeviceTaintRule("r", None, Taint("k", "v", "NoSchedule", None))],
+            [DeviceTaintRule("r", None, DeviceTaint("k", "v", "NoSchedule", None))],
             ["driver"],
             [],
             id="no-selector-selects-none",

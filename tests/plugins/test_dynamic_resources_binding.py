@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from allocator import Features
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of, without_cause
 from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of, without_cause
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.kube.metrics import Metrics
 from scheduler.model.api_rules import FINALIZER

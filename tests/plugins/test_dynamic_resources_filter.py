@@ -18,7 +18,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
+from scheduler.plugins.dynamic_resources.device_equivalence import DeviceLikeness
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from tests.plugins.cluster import (
     DRIVER,
@@ -517,9 +517,9 @@ def shape_of(view: Cluster, one):
     plugin = DynamicResources()
     cycle = cycle_of(one)
     assert plugin.pre_filter(cycle, view).status.is_success
-    shape = plugin.shape(cycle, view)
-    hash(shape)
-    return shape
+    signature = plugin.signature(cycle, view)
+    hash(signature)
+    return signature
 
 
 def test_pods_of_one_template_share_their_shape_and_others_do_not() -> None:

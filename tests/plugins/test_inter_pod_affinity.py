@@ -98,13 +98,13 @@ def test_only_pods_that_terms_are_about_are_looked_at():
 
 def test_pods_of_other_labels_share_a_shape_while_the_same_terms_mean_them():
     made = cluster(pod("p", app="db", node="a", affinity=far(term("web"))), a="x")
-    shapes = []
+    signatures = []
     for labels in ({"app": "web", "n": "1"}, {"app": "web", "n": "2"}):
         one = builders.pod("new", labels=labels)
         cycle = cycle_of(one)
         PLUGIN.pre_filter(cycle, made)
-        shapes.append(PLUGIN.shape(cycle, made))
-    assert shapes[0] == shapes[1]
+        signatures.append(PLUGIN.signature(cycle, made))
+    assert signatures[0] == signatures[1]
 
 
 ASSIGNED, OWN, NODE = Resource.ASSIGNED_POD, Resource.POD, Resource.NODE

@@ -410,17 +410,17 @@ def test_fit_wakes_on_deletions_that_make_room(running, gone, want) -> None:
 
 
 def test_shapes_tell_apart_what_verdicts_read_and_nothing_else() -> None:
-    def shape(plugin, **spec):
+    def signature(plugin, **spec):
         cycle = cycle_of(msgspec.structs.replace(pod(**spec)))
         if hasattr(plugin, "pre_filter"):
             plugin.pre_filter(cycle, VIEW)
-        return plugin.shape(cycle, VIEW)
+        return plugin.signature(cycle, VIEW)
 
     requests = [{"name": "c", "image": "a", "resources": {"requests": {"cpu": "1"}}}]
     same = [{"name": "other", "image": "b", "resources": {"requests": {"cpu": "1000m"}}}]
     more = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
-    assert shape(NodeResourcesFit(), containers=requests) == shape(NodeResourcesFit(), containers=same)
-    assert shape(NodeResourcesFit(), containers=requests) != shape(NodeResourcesFit(), containers=more)
-    assert shape(TaintToleration(), tolerations=[CORDON]) != shape(TaintToleration())
-    assert shape(NodeUnschedulable(), tolerations=[{"key": "x"}]) == shape(NodeUnschedulable())
-    assert shape(NodeAffinity(), nodeSelector={"a": "b"}) != shape(NodeAffinity(), nodeSelector={"a": "c"})
+    assert signature(NodeResourcesFit(), containers=requests) == signature(NodeResourcesFit(), containers=same)
+    assert signature(NodeResourcesFit(), containers=requests) != signature(NodeResourcesFit(), containers=more)
+    assert signature(TaintToleration(), tolerations=[CORDON]) != signature(TaintToleration())
+    assert signature(NodeUnschedulable(), tolerations=[{"key": "x"}]) == signature(NodeUnschedulable())
+    assert signature(NodeAffinity(), nodeSelector={"a": "b"}) != signature(NodeAffinity(), nodeSelector={"a": "c"})

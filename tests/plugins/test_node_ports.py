@@ -101,13 +101,13 @@ def test_what_came_and_went_leaves_no_trace(changes) -> None:
 
 
 def test_shapes_are_equal_for_equal_ports() -> None:
-    def shape(*ports):
+    def signature(*ports):
         cycle = cycle_of(listening(*ports))
         PLUGIN.pre_filter(cycle, VIEW)
-        return PLUGIN.shape(cycle, VIEW)
+        return PLUGIN.signature(cycle, VIEW)
 
-    assert shape(80, 81) == shape(at("0.0.0.0", 81), at("", 80), 80)
-    assert shape(80) != shape(81)
+    assert signature(80, 81) == signature(at("0.0.0.0", 81), at("", 80), 80)
+    assert signature(80) != signature(81)
 
 
 @pytest.mark.parametrize(

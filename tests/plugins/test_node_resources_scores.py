@@ -161,7 +161,7 @@ def test_balance_lies_between_50_and_100_and_follows_from_the_shape(one, running
     info = node_info(allocatable={"cpu": "10", "memory": "10", GPU: "10"}, pods=[requesting(running, "other")])
     (score,) = scores(plugin, requesting(one), info)
     assert 50 <= score <= 100 or (score == 0 and not any(map(int, one.values())))
-    shape = plugin.shape(cycle_of(requesting(one)), VIEW)
+    shape = plugin.signature(cycle_of(requesting(one)), VIEW)
     asked = [("cpu", 1000 * int(one.get("cpu", 0))), *((n, int(one.get(n, 0))) for n in ("memory", GPU))]
     assert shape == (tuple(item for item in asked if item[1] or item[0] != GPU) if score else ())
 

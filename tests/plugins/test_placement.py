@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allocator.placement.ranks import Strategy
-from scheduler.config.profiles import ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from tests import builders
 from tests.core.rig import Rig
 

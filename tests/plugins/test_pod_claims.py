@@ -8,7 +8,7 @@ from scheduler.framework.status import Code
 from scheduler.model.keys import ClaimKey
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.resolved_claims import walk_claims
 from tests.plugins.cluster import Cluster, claim, cycle_of, pod_with, templated_pod
 from tests.plugins.objects import node_info, pod
 

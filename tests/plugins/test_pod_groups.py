@@ -18,7 +18,7 @@ from scheduler.model.objects import OwnerReference, PodResourceClaim, Scheduling
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins.dynamic_resources import NAME, DynamicResources
 from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE
-from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.resolved_claims import walk_claims
 from tests.plugins.cluster import (
     NOW_MS,
     Cluster,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from allocator import Features
-from scheduler.config.profiles import profile_plugins
+from scheduler.config.profile_config import profile_plugins
 from scheduler.plugins import DEFAULT_PROFILE, default_plugins
 from tests.answers.verdicts import Cases
 from tests.plugins.recorded_cases import PARTS, Case, ours

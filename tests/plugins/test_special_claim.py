@@ -14,7 +14,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.special_claim import provisional_uid, special_claim_key, stands_for
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.extended_resources import decoded_spec
-from scheduler.plugins.dynamic_resources.special_claim import asks_for, find_special_claim, removal
+from scheduler.plugins.dynamic_resources.special_claim_step import asks_for, find_special_claim, removal
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests import builders
 from tests.plugins.cluster import Cluster, allocation, claim, consumer, cycle_of, exactly

@@ -11,8 +11,8 @@ from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.status import Code
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.volume_binding import VolumeBinding
-from scheduler.plugins.volume_binding.matching import NodeVolumes, find_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
+from scheduler.plugins.volume_binding.volume_matching import NodeVolumes, find_volumes
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
 from tests import storage_builders as storage
@@ -44,16 +44,16 @@ def cluster(*objects, nodes=("a",), pods=()):
     return made
 
 
-def shapes(made, one):
+def signatures(made, one):
     """The shape of each plugin, None where it skips."""
     found = []
     for plugin in PLUGINS:
         cycle = cycle_of(one)
         status = plugin.pre_filter(cycle, made).status
         assert status.is_success or status.code is Code.SKIP, status
-        shape = plugin.shape(cycle, made) if status.is_success else None
-        hash(shape)
-        found.append(shape)
+        signature = plugin.signature(cycle, made) if status.is_success else None
+        hash(signature)
+        found.append(signature)
     return found
 
 
@@ -81,13 +81,13 @@ def test_pods_with_a_claim_each_share_verdicts_and_volumes_of_others_change_none
         storage.csi_node("a", {DRIVER: 3}),
     )
     made.put_pods(first, second)
-    before = shapes(made, second)
-    assert before == shapes(made, first)
+    before = signatures(made, second)
+    assert before == signatures(made, first)
     made.store.observe_storage(storage.volume("made", claim="default/c1", phase="Available"))
     made.store.observe_storage(storage.volume("made", claim="default/c1", revision=10**6))
-    assert shapes(made, second) == before
+    assert signatures(made, second) == before
     made.store.observe_storage(storage.volume("free"))
-    assert shapes(made, second) != before
+    assert signatures(made, second) != before
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_claims_that_ask_for_something_else_do_not(other) -> None:
         storage.volume_claim("c1"),
         storage.volume_claim("c2", **other),
     )
-    assert shapes(made, using("c1")) != shapes(made, using("c2"))
+    assert signatures(made, using("c1")) != signatures(made, using("c2"))
 
 
 def test_volumes_of_equal_affinity_are_alike() -> None:
@@ -117,7 +117,7 @@ def test_volumes_of_equal_affinity_are_alike() -> None:
         *(storage.volume(f"v{i}", claim=f"default/c{i}", zone="x" if i < 2 else "y") for i in range(3)),
         *(storage.volume_claim(f"c{i}", volume_name=f"v{i}") for i in range(3)),
     )
-    binding = [shapes(made, using(f"c{i}"))[2] for i in range(3)]
+    binding = [signatures(made, using(f"c{i}"))[2] for i in range(3)]
     assert binding[0] == binding[1] != binding[2]
 
 
@@ -190,7 +190,7 @@ def test_a_claim_without_a_volume_counts_once_for_all_its_users() -> None:
     made.put_pods(running, sharing, other)
     assert limit_verdict(made, sharing) is Code.SUCCESS
     assert limit_verdict(made, other) is Code.UNSCHEDULABLE
-    assert shapes(made, sharing)[1] != shapes(made, other)[1]
+    assert signatures(made, sharing)[1] != signatures(made, other)[1]
 
 
 # Hints

@@ -20,8 +20,8 @@ import orjson
 import pytest
 
 from allocator import Features
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, TimerFired
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
 from scheduler.core.queue.queued_pod import Place, QueuedPod

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from allocator.values.meter import STEP
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.core.ground.inputs import Input, TimerFired
 from scheduler.core.machine import Machine
-from scheduler.core.trying import gang_attempt
+from scheduler.core.trying import group_attempt
 
 PIECE: Final = 80
 """What begins in the last step of a budget and is not divided. The largest here: to place a pod of a group (25
@@ -40,8 +40,8 @@ class StepBudget:
             if self._machine.store.gangs:
                 # The last pod that is tried may be a group's, which has a turn whatever is left, and takes its places
                 # again before; whoever changes places in a pause has all of them judged once more.
-                each = gang_attempt._STEPS_TO_TAKE_AGAIN + gang_attempt._STEPS_OF_PLACEMENT
-                most += gang_cycles._TURN_STEPS + each * self._places
+                each = group_attempt._STEPS_TO_TAKE_AGAIN + group_attempt._STEPS_OF_PLACEMENT
+                most += group_cycles._TURN_STEPS + each * self._places
         taken = max(now - before for now, before in zip(self._counted(), self._before, strict=True))
         if taken > most:
             raise BudgetError(f"{type(given).__name__} took {taken} steps; {most} are its budget")

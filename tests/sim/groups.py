@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduler.core.ground.inputs import Input
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL, GangKey, gang_key
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL, GroupKey, key_of_group
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
@@ -48,7 +48,7 @@ class GroupWorld(World):
         super().tell(given)
         store = self.machine.store
         placed = [store.pods[uid] for uid in store.assumed.keys() - before]
-        for key in {gang_key(pod) for pod in placed}:
+        for key in {key_of_group(pod) for pod in placed}:
             if key is not None:
                 self.turns_taken += 1
                 self.check_group(key)
@@ -58,7 +58,7 @@ class GroupWorld(World):
     def check_placed(self, pod: Pod, node: NodeName) -> None:
         """The machine has given the pod a node."""
 
-    def check_group(self, key: GangKey) -> None:
+    def check_group(self, key: GroupKey) -> None:
         """The machine has given pods of the group a node."""
         store = self.machine.store
         members = [store.pods[uid] for uid in store.gangs.of(key)]
@@ -66,7 +66,7 @@ class GroupWorld(World):
         if len(placed) < self.needed(key, members, store.pod_groups):
             raise UnsafeError(f"group {key}: {[one.key.name for one in placed]} were placed without the others")
 
-    def needed(self, key: GangKey, members: list[Pod], pod_groups: Mapping[PodGroupKey, PodGroup]) -> int:
+    def needed(self, key: GroupKey, members: list[Pod], pod_groups: Mapping[PodGroupKey, PodGroup]) -> int:
         """How many of the group's pods are placed together or not at all."""
         if key.is_pod_group:
             return pod_groups[key.pod_group].min_count or 0
@@ -75,13 +75,15 @@ class GroupWorld(World):
     def can_ever_run(self, pod: Pod) -> bool:
         if not super().can_ever_run(pod):
             return False
-        key = gang_key(pod)
+        key = key_of_group(pod)
         if key is None:
             return True
         pod_groups = {group.key: group for group, _ in self.server.pod_groups.values()}
         if key.is_pod_group and key.pod_group not in pod_groups:
             return False
-        members = [one for one in self.server.pods.values() if gang_key(one) == key and one.status.phase != "Failed"]
+        members = [
+            one for one in self.server.pods.values() if key_of_group(one) == key and one.status.phase != "Failed"
+        ]
         able = [one for one in members if one.node_name is not None or self.could_run_alone(one)]
         return len(able) >= self.needed(key, members, pod_groups)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.core.ground import change_log
 from scheduler.core.state import volume_overlay
-from scheduler.core.trying import gang_attempt, gang_places
+from scheduler.core.trying import group_attempt, group_places
 from scheduler.framework.status import SUCCESS
-from scheduler.model.gang import gang_key
+from scheduler.model.group import key_of_group
 from scheduler.plugins import gang_scheduling
 from tests.core import test_gangs
 
@@ -21,7 +21,7 @@ def on_short_turns(test: Callable[..., None], *given: object) -> Callable[[], No
 
     def run() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gang_cycles, "_TURN_STEPS", 1)
+            patch.setattr(group_cycles, "_TURN_STEPS", 1)
             for name in ("search_steps_first", "search_steps_per_turn"):
                 patch.setitem(test_gangs.TURNS, name, 1)
             test(*given)
@@ -36,25 +36,25 @@ def comes_elsewhere() -> None:
 
 def changed_nodes_are_taken_again(patch):
     """Whatever happened on the node in the pause."""
-    original = gang_places.GangPlaces._is_as_it_was
-    patch.setattr(gang_places.GangPlaces, "_is_as_it_was", lambda self, one, changed: original(self, one, ()))
+    original = group_places.GangPlaces._is_as_it_was
+    patch.setattr(group_places.GangPlaces, "_is_as_it_was", lambda self, one, changed: original(self, one, ()))
 
 
 def what_pods_elsewhere_decide_is_judged_once(patch):
-    patch.setattr(gang_places.GangPlaces, "contradicted", lambda self: None)
+    patch.setattr(group_places.GangPlaces, "contradicted", lambda self: None)
 
 
 def pauses_give_nothing_back(patch):
     def pause(self):
         self._paused = self._given_back = self._positions()
 
-    patch.setattr(gang_places.GangPlaces, "pause", pause)
+    patch.setattr(group_places.GangPlaces, "pause", pause)
 
 
 def detours_name_all_nodes(patch):
     """What others changed in a pause counts as brought back."""
-    original = change_log.ChangeLog.detour
-    patch.setattr(change_log.ChangeLog, "detour", lambda self, start, nodes=None: original(self, start))
+    original = change_log.ChangeLog.revert
+    patch.setattr(change_log.ChangeLog, "revert", lambda self, start, nodes=None: original(self, start))
 
 
 def pod_groups_are_not_waited_for(patch):
@@ -64,15 +64,15 @@ def pod_groups_are_not_waited_for(patch):
         return SUCCESS if key.is_pod_group and view.pod_group(key.pod_group) is None else original(key, view)
 
     patch.setattr(gang_scheduling, "_waits_for", waits_for)
-    run = gang_cycles.GangCycles.run
+    run = group_cycles.GangCycles.run
 
     def tried(self, queued, calls_max, steps_max):
-        key = gang_key(queued.pod)
+        key = key_of_group(queued.pod)
         if key is not None and key.is_pod_group and key.pod_group not in self._store.pod_groups:
             return False
         return run(self, queued, calls_max, steps_max)
 
-    patch.setattr(gang_cycles.GangCycles, "run", tried)
+    patch.setattr(group_cycles.GangCycles, "run", tried)
 
 
 def pod_groups_wake_nobody(patch):
@@ -80,7 +80,7 @@ def pod_groups_wake_nobody(patch):
 
 
 def turns_do_not_end(patch):
-    patch.setattr(gang_attempt.GangAttempt, "_is_turn_over", lambda self, most=0: False)
+    patch.setattr(group_attempt.GangAttempt, "_is_turn_over", lambda self, most=0: False)
 
 
 def places_with_volumes_are_never_taken_again(patch):

@@ -18,11 +18,11 @@ from unittest.mock import patch
 from msgspec import structs
 
 from allocator import Allocation
-from scheduler.core import gang_cycles
+from scheduler.core import group_cycles
 from scheduler.core.ground.inputs import Input, TimerFired
-from scheduler.core.trying.gang_attempt import GangAttempt
+from scheduler.core.trying.group_attempt import GroupAttempt
 from scheduler.model.api_rules import FINALIZER
-from scheduler.model.gang import gang_key
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
@@ -127,7 +127,7 @@ class HostileGroupWorld(GroupWorld):
         self.server.put_pod_group(PodGroup(PodGroupKey("default", name), f"uid-{next(self.uids)}", min_count=needed))
 
     def _named(self) -> list[str]:
-        keys = (gang_key(pod) for pod in self.server.pods.values())
+        keys = (key_of_group(pod) for pod in self.server.pods.values())
         return list(dict.fromkeys(key.name for key in keys if key is not None and key.is_pod_group))
 
     def delete_member(self) -> None:
@@ -178,19 +178,19 @@ class HostileGroupWorld(GroupWorld):
             self.server.put_claim(replace(claim, allocation=allocation, reserved_for=reserved, finalizers=(FINALIZER,)))
             self.server.put_pod(user)
 
-    def searches(self) -> list[GangAttempt]:
+    def searches(self) -> list[GroupAttempt]:
         """Those that have paused."""
         return list(self.machine._gangs._searches.values())
 
     # What must hold
 
     def tell(self, given: Input) -> None:
-        with patch.object(gang_cycles, "_TURN_STEPS", self.turn_steps):
+        with patch.object(group_cycles, "_TURN_STEPS", self.turn_steps):
             super().tell(given)
         self.pauses += isinstance(given, TimerFired) and any(self.searches())
 
     def check_placed(self, pod: Pod, node: NodeName) -> None:
-        key = gang_key(pod)
+        key = key_of_group(pod)
         store = self.machine.store
         if key is not None and key.is_pod_group and key.pod_group not in store.pod_groups:
             raise UnsafeError(f"pod {pod.key} was placed, PodGroup {key} was not seen")

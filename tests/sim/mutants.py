@@ -24,16 +24,16 @@ from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOu
 from scheduler.core.preempting import preemption_records, preemption_recovery, preemptions
 from scheduler.core.queue import active_pods, scheduling_queue
 from scheduler.core.reports import pod_conditions, troubles
-from scheduler.core.state import claim_overlay, cluster_view, store, tainted_slices
+from scheduler.core.state import claim_overlay, core_view, store, tainted_slices
 from scheduler.core.trying import dry_run_memory, feasibility
-from scheduler.core.writes import claim_writes, pod_removals, pod_writes, pursuits, taking_back
-from scheduler.core.writes.pursuits import Overtaken
+from scheduler.core.writes import claim_writes, pending_writes, pod_removals, pod_writes, taking_back
+from scheduler.core.writes.pending_writes import Overtaken
 from scheduler.framework.api import Hint, Resource
 from scheduler.framework.decisions import BindPod, DeletePod, PatchPodDisruption, ReadClaim, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.special_claim import is_provisional, stands_for
 from scheduler.plugins.default_preemption import DefaultPreemption, reprieve
-from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim
+from scheduler.plugins.dynamic_resources import deallocation, hints, plugin, special_claim_step
 from tests.core import (
     test_binding_cycle,
     test_change_log,
@@ -111,13 +111,13 @@ def _conflict_settles_unseen(patch):
 
 def _lost_answers_are_forgotten_at_a_conflict(patch):
     """Whatever is written: our own late doing is taken for somebody else's."""
-    original = pursuits.Pursuits._overtaken
+    original = pending_writes.Pursuits._overtaken
 
     def overtaken(self, write):
         write.is_doubtful = False
         original(self, write)
 
-    patch.setattr(pursuits.Pursuits, "_overtaken", overtaken)
+    patch.setattr(pending_writes.Pursuits, "_overtaken", overtaken)
 
 
 def _who_joined_a_write_is_not_told(patch):
@@ -319,7 +319,7 @@ def _deleted_pod_ends_its_binding_at_once(patch):
     def pod_gone(self, uid):
         binding = self.bindings.get(uid)
         if binding is not None and not binding.is_given_up:
-            self.waits.rouse(binding)
+            self.waits.stop_waiting(binding)
             del self.bindings[uid]
             self._aftermath.stake_released(self._stakes.release(uid))
 
@@ -443,7 +443,7 @@ def _special_claims_end_their_hold(patch):
             self._count(provisional)
 
     patch.setattr(claim_overlay.ClaimOverlay, "_take_over_provisional", take_over)
-    patch.setattr(cluster_view.CoreView, "is_held", lambda self, claim: True)
+    patch.setattr(core_view.CoreView, "is_held", lambda self, claim: True)
     patch.setattr(claim_overlay.ClaimOverlay, "is_held_for", lambda self, claim, pod, allocation: True)
 
 
@@ -462,13 +462,15 @@ def _lost_notes_to_pods_are_given_up(patch):
 
 def _notes_to_pods_are_not_taken_back(patch):
     """A pod that a device plugin serves is still told of the claim of an earlier attempt."""
-    original = special_claim._write_name
-    patch.setattr(special_claim, "_write_name", lambda pod, status: original(pod, status) if status is not None else ())
+    original = special_claim_step._write_name
+    patch.setattr(
+        special_claim_step, "_write_name", lambda pod, status: original(pod, status) if status is not None else ()
+    )
 
 
 def _special_claims_are_left_behind(patch):
     """Unreserve and PostFilter delete nothing."""
-    patch.setattr(special_claim, "removal", lambda claim, pod: ())
+    patch.setattr(special_claim_step, "removal", lambda claim, pod: ())
     patch.setattr(deallocation, "removal", lambda claim, pod: ())
 
 
@@ -582,7 +584,7 @@ def _conditions_are_written_once(patch):
 def _victims_are_not_waited_for(patch):
     """The record is told to be complete while victims terminate."""
     patch.setattr(preemption_records.Record, "is_outstanding", False)
-    patch.setattr(cluster_view.CoreView, "preemption_of", lambda self, uid: None)
+    patch.setattr(core_view.CoreView, "preemption_of", lambda self, uid: None)
 
 
 def _removes_before_the_nomination_is_stored(patch):

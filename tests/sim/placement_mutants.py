@@ -12,7 +12,7 @@ from scheduler.framework.decisions import SelectNode
 from scheduler.framework.status import SUCCESS
 from scheduler.model.storage import SELECTED_NODE, PersistentVolumeClaim
 from scheduler.plugins import inter_pod_affinity, node_ports
-from scheduler.plugins.volume_binding import VolumeBinding, matching, pre_bind
+from scheduler.plugins.volume_binding import VolumeBinding, pre_bind, volume_matching
 from scheduler.plugins.volume_binding.pod_volumes import is_claimed_by
 from tests.core import test_volume_writes, test_volumes
 
@@ -128,9 +128,9 @@ def binds_before_the_claim_is_bound(patch):
 
 
 def every_node_reaches_every_volume(patch):
-    patch.setattr(matching, "is_reachable", lambda volume, node, csi_node: True)
+    patch.setattr(volume_matching, "is_reachable", lambda volume, node, csi_node: True)
     patch.setattr(pre_bind, "is_reachable", lambda volume, node, csi_node: True)
-    patch.setattr(matching, "_is_matched", lambda affinity, labels: True)
+    patch.setattr(volume_matching, "_is_matched", lambda affinity, labels: True)
 
 
 def host_ports_are_not_looked_at(patch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.core.preempting import preemptions
-from scheduler.core.state import cluster_view, disruption_budgets, running_gangs
+from scheduler.core.state import budget_index, core_view, running_groups
 from scheduler.plugins.default_preemption import parts
 from scheduler.plugins.dynamic_resources import pre_filter
 
@@ -24,7 +24,7 @@ def equals_join_the_claim(patch):
 
 
 def what_was_given_away_is_taken_again(patch):
-    patch.setattr(cluster_view.CoreView, "was_awaited_in_vain", lambda self, claim: False)
+    patch.setattr(core_view.CoreView, "was_awaited_in_vain", lambda self, claim: False)
 
 
 def what_was_given_away_is_never_taken_again(patch):
@@ -43,7 +43,7 @@ def who_may_share_again_is_not_told(patch):
 
 
 def groups_are_single_pods(patch):
-    patch.setattr(cluster_view.CoreView, "running_gang", lambda self, pod: None)
+    patch.setattr(core_view.CoreView, "running_group", lambda self, pod: None)
 
 
 def groups_are_never_removed(patch):
@@ -53,7 +53,7 @@ def groups_are_never_removed(patch):
 
 def victims_still_run(patch):
     """What is removed of a group already is counted as spare again."""
-    original = running_gangs.running_gang
+    original = running_groups.running_group
 
     def running(store, pod):
         victims = dict(store.nominations.victims)
@@ -63,7 +63,7 @@ def victims_still_run(patch):
         finally:
             store.nominations.victims.update(victims)
 
-    patch.setattr(cluster_view, "running_gang", running)
+    patch.setattr(core_view, "running_group", running)
 
 
 def groups_elsewhere_are_waited_for(patch):
@@ -77,4 +77,4 @@ def groups_elsewhere_are_waited_for(patch):
 
 
 def budgets_that_cannot_be_read_are_none(patch):
-    patch.setattr(disruption_budgets.DisruptionBudgets, "tell_readable", lambda self, is_readable: False)
+    patch.setattr(budget_index.DisruptionBudgets, "tell_readable", lambda self, is_readable: False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from allocator import Taint
+from allocator import DeviceTaint
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from tests.sim.api_server import FakeApiServer
 
@@ -27,7 +27,7 @@ class TaintRuleActions:
         pool = self.rnd.choice([None, *sorted(self.server.nodes)])
         device = self.rnd.choice([None, *(f"gpu-{index}" for index in range(self.devices))])
         effect = self.rnd.choice(["NoSchedule", "NoSchedule", "NoExecute", "None"])
-        taint = Taint("example.com/out-of-service", name, effect, None)
+        taint = DeviceTaint("example.com/out-of-service", name, effect, None)
         self.server.put_taint_rule(DeviceTaintRule(name, DeviceSelector(None, pool, device), taint))
 
     def clear_taint_rules(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.core.writes.claim_writes import ClaimWrites
-from scheduler.framework.blame import SEPARATOR
+from scheduler.framework.diagnosis import SEPARATOR
 from tests.sim.groups import GroupWorld
 from tests.sim.hostile_groups import HostileGroupWorld
 from tests.sim.mutants import MUTANTS, Mutant, notice

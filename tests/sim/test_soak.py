@@ -23,18 +23,18 @@ import pytest
 
 from benchmarks.machine import NullShell
 from scheduler.core.ground import versions
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, WriteAccepted
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.observation import KINDS
 from scheduler.framework.decisions import PatchPodGroupStatus, RecordEvent
 from scheduler.model import pod_terms
 from scheduler.model.claim import Consumer, ResourceClaim
-from scheduler.model.gang import GROUP_LABEL, MIN_COUNT_LABEL
+from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import NodeName, PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup
 from scheduler.model.sized_cache import SizedCache
-from scheduler.plugins.pod_topology_spread import constraints
+from scheduler.plugins.pod_topology_spread import spread_constraints
 from tests import builders
 from tests.growth import check_stays, kept
 from tests.observed import deleted, observed
@@ -209,7 +209,7 @@ def bound_elsewhere(batch: Batch, node: str, number: int) -> Iterable[Input]:
 @pytest.mark.slow
 def test_what_is_kept_follows_what_there_is(inputs, is_leader, monkeypatch) -> None:
     monkeypatch.setattr(pod_terms, "_KEPT", SizedCache(1_000_000))
-    monkeypatch.setattr(constraints, "_KEPT", SizedCache(50_000))
+    monkeypatch.setattr(spread_constraints, "_KEPT", SizedCache(50_000))
     monkeypatch.setattr(versions, "_TOMBSTONES_MIN", 500)
     tracemalloc.start()
     try:

@@ -34,8 +34,8 @@ import msgspec
 
 from allocator import Features
 from scheduler.core import machine as core_machine
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Input, Observed, RelistFinished, TimerFired, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.machine import kinds_read
 from scheduler.core.state.store import claims_of
 from scheduler.framework.api import Profile

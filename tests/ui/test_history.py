@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.offline import Given
-from scheduler.ui.history import events_in, history_of
+from scheduler.offline import SourceObject
+from scheduler.ui.pod_timeline import events_in, history_of
 from tests.offline.causes import Obj, allocated, claim, pod
 
 KEY = ("default", "mine")
@@ -18,8 +18,8 @@ def at(second: int) -> str:
     return f"2026-01-01T00:00:{second:02}Z"
 
 
-def given(*objects: Obj) -> list[Given]:
-    return [Given("here", one) for one in objects]
+def given(*objects: Obj) -> list[SourceObject]:
+    return [SourceObject("here", one) for one in objects]
 
 
 def mine(**status: Any) -> Obj:

@@ -20,10 +20,10 @@ from scheduler.explain import NotThereError, explain_pod
 from scheduler.explain.waiting import ask_all
 from scheduler.garbage_collector import settle
 from scheduler.offline import OfflineCluster
-from scheduler.ui import sources, what_if
+from scheduler.ui import data_source, what_if
+from scheduler.ui.data_source import Objects, _Shared
 from scheduler.ui.server import UiServer
-from scheduler.ui.sources import Objects, _Shared
-from scheduler.ui.what_if import Question, WhatIf, answer
+from scheduler.ui.what_if import WhatIf, WhatIfRequest, answer
 from tests.offline.causes import pod
 from tests.patience import PATIENCE_S
 from tests.ui.worlds import source
@@ -71,7 +71,7 @@ async def test_what_an_answer_leaves_is_collected(view: str) -> None:
         if view == "pending":
             return await asked._pending()
         if view == "what-if":
-            return await what.answer(await asked.objects(), Question(pod=("default", "waits"), copies=2))
+            return await what.answer(await asked.objects(), WhatIfRequest(pod=("default", "waits"), copies=2))
         try:
             return await asked._pod(("default", "waits" if view == "pod" else f"nobody-{number}"))
         except NotThereError:
@@ -113,7 +113,7 @@ async def test_the_turn_is_held_until_the_thread_has_ended(monkeypatch: pytest.M
 
     monkeypatch.setattr(what_if, "answer", slow)
     asked, objects = WhatIf(None), await source().objects()
-    first = asyncio.ensure_future(asked.answer(objects, Question()))
+    first = asyncio.ensure_future(asked.answer(objects, WhatIfRequest()))
     await asyncio.to_thread(begun.wait)
     for _ in range(3):
         first.cancel()
@@ -122,12 +122,12 @@ async def test_the_turn_is_held_until_the_thread_has_ended(monkeypatch: pytest.M
     may_end.set()
     await asyncio.wait([first])
     assert first.cancelled()
-    assert await asked.answer(objects, Question()) == {}
+    assert await asked.answer(objects, WhatIfRequest()) == {}
 
 
 async def test_who_leaves_pods_pages_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = Endless()
-    monkeypatch.setattr(sources, "explain_pod", endless)
+    monkeypatch.setattr(data_source, "explain_pod", endless)
     asked = source(*(pod("three", name=f"pod-{number}") for number in range(6)))
     pages = [asyncio.ensure_future(asked.pod(("default", f"pod-{number}"))) for number in range(6)]
     async with asyncio.timeout(PATIENCE_S):
@@ -184,8 +184,8 @@ NOW: dict[str, Any] = {"now_ms": 0, "features": Features()}
     [
         pytest.param(lambda read: explain_pod(read.given, KEY, **NOW), id="pod"),
         pytest.param(lambda read: ask_all(read.given, **NOW), id="pending"),
-        pytest.param(lambda read: answer(read, Question(pod=KEY)), id="what if"),
-        pytest.param(lambda read: answer(read, Question(room=KEY)), id="room"),
+        pytest.param(lambda read: answer(read, WhatIfRequest(pod=KEY)), id="what if"),
+        pytest.param(lambda read: answer(read, WhatIfRequest(room=KEY)), id="room"),
     ],
 )
 async def test_whatever_plays_a_machine_looks_whether_somebody_waits(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.ui.data_source import Source
 from scheduler.ui.server import UiServer
-from scheduler.ui.sources import Source
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import HOSTILE, crowd, hostile, source

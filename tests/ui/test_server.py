@@ -18,12 +18,12 @@ from allocator import Features
 from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
 from scheduler.inventory import Filter, devices_observed
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
+from scheduler.ui import data_source
 from scheduler.ui import server as server_
-from scheduler.ui import sources
-from scheduler.ui.pictures import Document
+from scheduler.ui.data_source import FileSource, Objects, _Shared
+from scheduler.ui.responses import Document
 from scheduler.ui.server import UiServer, static_files
-from scheduler.ui.sources import FileSource, Objects, _Shared
 from tests.offline.causes import claim, pod, request
 from tests.patience import PATIENCE_S
 from tests.ui.test_what_if import POD
@@ -187,7 +187,7 @@ class Changing(FileSource):
 
     def __init__(self) -> None:
         self.now = 1
-        given = [Given(f"object {number}", one) for number, one in enumerate(objects())]
+        given = [SourceObject(f"object {number}", one) for number, one in enumerate(objects())]
         super().__init__("world", Objects(given, Features()), None)
 
     @property
@@ -270,7 +270,7 @@ async def test_shares_room_that_is_made_and_what_is_odd() -> None:
 
 async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_odd() -> None:
     tolerant = claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}]), name="tolerant")
-    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), tolerant])]
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate([*objects(), tolerant])]
     on = await FileSource("world", Objects(given, Features()), None).devices()
     off = await FileSource("world", Objects(given, Features(consumable_capacity=False)), None).devices()
 
@@ -295,7 +295,7 @@ async def test_a_look_at_the_pods_that_wait_is_bounded_and_says_who_was_not_trie
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The waiting pods of a hostile user take turns of the scheduler, which are counted."""
-    monkeypatch.setattr(sources, "TURNS_MAX", 1)
+    monkeypatch.setattr(data_source, "TURNS_MAX", 1)
     more = [pod("three", name=f"more-{number}") for number in range(300)]
     async with UiServer(source(*more)) as server:
         _, found, _ = await get(server, "api/pending")
@@ -314,7 +314,7 @@ async def test_pods_that_take_long_to_explain_leave_threads_for_others(monkeypat
         may_end.wait()
         return explain_pod(*arguments, **options)
 
-    monkeypatch.setattr(sources, "explain_pod", slow)
+    monkeypatch.setattr(data_source, "explain_pod", slow)
     names = [f"pod-{number}" for number in range(6)]
     asked = source(*(pod("three", name=name) for name in names))
     pages = [asyncio.ensure_future(asked.pod(("default", name))) for name in names]
@@ -354,7 +354,7 @@ async def test_a_question_that_needs_too_much_memory_is_told_so(
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(sources, "explain_pod", greedy)
+    monkeypatch.setattr(data_source, "explain_pod", greedy)
     status, text, _ = await get(server, "api/pod?namespace=default&name=waits")
     assert (status, text) == (503, "this question needs more memory than the page has\n")
     monkeypatch.undo()

@@ -19,8 +19,8 @@ from scheduler.kube.codec import ClaimDecoder
 from scheduler.kube.credentials import Connection
 from scheduler.model.keys import PodKey
 from scheduler.observer import ClusterObserver
-from scheduler.offline import Given
-from scheduler.ui.sources import Events, LiveSource, Objects, Reading
+from scheduler.offline import SourceObject
+from scheduler.ui.data_source import Events, LiveSource, Objects, Reading
 from tests.growth import check_stays, kept
 from tests.integration.api import Api, connected
 from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
@@ -52,7 +52,7 @@ class Churn:
 
     def objects(self) -> Objects:
         found = [*self.stage, *itertools.chain.from_iterable(self.batches)]
-        return Objects([Given(f"object {number}", one) for number, one in enumerate(found)], Features())
+        return Objects([SourceObject(f"object {number}", one) for number, one in enumerate(found)], Features())
 
     async def run(self, batches: int, *, is_page: bool) -> None:
         for _ in range(batches):

@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 
 from allocator import Features
-from scheduler.offline import Given
+from scheduler.offline import SourceObject
 from scheduler.ui import what_if
+from scheduler.ui.data_source import Objects
 from scheduler.ui.server import UiServer
-from scheduler.ui.sources import Objects
-from scheduler.ui.what_if import BusyError, Question, WhatIf, WrongQuestionError, answer
+from scheduler.ui.what_if import BusyError, WhatIf, WhatIfRequest, WrongQuestionError, answer
 from tests.offline.causes import Obj, claim, pod, request
 from tests.offline.test_many_pods import workload
 from tests.ui.worlds import objects, source
@@ -36,7 +36,7 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.c
 
 
 def world(*more: Obj) -> Objects:
-    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
     return Objects(given, Features())
 
 
@@ -45,7 +45,7 @@ def places(found: dict[str, Any]) -> dict[str, str]:
 
 
 def test_objects_more_are_played_on_what_is_there() -> None:
-    found = answer(world(), Question(manifest=POD))
+    found = answer(world(), WhatIfRequest(manifest=POD))
 
     assert found["text"] == "1 of 1 would run, 0 would wait."
     assert places(found) == {"mine": "node-2"}
@@ -55,7 +55,7 @@ def test_objects_more_are_played_on_what_is_there() -> None:
 
 def test_copies_of_a_pod_have_copies_of_its_claims() -> None:
     two = claim(request(count=2), name="two")
-    found = answer(world(two, pod("two", name="wants")), Question(pod=("default", "wants"), copies=3))
+    found = answer(world(two, pod("two", name="wants")), WhatIfRequest(pod=("default", "wants"), copies=3))
 
     assert sorted(places(found).values()) == ["node-1", "node-2", "unschedulable"]
     assert found["text"] == "2 of 3 would run, 1 would wait."
@@ -67,15 +67,15 @@ def test_without_a_node_only_its_pods_are_asked_about_that_somebody_makes_again(
     owned = {**pod("held", name="owned", nodeName="node-1"), "status": {"phase": "Running"}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "set", "controller": True}
     owned["metadata"] |= {"uid": "uid-owned", "resourceVersion": "2", "ownerReferences": [owner]}
-    found = answer(world(owned), Question(without="node-1"))
+    found = answer(world(owned), WhatIfRequest(without="node-1"))
 
     assert places(found) == {"owned": "node-2"}
     assert found["text"] == "Without node-1, 1 of its 1 pods would run elsewhere."
-    assert "No pod would need another node" in answer(world(), Question(without="node-2"))["text"]
+    assert "No pod would need another node" in answer(world(), WhatIfRequest(without="node-2"))["text"]
 
 
 def test_room_is_looked_for() -> None:
-    found = answer(world(), Question(room=("default", "waits")))
+    found = answer(world(), WhatIfRequest(room=("default", "waits")))
 
     assert found["outcome"] == "none"
     assert found["text"].startswith("no plan: default/waits does not fit after up to 3 moves")
@@ -84,7 +84,7 @@ def test_room_is_looked_for() -> None:
 def test_where_the_steps_are_used_up_there_may_be_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never "no plan" of what was not looked at: costly selectors of one pod on 50 nodes took 100 s, others waited."""
     monkeypatch.setattr(what_if, "STEPS_MAX", 1)
-    found = answer(world(), Question(room=("default", "waits")))
+    found = answer(world(), WhatIfRequest(room=("default", "waits")))
 
     assert found["outcome"] == "unknown"
     assert "make-room has no such bound" in found["text"]
@@ -92,7 +92,7 @@ def test_where_the_steps_are_used_up_there_may_be_room(monkeypatch: pytest.Monke
 
 def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "STEPS_MAX", 1)
-    found = answer(world(), Question(pod=("default", "waits"), copies=2))
+    found = answer(world(), WhatIfRequest(pod=("default", "waits"), copies=2))
 
     refusals = [one for pod in found["pods"] for one in pod.get("refusals", ())]
     assert any("not looked at" in one["reason"] for one in refusals)
@@ -101,18 +101,18 @@ def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("question", "text"),
     [
-        pytest.param(Question(), "there is nothing in the manifest", id="nothing"),
-        pytest.param(Question(manifest="a: ["), "manifest", id="no YAML"),
-        pytest.param(Question(manifest="kind: Pod\napiVersion: v1\nmetadata: 7\n"), "metadata", id="no object"),
-        pytest.param(Question(manifest="#" * 300_000), "larger than 256 KiB", id="too large"),
-        pytest.param(Question(pod=("default", "nobody")), "no pod is named default/nobody", id="no such pod"),
-        pytest.param(Question(pod=("default", "waits"), copies=501), "from 1 to 500", id="too many copies"),
-        pytest.param(Question(without="node-7"), "there is no such object", id="no such node"),
-        pytest.param(Question(without="node-7/x"), "there is no such object", id="no name"),
-        pytest.param(Question(room=("default", "runs")), "no pod that waits is named default/runs", id="it runs"),
+        pytest.param(WhatIfRequest(), "there is nothing in the manifest", id="nothing"),
+        pytest.param(WhatIfRequest(manifest="a: ["), "manifest", id="no YAML"),
+        pytest.param(WhatIfRequest(manifest="kind: Pod\napiVersion: v1\nmetadata: 7\n"), "metadata", id="no object"),
+        pytest.param(WhatIfRequest(manifest="#" * 300_000), "larger than 256 KiB", id="too large"),
+        pytest.param(WhatIfRequest(pod=("default", "nobody")), "no pod is named default/nobody", id="no such pod"),
+        pytest.param(WhatIfRequest(pod=("default", "waits"), copies=501), "from 1 to 500", id="too many copies"),
+        pytest.param(WhatIfRequest(without="node-7"), "there is no such object", id="no such node"),
+        pytest.param(WhatIfRequest(without="node-7/x"), "there is no such object", id="no name"),
+        pytest.param(WhatIfRequest(room=("default", "runs")), "no pod that waits is named default/runs", id="it runs"),
     ],
 )
-def test_a_wrong_question_is_refused_with_what_is_wrong(question: Question, text: str) -> None:
+def test_a_wrong_question_is_refused_with_what_is_wrong(question: WhatIfRequest, text: str) -> None:
     with pytest.raises(WrongQuestionError, match=text):
         answer(world(), question)
 
@@ -121,7 +121,7 @@ def test_a_workload_that_makes_many_pods_is_refused() -> None:
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: big}\nspec:\n  parallelism: 600\n  completions: 600\n"
     job += "  template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}\n"
     with pytest.raises(WrongQuestionError, match=r"spec\.parallelism: 600 pods; at most 500 are made here"):
-        answer(world(), Question(manifest=job))
+        answer(world(), WhatIfRequest(manifest=job))
 
 
 async def test_one_question_is_played_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +136,11 @@ async def test_one_question_is_played_at_a_time_and_few_wait(monkeypatch: pytest
 
     monkeypatch.setattr(what_if, "answer", slow)
     asked = WhatIf(None)
-    waiting = [asyncio.ensure_future(asked.answer(world(), Question())) for _ in range(6)]
+    waiting = [asyncio.ensure_future(asked.answer(world(), WhatIfRequest())) for _ in range(6)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [type(one) for one in outcomes] == [dict] * 4 + [BusyError] * 2
-    assert await asked.answer(world(), Question()) == {}
+    assert await asked.answer(world(), WhatIfRequest()) == {}
 
 
 @pytest.fixture
@@ -204,13 +204,13 @@ def test_a_costly_question_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         f"deviceClassName: gpu.example.com, selectors: [{{cel: {{expression: '{loops} && false'}}}}]",
     )
     monkeypatch.setattr(what_if, "TURNS_MAX", 1)
-    cut = answer(world(), Question(manifest=costly))
+    cut = answer(world(), WhatIfRequest(manifest=costly))
     assert cut["problems"] == ["not played to the end: 1 turns of the scheduler were used up; simulate has no bound"]
     assert places(cut)["mine"] == "unknown"
     assert cut["text"].endswith("0 would wait, 1 were not tried to the end.")
 
     monkeypatch.undo()
-    whole = answer(world(), Question(manifest=costly))
+    whole = answer(world(), WhatIfRequest(manifest=costly))
     assert whole["problems"] == []
     assert places(whole)["mine"] == "unschedulable"
 
@@ -222,7 +222,7 @@ def test_pods_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(what_if, "play", None)  # nothing is played
     question = json.dumps(workload(kind, **{field: 2**31 - 1}))
     with pytest.raises(WrongQuestionError) as refused:
-        answer(world(), Question(manifest=question))
+        answer(world(), WhatIfRequest(manifest=question))
     assert str(refused.value) == (
         f"manifest:1:1: {kind} x: spec.{field}: 2147483647 pods; at most 500 are made here: write a smaller number"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from allocator import Features
-from scheduler.offline import Given
-from scheduler.ui.sources import FileSource, Objects
+from scheduler.offline import SourceObject
+from scheduler.ui.data_source import FileSource, Objects
 from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
 
 HOSTILE: Final = "<img src=x onerror=globalThis.hurt=1>\u202egnp"
@@ -70,5 +70,5 @@ def crowd(count: int) -> list[Obj]:
 
 
 def source(*more: Obj) -> FileSource:
-    given = [Given(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
     return FileSource("world.yaml", Objects(given, Features()), None)

@@ -25,7 +25,7 @@ from scheduler.core.reports.pod_conditions import PodConditions, reason_of
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.state.stakes import Released
+from scheduler.core.state.reservations import Released
 from scheduler.core.state.store import claims_of
 from scheduler.framework.api import Action, Resource
 from scheduler.framework.held import Held

@@ -35,9 +35,9 @@ from scheduler.core.binding.binding_waits import BindingWaits
 from scheduler.core.binding.binding_writes import BindingWrites
 from scheduler.core.binding.unreserving import Unreserving
 from scheduler.core.binding.withdrawals import Withdrawals
+from scheduler.core.ground.core_settings import CONFIGURATION_RETRY_MS
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRejected
-from scheduler.core.ground.outbox import GONE, Answer
-from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
+from scheduler.core.ground.outbox import GONE, WriteAnswer
 from scheduler.core.reports.pod_conditions import PodConditions, Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
@@ -45,9 +45,9 @@ from scheduler.core.writes.pod_writes import notes_of
 from scheduler.core.writes.taking_back import fence_of
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
-from scheduler.framework.blame import TO_MAKE_IT_FIT, admin_access_unlabelled, with_cause, without_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, admin_access_unlabelled, with_cause, without_cause
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
@@ -243,7 +243,7 @@ class BindingCycles(Part):
             self.waits.set_timer(binding, deadline_ms, self._wake)
 
     def _wake(self, binding: BindingCycle) -> None:
-        self.waits.rouse(binding)
+        self.waits.stop_waiting(binding)
         if binding.stage is _PRE_BIND and not binding.awaited:
             self._pre_bind(binding)
 
@@ -334,7 +334,7 @@ class BindingCycles(Part):
             return True
         return False
 
-    def _bind_answered(self, binding: BindingCycle, answer: Answer) -> None:
+    def _bind_answered(self, binding: BindingCycle, answer: WriteAnswer) -> None:
         if binding.stage is not _BIND or self.bindings.get(binding.uid) is not binding:
             return  # what became of it has been observed already
         match answer:
@@ -358,7 +358,7 @@ class BindingCycles(Part):
         if binding.stage is _BIND:
             self._outbox.ask(ReadPod(binding.pod.key, binding.uid), partial(self._pod_read, binding))
 
-    def _pod_read(self, binding: BindingCycle, answer: Answer) -> None:
+    def _pod_read(self, binding: BindingCycle, answer: WriteAnswer) -> None:
         if binding.stage is not _BIND or self.bindings.get(binding.uid) is not binding:
             return
         if not isinstance(answer, WriteAccepted):
@@ -377,7 +377,7 @@ class BindingCycles(Part):
             self._later(binding, self._bind)
 
     def _succeed(self, binding: BindingCycle) -> None:
-        self.waits.rouse(binding)
+        self.waits.stop_waiting(binding)
         del self.bindings[binding.uid]
         pod = binding.pod
         released = self._stakes.release(binding.uid, is_bound=True)  # what the server stores may be put differently
@@ -398,7 +398,7 @@ class BindingCycles(Part):
         self._give_up(binding, Status.error(with_cause(text, cause)))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:
-        self.waits.rouse(binding)
+        self.waits.stop_waiting(binding)
         binding.failure = failure
         binding.stage = _SETTLE
         if not binding.awaited:

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. A cycle that waits is found by each claim that it waits for, by the revision that it awaits, and by its timer;
-     `rouse` forgets all three.
+     `stop_waiting` forgets all three.
 
 Not here: answers (`binding_writes`), what a cycle does when it goes on (`binding_cycle`).
 
@@ -61,7 +61,7 @@ class BindingWaits(Part):
         heapq.heappush(self._awaiting_watch, (revision, binding.uid))
         return True
 
-    def rouse(self, binding: BindingCycle) -> None:
+    def stop_waiting(self, binding: BindingCycle) -> None:
         """Forget what the cycle waits for."""
         self._timers.cancel(binding.timer)
         binding.timer = None

@@ -4,7 +4,7 @@ Rules of this module
   1. `go_on` is called once, with the last awaited answer, whatever became of the cycle meanwhile.
   2. A reservation joins a write of another pod that has not left yet (`claim_writes`).
 
-Not here: outcomes of writes (`pursuits`), the binding itself (`binding_cycle`).
+Not here: outcomes of writes (`pending_writes`), the binding itself (`binding_cycle`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scheduler.core.binding.binding import BindingCycle
 from scheduler.core.ground.inputs import WriteAccepted, WriteRejected
 from scheduler.core.state.ground import Ground
 from scheduler.core.writes.claim_writes import ClaimWrites
+from scheduler.core.writes.pending_writes import WriteOutcome, may_have_landed
 from scheduler.core.writes.pod_writes import PodWrites
-from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.core.writes.volume_writes import VolumeWrites
 from scheduler.framework.decisions import (
     AddClaimFinalizer,
@@ -72,7 +72,7 @@ class BindingWrites:
         if not binding.awaited:
             go_on(binding)
 
-    def _settled(self, binding: BindingCycle, claim: ClaimKey | None, go_on: GoOn, outcome: Outcome) -> None:
+    def _settled(self, binding: BindingCycle, claim: ClaimKey | None, go_on: GoOn, outcome: WriteOutcome) -> None:
         if not isinstance(outcome, WriteAccepted):
             binding.is_last_write = False
         elif claim is not None and binding.fence_ms is not None:

@@ -25,7 +25,7 @@ from scheduler.core.binding.withdrawals import Use, Withdrawals
 from scheduler.core.state.double_allocations import Rival
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
-from scheduler.framework.blame import told
+from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid

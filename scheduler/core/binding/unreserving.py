@@ -69,7 +69,7 @@ class Unreserving(Part):
                 why = reason_of(binding.failure or Status.error("binding failed"))
                 self._taking_back.prepare(claims_of(binding.pod), derive, why, partial(self._send, binding))
                 return
-        self._waits.rouse(binding)
+        self._waits.stop_waiting(binding)
         del self._bindings[binding.uid]
         self._aftermath.pod_failed(binding)
 

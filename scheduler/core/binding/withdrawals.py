@@ -24,10 +24,10 @@ from scheduler.core.binding.binding import BindingCycle, Bindings, Stage
 from scheduler.core.reports.pod_conditions import reason_of
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
-from scheduler.core.writes.pursuits import Outcome, Overtaken
+from scheduler.core.writes.pending_writes import Overtaken, WriteOutcome
 from scheduler.core.writes.writers import Writers
-from scheduler.framework.blame import told
 from scheduler.framework.decisions import Decision, WriteClaimStatus
+from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
@@ -127,7 +127,7 @@ class Withdrawals(Part):
             assert isinstance(write, WriteClaimStatus)
             self._writes.send(write, partial(self._withdrawn, key))
 
-    def _withdrawn(self, key: ClaimKey, outcome: Outcome) -> None:
+    def _withdrawn(self, key: ClaimKey, outcome: WriteOutcome) -> None:
         # Another change of the claim came first: look again. A refusal is left to the next attempt of the claim's pod.
         if isinstance(outcome, Overtaken):
             self.withdraw_unused((key,))

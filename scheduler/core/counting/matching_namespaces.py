@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from allocator.values.remembered import Cache, Ledger
+from allocator.values.remembered import Cache, MemoryLedger
 from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.label_selectors import Selector
 from scheduler.model.objects import Namespace
@@ -48,7 +48,7 @@ class _Known:
 class MatchingNamespaces:
     """Names by selector, together with names that are given."""
 
-    def __init__(self, namespaces: NewestObjects[str, Namespace], ledger: Ledger) -> None:
+    def __init__(self, namespaces: NewestObjects[str, Namespace], ledger: MemoryLedger) -> None:
         self._namespaces: Final = namespaces
         self._seen: dict[str, Namespace] = {}
         self._read = -1

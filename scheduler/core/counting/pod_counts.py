@@ -3,7 +3,7 @@
 Rules of this module
   1. An answer reads, before it is used, what changed since it was used last (`Store.population`), and recounts these
      nodes. Answers equal a recount of all nodes (`invariants`).
-  2. Pods that look alike to selectors are asked about once (`model.likeness`).
+  2. Pods that look alike to selectors are asked about once (`model.label_set`).
   3. Answers are remembered as far as the ledger allows; those to a pod's own questions are of its own turn.
   4. Counting for a pod pauses between two nodes, and within one between two likenesses where selectors are long. What
      was counted stays, and nobody is given an answer of which a part is missing.
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from allocator.values.remembered import Cache, Ledger
+from allocator.values.remembered import Cache, MemoryLedger
 from scheduler.core.counting.matching_namespaces import MatchingNamespaces
 from scheduler.core.counting.question_counts import PodCount
 from scheduler.core.counting.term_counts import MatchingTerms, TermCount, TermKind, TermsSummedUp, kinds_of, sums_of_one
@@ -84,7 +84,7 @@ class PodCounts:
         node_infos: Mapping[NodeName, NodeInfo],
         population: ChangeLog,
         namespaces: NewestObjects[str, Namespace],
-        ledger: Ledger,
+        ledger: MemoryLedger,
     ) -> None:
         self._node_infos: Final = node_infos
         self._population: Final = population

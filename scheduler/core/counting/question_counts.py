@@ -1,7 +1,7 @@
 """The answer to one question about pods on all nodes: how many are on the nodes of each value of a label.
 
 Rules of this module
-  1. Pods that look alike to selectors are asked about once (`model.likeness`).
+  1. Pods that look alike to selectors are asked about once (`model.label_set`).
   2. Requirements that were looked at are counted (`looked_up`), and what is new on a node can be asked about in parts.
 
 Not here: which nodes have changed, and when counting pauses (`pod_counts`).
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
-from scheduler.model.likeness import Likeness, likenesses_count
+from scheduler.model.label_set import LabelSet, likenesses_count
 from scheduler.model.node_info import NodeInfo
 
 _LIKENESSES_MIN: Final = 1_000
@@ -86,7 +86,7 @@ class PodCount:
             known.clear()
         return number
 
-    def _ask(self, likeness: Likeness) -> bool:
+    def _ask(self, likeness: LabelSet) -> bool:
         is_meant, asked = self.question.ask(likeness)
         self._is_meant[likeness.number] = is_meant
         self.looked_up += asked

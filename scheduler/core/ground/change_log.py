@@ -4,10 +4,10 @@ Rules of this module
   1. Every change that a Filter or Score plugin could see on a node is noted, after it is made.
   2. A reader that has fallen behind the log's bounds hears of more nodes than have changed, or starts over (`since`
      returns None); no change is ever withheld.
-  3. Every state of a node has an id, its *look*. Undoing a change (`detour`) restores the earlier id, so a reader that
+  3. Every state of a node has an id, its *look*. Undoing a change (`revert`) restores the earlier id, so a reader that
      read neither the change nor the undo sees no difference.
 
-Cost: `note` O(1) amortized; `since`, `behind` and `detour` O(nodes noted since); `is_as_at` O(1). Memory: `_LOOKS_MAX`
+Cost: `note` O(1) amortized; `since`, `behind` and `revert` O(nodes noted since); `is_as_at` O(1). Memory: `_LOOKS_MAX`
 looks of each of `_NODES_MAX` nodes at most.
 """
 
@@ -84,7 +84,7 @@ class ChangeLog:
         self._last.clear()
         self._looks.clear()
 
-    def detour(self, start: int, nodes: Container[NodeName] | None = None) -> None:
+    def revert(self, start: int, nodes: Container[NodeName] | None = None) -> None:
         """Since `start` these nodes, or all that have changed, came back to what they were then."""
         if start < self._base:
             return

@@ -17,7 +17,6 @@ import msgspec
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.timers import Timers
-from scheduler.framework.blame import may_name
 from scheduler.framework.decisions import (
     Answered,
     BindPod,
@@ -32,17 +31,18 @@ from scheduler.framework.decisions import (
     RecordEvent,
     WriteId,
 )
+from scheduler.framework.diagnosis import may_name
 from scheduler.model.api_rules import cut_note
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodKey
 from scheduler.model.objects import Pod
 
-Answer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
-Waiter: TypeAlias = Callable[[Answer], None]
+WriteAnswer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
+Waiter: TypeAlias = Callable[[WriteAnswer], None]
 
 GONE: Final = 404
 
-Asked: TypeAlias = tuple[Answered, Waiter, str | None, int]
+PendingRequest: TypeAlias = tuple[Answered, Waiter, str | None, int]
 """A request that is not answered yet: who waits, whose place it holds (None: none), and when it was sent. Not a class:
 one is made for each request."""
 
@@ -64,7 +64,7 @@ class Outbox:
         self.takes_notes: Final = takes_notes
         self.notes: Final[list[Note]] = []  # what became of attempts, when `takes_notes`
         self._decisions: list[Decision] = []
-        self._asked: Final[dict[WriteId, Asked]] = {}
+        self._asked: Final[dict[WriteId, PendingRequest]] = {}
         self._next_id = 1
         self._first_id = 1  # of those that have not left
 
@@ -115,7 +115,7 @@ class Outbox:
         namespace, name = claim.key
         self.report(RecordEvent("ResourceClaim", namespace, name, claim.uid, "Warning", reason, action, cut_note(note)))
 
-    def answered(self, write_id: WriteId) -> Asked | None:
+    def answered(self, write_id: WriteId) -> PendingRequest | None:
         """The request that this answer is to, which is not under way any more; None for an unknown number."""
         asked = self._asked.pop(write_id, None)
         if asked is not None and asked[2] is not None:
@@ -131,7 +131,7 @@ class Outbox:
         self._first_id = self._next_id
         return decisions
 
-    def unanswered(self) -> Iterable[Asked]:
+    def unanswered(self) -> Iterable[PendingRequest]:
         """Requests that are not answered, oldest first."""
         return self._asked.values()
 

@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/framework/preemption/executor.go v1.36.3. Differs on purpose: victims learn the name of the pod
 that takes their place, and which devices it needs; that pod's condition names the victims. Neither names a pod of
-another namespace (`scheduler.framework.blame.told`).
+another namespace (`scheduler.framework.diagnosis.told`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from allocator import DeviceId
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.framework.blame import may_name, told, told_pods
+from scheduler.framework.diagnosis import may_name, told, told_pods
 from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod

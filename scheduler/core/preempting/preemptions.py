@@ -41,9 +41,9 @@ from typing import Final
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding import Stage
 from scheduler.core.binding.binding_cycle import BindingCycles
+from scheduler.core.ground.core_settings import CONFIGURATION_RETRY_MS
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.core.ground.outbox import Answer
-from scheduler.core.ground.settings import CONFIGURATION_RETRY_MS
+from scheduler.core.ground.outbox import WriteAnswer
 from scheduler.core.preempting.preemption_records import PreemptionRecords, Record
 from scheduler.core.preempting.preemption_texts import announcement, given_up, preempted, refused
 from scheduler.core.queue.queued_pod import Place
@@ -51,7 +51,7 @@ from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.writes.pursuits import Outcome, may_have_landed
+from scheduler.core.writes.pending_writes import WriteOutcome, may_have_landed
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
 from scheduler.framework.held import Held
@@ -153,7 +153,7 @@ class Preemptions(Part):
         )
         self._pod_writes.send(nomination, partial(self._nominated, record, why))
 
-    def _nominated(self, record: Record, why: Reason, outcome: Outcome) -> None:
+    def _nominated(self, record: Record, why: Reason, outcome: WriteOutcome) -> None:
         if not self.records.is_current(record):
             return
         nominated = self._store.pods[record.uid].status.nominated_node_name
@@ -222,7 +222,7 @@ class Preemptions(Part):
         failure = Status.unschedulable(given_up(record.pod, record.node, to=pod.key.namespace))
         self._binding_cycles.give_up_if_unsent(pod.uid, failure)
 
-    def _removed(self, record: Record, pod: Pod, note: str, outcome: Outcome) -> None:
+    def _removed(self, record: Record, pod: Pod, note: str, outcome: WriteOutcome) -> None:
         """By now the pod may be seen to be gone, and its place taken: `note` was made when it was still there."""
         record.awaited -= 1
         if record.placed_on is not None:
@@ -304,7 +304,7 @@ class Preemptions(Part):
             record.freeing[key] = None
             self._writes.send(decision, partial(self._freed, record, key))
 
-    def _freed(self, record: Record, key: ClaimKey, outcome: Outcome) -> None:
+    def _freed(self, record: Record, key: ClaimKey, outcome: WriteOutcome) -> None:
         record.freeing.pop(key, None)
         if isinstance(outcome, WriteRejected):
             self._look_later(record)
@@ -467,5 +467,5 @@ class Preemptions(Part):
         self._outbox.ask(cleared, _cleared)
 
 
-def _cleared(answer: Answer) -> None:
+def _cleared(answer: WriteAnswer) -> None:
     """A nomination that stays behind is the pod's next attempt's to use or to clear."""

@@ -2,9 +2,9 @@
 
 Rules of this module
   1. A pod whose namespace has no place lets other pods pass, and is tried in its order as soon as there is a place. If
-     it leads pods of its shape that have a place, the first of these leads in its stead.
+     it leads pods of its signature that have a place, the first of these leads in its stead.
 
-Not here: pods whose search takes long (`search_lanes`).
+Not here: pods whose search takes long (`slow_queue`).
 
 Cost: `push`, `first` O(log n) amortized, and O(namespaces passed by): these have requests under way, so they are few.
 """

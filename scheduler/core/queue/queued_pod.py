@@ -23,7 +23,7 @@
     backoff        pop, tick, activate                               gated          PreEnqueue says no by now
     unschedulable  change, update, activate, tick                    active         what has changed could help it
     unschedulable  change, update, activate, tick                    backoff        the same, before its time
-    unschedulable  assumed, rejected, failed, remove                 active         the pod that led its shape is done
+    unschedulable  assumed, rejected, failed, remove                 active         the pod that led the others is done
     unschedulable  assumed, rejected, failed, remove                 backoff        the same, before its time
     unschedulable  pop, has_active                                   active         no place for who led: it leads
     unschedulable  pop                                               in flight      the same, and it is tried at once
@@ -48,7 +48,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from scheduler.framework.plan import Shape
+from scheduler.framework.plan import PodSignature
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -81,7 +81,7 @@ class QueuedPod(Struct, eq=False):
         ready_ms: It is not tried before; meaningful in backoff and for a pod that is woken.
         since_ms: When it came to its place.
         ticket: Grows with every move; heap entries with an older one are void.
-        group: The pods of the same shape it waits with, or leads.
+        group: The pods of the same signature it waits with, or leads.
         steps: What its present attempt has taken so far; 0 before the first look.
         shares: Its present attempt may take as much as that of so many pods before it rests: it is for a gang.
         cost: What the last attempt that ended took.
@@ -89,7 +89,7 @@ class QueuedPod(Struct, eq=False):
         turn: When an active pod is tried, among the pods of its priority.
         is_searching: Active, but in a lane.
         active_ticket: Grows with each pod that becomes active, and stays for the attempt, however often it pauses.
-        search_shape: Its shape in its present attempt, None before it is known.
+        search_signature: Its signature in its present attempt, None before it is known.
     """
 
     uid: PodUid
@@ -97,7 +97,7 @@ class QueuedPod(Struct, eq=False):
     runner: Runner
     place: Place = Place.ACTIVE
     attempts: int = 0
-    rejecters: frozenset[str] = frozenset()
+    unschedulable_plugins: frozenset[str] = frozenset()
     ready_ms: int = 0
     since_ms: int = 0
     ticket: int = 0
@@ -108,7 +108,7 @@ class QueuedPod(Struct, eq=False):
     first_active_ms: int = 0
     begun_ms: int = 0
     cycle: int = 0
-    group: ShapeGroup | None = None
+    group: SignatureGroup | None = None
     steps: int = 0
     shares: int = 1
     cost: int = 0
@@ -116,7 +116,7 @@ class QueuedPod(Struct, eq=False):
     is_searching: bool = False
     turn: int = 0
     active_ticket: int = 0
-    search_shape: Shape | None = None
+    search_signature: PodSignature | None = None
 
     @property
     def namespace(self) -> str:
@@ -127,26 +127,30 @@ class QueuedPod(Struct, eq=False):
         return self.pod.spec.priority or 0
 
     @property
-    def all_rejecters(self) -> frozenset[str]:
+    def all_unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that rejected it, or its group since: a verdict on the leader holds for all members."""
-        return self.rejecters if self.group is None else self.rejecters | self.group.rejecters
+        return (
+            self.unschedulable_plugins
+            if self.group is None
+            else self.unschedulable_plugins | self.group.unschedulable_plugins
+        )
 
 
 @dataclass(slots=True, eq=False)
-class ShapeGroup:
-    """Unschedulable pods of one shape, rejected by Filter.
+class SignatureGroup:
+    """Unschedulable pods of one signature, rejected by Filter.
 
     Args:
         members: The pods that wait.
         order: Heap of the members by priority and waiting time; entries with an old ticket are void.
         leader: The member that has been woken; its attempt decides about all.
-        checked_ms: When the shape was last found not to fit anywhere.
+        checked_ms: When the signature was last found not to fit anywhere.
         namespaces: How many members are in each.
         sweep_at: With how many entries `order` is rid of void ones.
     """
 
-    shape: Shape
-    rejecters: frozenset[str]
+    signature: PodSignature
+    unschedulable_plugins: frozenset[str]
     members: dict[PodUid, QueuedPod] = field(default_factory=dict)
     order: list[Entry] = field(default_factory=list)
     leader: QueuedPod | None = None

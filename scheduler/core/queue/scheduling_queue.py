@@ -1,19 +1,17 @@
 """The scheduling queue: which pod is next, and what wakes the pods that wait.
 
-A pod is *active* (to be tried, highest priority first, namespaces in turns, then longest waiting), in *backoff* (to
-be tried, but not before a time), *unschedulable* (waits for a change that could help) or *gated* (PreEnqueue keeps it
-out).
+A pod is *active* (to be tried, highest priority first, namespaces in turns, then longest waiting), in *backoff* (not
+before a time), *unschedulable* (waits for a change that could help) or *gated* (PreEnqueue keeps it out).
 
 Rules of this module
   1. A change wakes a pod only through a plugin that rejected it, if `wakes_on` matches and `hint` says QUEUE.
-  2. Pods of the same shape that Filter rejected have the same chance: a change that could help them wakes one of them,
-     the *leader*, by priority. When the leader fits, the next pod leads; when it fails with the same shape, the rest
-     is proven not to fit either. So a freed device costs two attempts, not one for each of ten thousand pods. A pod
-     whose own claims or spec change leaves the group: it may have another shape now.
+  2. Pods of the same signature that Filter rejected have the same chance: a change that could help them wakes one of
+     them, the *leader*, by priority. When it fits, the next pod leads; when it fails with the same signature, none of
+     the rest fits. So a freed device costs two attempts, not ten thousand. A pod whose claims or spec change leaves.
   3. A pod in backoff after a rejection is tried early when nothing is active (`backoff`).
-  4. A pod that nothing has woken for five minutes is tried again; of a shape only its leader. A gated pod is not.
+  4. A pod that nothing has woken for five minutes is tried again; of a signature only its leader. A gated pod is not.
   5. An active pod whose namespace has no place for its requests lets other pods pass (`active_pods`).
-  6. A pod whose search takes long goes on in its namespace's *lane* (`search_lanes`), whatever its priority: all other
+  6. A pod whose search takes long goes on in its namespace's *lane* (`slow_queue`), whatever its priority: all other
      active pods go first. Pods that took long the last time go there too, and new pods of a namespace that has such
      pods: they do not pass it before it rests.
   7. A pod that keeps costing much is tried less and less often: it rests when it has taken `search_steps_before_rest`,
@@ -24,7 +22,7 @@ Rules of this module
 
 Not here: what a pod needs (plugins), attempts (`scheduling_cycle`).
 
-Cost: `add`, `pop` O(log n); `change` O(waiting shapes and single pods of the plugins it concerns, or pods concerned).
+Cost: `add`, `pop` O(log n); `change` O(waiting signatures and single pods of the plugins that it concerns).
 
 Source: pkg/scheduler/backend/queue v1.36.3; differs on purpose: rules 2, 5 to 8, and 9 (upstream records the events of
 pods in flight, and leaves a pod that PreBind rejected until one of them helps).
@@ -41,13 +39,13 @@ from scheduler.core.queue.active_pods import ActivePods
 from scheduler.core.queue.backoff import Backoff
 from scheduler.core.queue.gated_pods import GatedPods
 from scheduler.core.queue.helpful_changes import label_of, pod_changes
-from scheduler.core.queue.queued_pod import Place, QueuedPod, ShapeGroup
-from scheduler.core.queue.search_lanes import SearchLanes
+from scheduler.core.queue.queued_pod import Place, QueuedPod, SignatureGroup
+from scheduler.core.queue.slow_queue import SlowQueue
 from scheduler.core.queue.tallies import ERROR, SCHEDULED, UNSCHEDULABLE, Tallies
 from scheduler.core.queue.waiting_pods import WaitingPods, Waker
 from scheduler.core.state.ground import Ground
 from scheduler.framework.api import Action, ClusterEvent, Resource
-from scheduler.framework.plan import Shape
+from scheduler.framework.plan import PodSignature
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -72,7 +70,7 @@ class SchedulingQueue:
         self.waiting: Final = WaitingPods(runners, ground.view)
         self._active: Final = ActivePods(has_place, self._hand_over)
         self._backoff: Final = Backoff()
-        self.lanes: Final = SearchLanes(has_place)
+        self.lanes: Final = SlowQueue(has_place)
         self.tallies: Final = Tallies()
         self._cause = ""  # of the moves that follow
         self._tickets: Final = itertools.count(1)
@@ -180,36 +178,36 @@ class SchedulingQueue:
     # What became of an attempt
 
     def rejected(
-        self, queued: QueuedPod, rejecters: frozenset[str], shape: Shape | None, now_ms: int, *, steps: int = 0
+        self, queued: QueuedPod, by: frozenset[str], signature: PodSignature | None, now_ms: int, *, steps: int = 0
     ) -> int:
-        """No node fits, or a plugin said no: wait for a change that concerns one of `rejecters`.
+        """No node fits, or a plugin said no: wait for a change that concerns one of these plugins.
 
         Args:
-            shape: Set when nothing but Filter verdicts of that shape decided.
+            signature: Set when nothing but Filter verdicts of that signature decided.
             steps: What the cycle took.
 
         Returns:
             How long it is not tried again whatever changes, 0 when that is no longer than for any other.
         """
-        assert rejecters, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
+        assert by, f"pod {queued.pod.key} was rejected by nobody, nothing would wake it"
         rest_ms = self._end(queued, steps, now_ms)
         self._tally(queued, UNSCHEDULABLE, now_ms)
         queued.unschedulable_count += 1
         queued.consecutive_errors = 0
         queued.waits_out = queued.cost >= self._settings.search_steps_before_rest
         queued.ready_ms = now_ms + max(self._settings.backoff_ms(queued.unschedulable_count), rest_ms)
-        queued.rejecters = rejecters
+        queued.unschedulable_plugins = by
         led = queued.group
-        if led is not None and led.shape != shape:
+        if led is not None and led.signature != signature:
             self._follow(queued, now_ms)
             led = None
         queued.group = None
         self._place(queued, _UNSCHEDULABLE, now_ms)
         rest_ms = rest_ms if rest_ms > self._settings.backoff_ms_max else 0
-        if shape is None:
+        if signature is None:
             self.waiting.add(queued)
         else:
-            self.waiting.add_to_group(queued, shape, now_ms)
+            self.waiting.add_to_group(queued, signature, now_ms)
         return rest_ms
 
     def failed(
@@ -245,7 +243,7 @@ class SchedulingQueue:
             queued.unschedulable_count, queued.consecutive_errors = queued.unschedulable_count + 1, 0
         else:
             queued.consecutive_errors += 1
-        queued.rejecters = frozenset()
+        queued.unschedulable_plugins = frozenset()
         if delay_ms is None:
             delay_ms = self._settings.backoff_ms(queued.consecutive_errors or queued.unschedulable_count)
         self.rest(queued, now_ms + max(rest_ms, delay_ms), now_ms)
@@ -292,7 +290,7 @@ class SchedulingQueue:
         self.tallies.attempt_ended(result, queued.runner.scheduler_name, now_ms - queued.begun_ms)
 
     def assumed(self, queued: QueuedPod, now_ms: int, *, steps: int = 0) -> None:
-        """The pod fits and is being bound; other pods of its shape may fit too."""
+        """The pod fits and is being bound; other pods of its signature may fit too."""
         self._end(queued, steps, now_ms)
         self._follow(queued, now_ms)
 
@@ -302,7 +300,7 @@ class SchedulingQueue:
             self.lanes.charge(queued.namespace, steps, now_ms)
             queued.is_searching = False
         queued.cost = queued.steps + steps
-        queued.steps, queued.rests, queued.shares, queued.search_shape = 0, 0, 1, None
+        queued.steps, queued.rests, queued.shares, queued.search_signature = 0, 0, 1, None
         return self._rest_ms(queued.cost) if queued.cost >= self._settings.search_steps_before_rest else 0
 
     def _rest_ms(self, steps: int) -> int:
@@ -345,14 +343,14 @@ class SchedulingQueue:
             self._leave_group(queued, now_ms)
 
     def _leave_group(self, queued: QueuedPod, now_ms: int) -> None:
-        """The pod may have another shape now, so what a leader finds out holds for it no more."""
+        """The pod may have another signature now, so what a leader finds out holds for it no more."""
         group = queued.group
         if group is None or queued.uid not in group.members:
             return
         if group.leader is not None:
             self._wake(queued, now_ms)  # the change that woke the leader was for this one too
             return
-        queued.rejecters = queued.all_rejecters
+        queued.unschedulable_plugins = queued.all_unschedulable_plugins
         self._displace(queued)
         self._place(queued, _UNSCHEDULABLE, now_ms)
         self.waiting.add(queued)
@@ -403,7 +401,7 @@ class SchedulingQueue:
         """Active unless PreEnqueue says no."""
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_success:
-            queued.rejecters = frozenset()
+            queued.unschedulable_plugins = frozenset()
             queued.first_active_ms = queued.first_active_ms or now_ms
             if not queued.steps:
                 queued.active_ticket = next(self._tickets)
@@ -414,7 +412,7 @@ class SchedulingQueue:
             return
         self._follow(queued, now_ms)  # a leader must be tried soon, and this pod will not be
         if status.is_rejection:
-            queued.rejecters = frozenset({status.plugin})
+            queued.unschedulable_plugins = frozenset({status.plugin})
             self._place(queued, _GATED, now_ms)
             self.waiting.add(queued)
             self.gated.add(queued, now_ms)
@@ -431,7 +429,7 @@ class SchedulingQueue:
         else:
             self._push_backoff(queued, now_ms)
 
-    def _lead(self, group: ShapeGroup, queued: QueuedPod, now_ms: int) -> None:
+    def _lead(self, group: SignatureGroup, queued: QueuedPod, now_ms: int) -> None:
         """Wake a pod for its whole group."""
         group.leader = queued
         self._displace(queued)
@@ -489,7 +487,7 @@ class SchedulingQueue:
             self._enqueue(queued, now_ms)
 
     def _hand_over(self, queued: QueuedPod, first: QueuedPod) -> None:
-        """`first` leads the pods of its shape in the stead of `queued`."""
+        """`first` leads the pods of its signature in the stead of `queued`."""
         group, queued.group = queued.group, None
         if group is not None:
             self._lead(group, first, self._now_ms)

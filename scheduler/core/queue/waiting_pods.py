@@ -1,8 +1,8 @@
-"""Pods that wait for a change, found by the plugins that rejected them: one by one, or as groups of one shape.
+"""Pods that wait for a change, found by the plugins that rejected them: one by one, or as groups of one signature.
 
 Rules of this module
-  1. A waiting pod is in one of two places: alone, under each of its rejecters, or a member of its shape's group, which
-     is under the rejecters of all its members. So what `wakers` leads to is all that a change can help.
+  1. A waiting pod is in one of two places: alone, under each of its rejecters, or a member of its signature's group,
+     which is under the rejecters of all its members. So what `wakers` leads to is all that a change can help.
 
 Not here: when a pod waits, and what becomes of one that is woken (`scheduling_queue`).
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from scheduler.core.queue.queued_pod import QueuedPod, ShapeGroup
+from scheduler.core.queue.queued_pod import QueuedPod, SignatureGroup
 from scheduler.framework.api import Action, ClusterEvent, Plugin, Resource, TargetedHints
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.plan import Shape
+from scheduler.framework.plan import PodSignature
 from scheduler.framework.runner import Runner
 from scheduler.model.keys import PodUid
 
@@ -37,9 +37,9 @@ class WaitingPods:
 
     def __init__(self, runners: Mapping[str, Runner], view: ClusterView) -> None:
         self._view: Final = view
-        self._groups: Final[dict[Shape, ShapeGroup]] = {}
+        self._groups: Final[dict[PodSignature, SignatureGroup]] = {}
         self._alone_by_plugin: Final[dict[tuple[str, str], dict[PodUid, QueuedPod]]] = {}
-        self._groups_by_plugin: Final[dict[tuple[str, str], dict[Shape, ShapeGroup]]] = {}
+        self._groups_by_plugin: Final[dict[tuple[str, str], dict[PodSignature, SignatureGroup]]] = {}
         self._wakers: Final[dict[Resource, list[Waker]]] = {}
         for runner in runners.values():
             for plugin in runner.plugins.values():
@@ -52,7 +52,7 @@ class WaitingPods:
     def __bool__(self) -> bool:
         return bool(self._groups or self._alone_by_plugin)
 
-    def groups(self) -> Iterable[ShapeGroup]:
+    def groups(self) -> Iterable[SignatureGroup]:
         return self._groups.values()
 
     def alone(self) -> Iterable[QueuedPod]:
@@ -63,9 +63,9 @@ class WaitingPods:
         """Whether some index leads to this waiting pod (for `invariants`)."""
         group = queued.group
         if group is not None and queued.uid in group.members:
-            keys = _keys(group.shape.scheduler_name, queued.rejecters)
-            return bool(keys) and all(self._groups_by_plugin.get(key, {}).get(group.shape) is group for key in keys)
-        keys = _keys(queued.runner.scheduler_name, queued.rejecters)
+            keys = _keys(group.signature.scheduler_name, queued.unschedulable_plugins)
+            return bool(keys) and all(self._groups_by_plugin.get(key, {}).get(group.signature) is group for key in keys)
+        keys = _keys(queued.runner.scheduler_name, queued.unschedulable_plugins)
         return bool(keys) and all(self._alone_by_plugin.get(key, {}).get(queued.uid) is queued for key in keys)
 
     # Who could be helped
@@ -79,7 +79,7 @@ class WaitingPods:
         return wakers
 
     def awaiting(self, resource: Resource, action: Action) -> tuple[Waker, ...]:
-        """The same, empty when none of them rejected a pod that waits (or may know pods that get another shape)."""
+        """The same, empty when none of them rejected a pod that waits (or may know pods that get another signature)."""
         wakers = self.wakers(resource, action)
         for waker in wakers:
             if waker.key in self._alone_by_plugin or waker.key in self._groups_by_plugin:
@@ -97,14 +97,14 @@ class WaitingPods:
     def rejected_by(self, waker: Waker) -> tuple[QueuedPod, ...]:
         return tuple(self._alone_by_plugin.get(waker.key, {}).values())
 
-    def groups_rejected_by(self, waker: Waker) -> tuple[ShapeGroup, ...]:
+    def groups_rejected_by(self, waker: Waker) -> tuple[SignatureGroup, ...]:
         return tuple(self._groups_by_plugin.get(waker.key, {}).values())
 
     def is_helped(self, queued: QueuedPod, waker: Waker, event: ClusterEvent) -> bool:
         """Whether the plugin rejected this pod and thinks that `event` could help it."""
         return (
             waker.key[0] == queued.runner.scheduler_name
-            and waker.key[1] in queued.all_rejecters
+            and waker.key[1] in queued.all_unschedulable_plugins
             and waker.runner.is_helped(waker.plugin, queued.pod, event, self._view)
         )
 
@@ -112,17 +112,17 @@ class WaitingPods:
 
     def add(self, queued: QueuedPod) -> None:
         """The pod waits alone."""
-        for key in _keys(queued.runner.scheduler_name, queued.rejecters):
+        for key in _keys(queued.runner.scheduler_name, queued.unschedulable_plugins):
             self._alone_by_plugin.setdefault(key, {})[queued.uid] = queued
 
-    def add_to_group(self, queued: QueuedPod, shape: Shape, now_ms: int) -> None:
-        """The pod waits with all of its shape, none of which fits now."""
-        group = self._groups.get(shape)
+    def add_to_group(self, queued: QueuedPod, signature: PodSignature, now_ms: int) -> None:
+        """The pod waits with all of its signature, none of which fits now."""
+        group = self._groups.get(signature)
         if group is None:
-            group = self._groups[shape] = ShapeGroup(shape, frozenset())
-        for key in _keys(shape.scheduler_name, queued.rejecters - group.rejecters):
-            self._groups_by_plugin.setdefault(key, {})[shape] = group
-        group.rejecters |= queued.rejecters
+            group = self._groups[signature] = SignatureGroup(signature, frozenset())
+        for key in _keys(signature.scheduler_name, queued.unschedulable_plugins - group.unschedulable_plugins):
+            self._groups_by_plugin.setdefault(key, {})[signature] = group
+        group.unschedulable_plugins |= queued.unschedulable_plugins
         group.checked_ms = now_ms
         if group.leader is queued:
             group.leader = None
@@ -135,7 +135,7 @@ class WaitingPods:
         """The pod waits no more."""
         group = queued.group
         if group is None or queued.uid not in group.members:
-            for key in _keys(queued.runner.scheduler_name, queued.rejecters):
+            for key in _keys(queued.runner.scheduler_name, queued.unschedulable_plugins):
                 pods = self._alone_by_plugin[key]
                 del pods[queued.uid]
                 if not pods:
@@ -149,16 +149,16 @@ class WaitingPods:
         if not group.members and group.leader is None:
             self.forget(group)
 
-    def forget(self, group: ShapeGroup) -> None:
+    def forget(self, group: SignatureGroup) -> None:
         """The group has no members and no leader."""
-        self._groups.pop(group.shape, None)
-        for key in _keys(group.shape.scheduler_name, group.rejecters):
+        self._groups.pop(group.signature, None)
+        for key in _keys(group.signature.scheduler_name, group.unschedulable_plugins):
             groups = self._groups_by_plugin.get(key)
             if groups is not None:
-                groups.pop(group.shape, None)
+                groups.pop(group.signature, None)
                 if not groups:
                     del self._groups_by_plugin[key]
 
 
-def _keys(scheduler_name: str, rejecters: Iterable[str]) -> list[tuple[str, str]]:
-    return [(scheduler_name, name) for name in rejecters]
+def _keys(scheduler_name: str, unschedulable_plugins: Iterable[str]) -> list[tuple[str, str]]:
+    return [(scheduler_name, name) for name in unschedulable_plugins]

@@ -8,7 +8,7 @@ Rules of this module
   4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
      proposed, and if more than one pod is unplaced no change is proposed.
 
-Not here: causes and changes themselves (`framework.blame` and the plugins), when a pod gets its cause (`causes`).
+Not here: causes and changes themselves (`framework.diagnosis` and the plugins), when a pod gets its cause (`causes`).
 
 Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes` dry runs.
 """
@@ -28,9 +28,9 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import Blame, Change, Limits, Pin, Why, with_fact
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.plan import Plan, PreFiltered, Shape
+from scheduler.framework.diagnosis import Cause, Diagnosis, Fix, Limits, Pin, with_fact
+from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
@@ -45,7 +45,7 @@ _ALIKE_MAX: Final = 16
 _NAMES_A_STEP: Final = 10
 
 
-class Group(Struct, frozen=True):
+class UnplacedGroup(Struct, frozen=True):
     """A group of which one pod has no place beside the others.
 
     Args:
@@ -66,7 +66,7 @@ class _Case(Struct):
     pod: Pod
     limits: Limits
     beside: Beside | None = None
-    blames: list[Blame] = field(default_factory=list)
+    blames: list[Cause] = field(default_factory=list)
     left: int = 0
     steps_left: int = 0
     asked: int = 0
@@ -93,9 +93,9 @@ class _Case(Struct):
         """A cycle with the steps of one question."""
         return Cycle(pod, wall_ms, max(0, min(self.limits.steps, self.steps_left)))
 
-    def why(self, changes: Sequence[Change] = (), also: Sequence[Change] = ()) -> Why:
+    def why(self, changes: Sequence[Fix] = (), also: Sequence[Fix] = ()) -> Diagnosis:
         is_exhausted = self.is_exhausted or not self.has_steps
-        return Why(tuple(self.blames), tuple(changes), tuple(also), self.asked, is_exhausted)
+        return Diagnosis(tuple(self.blames), tuple(changes), tuple(also), self.asked, is_exhausted)
 
 
 class CauseSearch(Part):
@@ -108,13 +108,13 @@ class CauseSearch(Part):
     def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
         super().__init__(ground)
         self._feasibility: Final = feasibility
-        self._refusing: tuple[Shape | None, int, dict[str, list[NodeInfo]]] | None = None
-        """What was found last, for pods of one shape while nothing changes."""
+        self._refusing: tuple[PodSignature | None, int, dict[str, list[NodeInfo]]] | None = None
+        """What was found last, for pods of one signature while nothing changes."""
         self.steps = 0
 
     def find(
-        self, runner: Runner, pod: Pod, reason: str, limits: Limits, group: Group | None = None
-    ) -> Iterator[Why | None]:
+        self, runner: Runner, pod: Pod, reason: str, limits: Limits, group: UnplacedGroup | None = None
+    ) -> Iterator[Diagnosis | None]:
         """Why, last; before it None wherever this may pause. Nothing where no plugin can say.
 
         Args:
@@ -129,7 +129,7 @@ class CauseSearch(Part):
         if why is not None:
             yield _of_group(why, f"{group.count}; pod {pod.key.name} does not: ")
 
-    def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Why | None]:
+    def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
         pod, limits = case.pod, case.limits
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
@@ -139,7 +139,7 @@ class CauseSearch(Part):
         offered = [with_fact(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
         offered = [one for one in offered if others.isdisjoint(one.removed)]
         changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
-        singles: list[Change] = []
+        singles: list[Fix] = []
         case.left = limits.changes
         for change in changes:
             if _is_said(change, singles):
@@ -154,7 +154,7 @@ class CauseSearch(Part):
         if singles:
             yield case.why(singles[:1], singles[1:])
             return
-        pairs: list[tuple[Change, Change]] = []
+        pairs: list[tuple[Fix, Fix]] = []
         firsts = _few_of_a_kind(changes)
         for first, name in _by_turns(firsts, limits.firsts):
             yield None
@@ -171,7 +171,7 @@ class CauseSearch(Part):
                 return
         yield case.why()
 
-    def _harms(self, pod: Pod, change: Change) -> bool:
+    def _harms(self, pod: Pod, change: Fix) -> bool:
         """Whether somebody else has to give way who is more important, or has said so."""
         least = pod.spec.priority or 0
         ending = (self._store.pods.get(uid) for uid in change.removed)
@@ -202,7 +202,7 @@ class CauseSearch(Part):
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)
-        elsewhere: list[Blame] = []
+        elsewhere: list[Cause] = []
         for plugin, nodes in refused.items():
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             found = self._blame(case, cycle, plugin, few or nodes)
@@ -216,7 +216,7 @@ class CauseSearch(Part):
             elsewhere if not case.blames else []
         )
 
-    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Blame]:
+    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Cause]:
         before = cycle.steps_left
         found = [*case.runner.blame(name, cycle, nodes, self._view, case.limits)]
         self._charge(case, 1 + before - cycle.steps_left)
@@ -231,11 +231,17 @@ class CauseSearch(Part):
             is_decided: Else a plugin failed, of which nothing is remembered.
         """
         infos, position = self._store.node_infos, self._store.changes.position
-        if self._refusing is not None and self._refusing[:2] == (plan.shape, position) and plan.shape is not None:
+        if (
+            self._refusing is not None
+            and self._refusing[:2] == (plan.signature, position)
+            and plan.signature is not None
+        ):
             return self._refusing[2]
         nodes: dict[str, list[NodeInfo]] = {}
         known: set[NodeName] = set()
-        for name, status in self._feasibility.refused(plan.shape) if plan.shape is not None and is_decided else ():
+        for name, status in (
+            self._feasibility.refused(plan.signature) if plan.signature is not None and is_decided else ()
+        ):
             known.add(name)
             if name in infos:
                 of_plugin = nodes.get(status.plugin)
@@ -248,7 +254,7 @@ class CauseSearch(Part):
         for plugin, more in self._refused_now(case, cycle, plan, filtered, others, is_decided=is_decided).items():
             nodes.setdefault(plugin, []).extend(more)
         found = {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
-        self._refusing = plan.shape, position, found
+        self._refusing = plan.signature, position, found
         return found
 
     def _refused_now(
@@ -274,7 +280,7 @@ class CauseSearch(Part):
 
     # Changes
 
-    def _helped(self, case: _Case, change: Change) -> Change | None:
+    def _helped(self, case: _Case, change: Fix) -> Fix | None:
         """The change with all that goes with it, if all plugins let the pod onto one of its nodes then."""
         for name in change.on:
             for status, made, _ in self._asked_again(case, change, name):
@@ -282,7 +288,7 @@ class CauseSearch(Part):
                     return made
         return None
 
-    def _seconds(self, case: _Case, first: Change, name: NodeName) -> Iterator[tuple[Change, Change]]:
+    def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
         for _, made, blames in self._asked_again(case, first, name, blames=True):
             for blame in blames:
@@ -290,8 +296,8 @@ class CauseSearch(Part):
                     yield structs.replace(made, on=(name,)), with_fact(second, blame)
 
     def _asked_again(
-        self, case: _Case, change: Change, name: NodeName, *, blames: bool = False
-    ) -> Iterator[tuple[Status, Change, list[Blame]]]:
+        self, case: _Case, change: Fix, name: NodeName, *, blames: bool = False
+    ) -> Iterator[tuple[Status, Fix, list[Cause]]]:
         """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
         if not case.has_steps:
@@ -306,7 +312,7 @@ class CauseSearch(Part):
         attempt = case.cycle(change.pod or case.pod, self._timers.wall_ms)
         steps = attempt.steps_left
         devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
-        found: list[Blame] = []
+        found: list[Cause] = []
         with (
             ground.suppositions.claims(view, change.claims),
             ground.suppositions.inventory(view, info, change.slices, change.classes),
@@ -326,7 +332,7 @@ class CauseSearch(Part):
         case.steps_left -= max(0, steps)
 
 
-def _pinned(blame: Blame, pin: Pin) -> Blame:
+def _pinned(blame: Cause, pin: Pin) -> Cause:
     """What keeps the pod from the nodes to which it is pinned, with what pins it."""
 
     def with_pin(cause: str) -> str:
@@ -336,7 +342,7 @@ def _pinned(blame: Blame, pin: Pin) -> Blame:
     return structs.replace(blame, kind=pin.kind, cause=with_pin(blame.cause), changes=tuple(changes))
 
 
-def _of_group(why: Why, begins: str) -> Why:
+def _of_group(why: Diagnosis, begins: str) -> Diagnosis:
     """That of the pod, as the group's."""
 
     blames = [structs.replace(why.blames[0], kind=_OF_GROUP, cause=begins + why.blames[0].cause), *why.blames[1:]]
@@ -346,19 +352,19 @@ def _of_group(why: Why, begins: str) -> Why:
     return structs.replace(why, blames=tuple(blames), changes=tuple(changes))
 
 
-def _is_said(change: Change, helpful: Sequence[Change]) -> bool:
+def _is_said(change: Fix, helpful: Sequence[Fix]) -> bool:
     """Whether another one says the same: where less of something helps, still less does, too."""
     return any(_subject(one) == _subject(change) for one in helpful)
 
 
-def _subject(change: Change) -> str:
+def _subject(change: Fix) -> str:
     return change.text.partition(" instead of ")[2] or change.text
 
 
-def _few_of_a_kind(changes: Sequence[Change]) -> list[Change]:
+def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:
     """Of each kind the first: of a thousand cordoned nodes one is as good as another, and each is asked about again."""
     seen: Counter[tuple[str, int]] = Counter()
-    found: list[Change] = []
+    found: list[Fix] = []
     for one in changes:
         seen[one.kind, one.size] += 1
         if seen[one.kind, one.size] <= _ALIKE_MAX:
@@ -366,17 +372,17 @@ def _few_of_a_kind(changes: Sequence[Change]) -> list[Change]:
     return found
 
 
-def _by_turns(changes: Sequence[Change], count: int) -> Iterator[tuple[Change, NodeName]]:
+def _by_turns(changes: Sequence[Fix], count: int) -> Iterator[tuple[Fix, NodeName]]:
     """Changes with one of their nodes, each change before any has its second."""
     most = max((len(one.on) for one in changes), default=0)
     turns = ((one, one.on[turn]) for turn in range(most) for one in changes if turn < len(one.on))
     return itertools.islice(turns, count)
 
 
-def _both(first: Change, second: Change) -> Change:
+def _both(first: Fix, second: Fix) -> Fix:
     """Both changes; the second was found as if the first were made, so what it changes has that, too."""
     claims = {one.key: one for one in (*first.claims, *second.claims)}
-    return Change(
+    return Fix(
         first.size + second.size,
         "",
         first.on,

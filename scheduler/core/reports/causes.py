@@ -28,11 +28,11 @@ from msgspec import Struct, structs
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.reports.cause_search import CauseSearch, Group
+from scheduler.core.reports.cause_search import CauseSearch, UnplacedGroup
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.blame import EVENT, Limits, Why, cause_of, with_cause, without_cause
+from scheduler.framework.diagnosis import EVENT, Diagnosis, Limits, cause_of, with_cause, without_cause
 from scheduler.model.keys import NodeName, PodUid
 
 _PAUSE_MS: Final = 10
@@ -59,7 +59,7 @@ class _Asked(Struct, eq=False):
     refusal: Reason
     nominated_node: NodeName | None = None
     said: str = ""
-    group: Group | None = None
+    group: UnplacedGroup | None = None
     mates: tuple[_Asked, ...] = ()
 
 
@@ -92,7 +92,7 @@ class Causes(Part):
         self._groups: Final[OrderedDict[PodUid, _Asked]] = OrderedDict()
         self._count = 0
         self._fresh: list[_Asked] = []
-        self._current: tuple[_Asked, Iterator[Why | None]] | None = None
+        self._current: tuple[_Asked, Iterator[Diagnosis | None]] | None = None
         self._not_before_ms = 0
         self.dropped = 0
         """Pods that too many others kept from being asked about."""
@@ -107,7 +107,7 @@ class Causes(Part):
         self._ask_about(_Asked(queued, queued.ticket, refusal, nominated_node))
 
     def report_group(
-        self, queued: QueuedPod, refusal: Reason, group: Group, mates: Iterable[tuple[QueuedPod, Reason]]
+        self, queued: QueuedPod, refusal: Reason, group: UnplacedGroup, mates: Iterable[tuple[QueuedPod, Reason]]
     ) -> None:
         """A group has no room, as this pod has no place beside the others: all of them get its cause."""
         others = tuple([_Asked(one, one.ticket, why) for one, why in mates])
@@ -201,7 +201,7 @@ class Causes(Part):
         if len(self._said) > _SAID_MAX:
             self._said.popitem(last=False)
 
-    def _conclude(self, asked: _Asked, why: Why) -> None:
+    def _conclude(self, asked: _Asked, why: Diagnosis) -> None:
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
         said = self._said.get(uid)
         if said is None or (said.reasons, said.about) != (reasons, why.about) or now_ms - said.at_ms >= _AGAIN_MS:
@@ -261,7 +261,7 @@ class Causes(Part):
 
     # The cause
 
-    def why(self, uid: PodUid, limits: Limits) -> tuple[Why | None, int]:
+    def why(self, uid: PodUid, limits: Limits) -> tuple[Diagnosis | None, int]:
         """Why a pod that waits fits no node, at once, and the steps that it took; None where no plugin can say.
 
         For somebody who has the machine alone: `dra-scheduler explain`.
@@ -269,7 +269,7 @@ class Causes(Part):
         self._search.steps = 0
         return self._why(uid, limits), self._search.steps
 
-    def _why(self, uid: PodUid, limits: Limits) -> Why | None:
+    def _why(self, uid: PodUid, limits: Limits) -> Diagnosis | None:
         queued = self._queue.find(uid)
         if queued is None:
             return None
@@ -281,7 +281,7 @@ class Causes(Part):
                 return next(filter(None, self._search.find(of.runner, of.pod, reason, limits, asked.group)), None)
         return next(filter(None, self._search.find(queued.runner, queued.pod, reason, limits)), None)
 
-    def _found(self, asked: _Asked) -> Iterator[Why | None]:
+    def _found(self, asked: _Asked) -> Iterator[Diagnosis | None]:
         """As `CauseSearch.find`, until the pod is tried again."""
         queued = asked.queued
         for why in self._search.find(queued.runner, queued.pod, asked.refusal.reason, self._limits, asked.group):

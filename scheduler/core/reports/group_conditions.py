@@ -18,7 +18,7 @@ from typing import Final
 from scheduler.core.reports.pod_conditions import Reason, Reporter, without_numbers
 from scheduler.core.state.ground import Ground
 from scheduler.framework.decisions import PatchPodGroupStatus
-from scheduler.model.gang import gang_key
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import GroupCondition, PodGroup
@@ -38,7 +38,7 @@ class GroupConditions(Reporter[PodGroupKey, PatchPodGroupStatus]):
 
     def report(self, pod: Pod, why: Reason) -> None:
         """What became of the group of this pod, if it has one; SCHEDULED, or why it was not placed."""
-        key = gang_key(pod)
+        key = key_of_group(pod)
         if key is None or not key.is_pod_group:
             return
         group = self._store.pod_groups.get(key.pod_group)

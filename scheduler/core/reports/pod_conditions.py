@@ -26,7 +26,7 @@ from typing import Final, Generic, TypeVar
 from msgspec import Struct, field
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.ground.outbox import Answer
+from scheduler.core.ground.outbox import WriteAnswer
 from scheduler.core.reports.allowances import Allowances
 from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import PatchPodGroupStatus, PatchPodStatus
@@ -106,14 +106,14 @@ class Reporter(Part, ABC, Generic[Key, Patch]):
             del self._waiting[namespace]
         return key, attempt
 
-    def _given_back(self, namespace: str, key: Key, attempt: int, patch: Patch, answer: Answer) -> None:
+    def _given_back(self, namespace: str, key: Key, attempt: int, patch: Patch, answer: WriteAnswer) -> None:
         self._under_way[namespace] -= 1
         if not self._under_way[namespace]:
             del self._under_way[namespace]
         self._patched(key, attempt, patch, partial(self._wait, namespace, key, attempt + 1), answer)
         self._send_next(namespace)
 
-    def _patched(self, key: Key, attempt: int, patch: Patch, again: Callable[[], None], answer: Answer) -> None:
+    def _patched(self, key: Key, attempt: int, patch: Patch, again: Callable[[], None], answer: WriteAnswer) -> None:
         if isinstance(answer, WriteAccepted):
             self._accepted(key, patch)
         elif not self._still_holds(key, patch):

@@ -24,7 +24,7 @@ from itertools import takewhile
 from typing import Final, get_args
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
-from scheduler.core.ground.outbox import GONE, Answer
+from scheduler.core.ground.outbox import GONE, WriteAnswer
 from scheduler.core.reports.pod_conditions import PodConditions
 from scheduler.core.state.ground import Ground, Part
 from scheduler.framework.decisions import (
@@ -121,7 +121,7 @@ class Troubles(Part):
             for kind, name in [key for key, run in self._runs.items() if run.last_ms < oldest_ms]:
                 self._end(kind, name)
 
-    def answered(self, decision: Answered, answer: Answer, asked_ms: int) -> None:
+    def answered(self, decision: Answered, answer: WriteAnswer, asked_ms: int) -> None:
         """Take note of an answer, before whoever waits for it goes on; then `report_due`."""
         kind = type(answer)
         if kind is WriteAccepted:

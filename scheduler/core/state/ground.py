@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator import Features
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.fair_places import FairPlaces
 from scheduler.core.ground.outbox import Outbox
-from scheduler.core.ground.settings import CoreSettings
 from scheduler.core.ground.timers import TimerId, Timers
 from scheduler.core.state.claim_overlay import ClaimOverlay
-from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.kept_devices import KeptDevices
-from scheduler.core.state.stakes import Stakes
+from scheduler.core.state.reservations import Reservations
 from scheduler.core.state.store import Store
 from scheduler.core.state.supposition import Suppositions
 from scheduler.core.state.volume_overlay import VolumeOverlay
@@ -27,7 +27,7 @@ class Ground:
     store: Store
     overlay: ClaimOverlay
     volumes: VolumeOverlay
-    stakes: Stakes
+    stakes: Reservations
     outbox: Outbox
     timers: Timers
     settings: CoreSettings
@@ -71,7 +71,7 @@ def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlac
         store,
         overlay,
         volumes,
-        Stakes(store, overlay, volumes),
+        Reservations(store, overlay, volumes),
         Outbox(places, timers, takes_notes=settings.takes_notes),
         timers,
         settings,

@@ -24,13 +24,13 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, ResourceSlice
-from allocator.values.remembered import Ledger
+from allocator.values.remembered import MemoryLedger
 from scheduler.core.counting.pod_counts import PodCounts
 from scheduler.core.ground.change_log import ChangeLog
 from scheduler.core.ground.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.ground.versions import Versions
-from scheduler.core.state.disruption_budgets import DisruptionBudgets
-from scheduler.core.state.gang_members import GangMembers
+from scheduler.core.state.budget_index import DisruptionBudgets
+from scheduler.core.state.group_members import GroupMembers
 from scheduler.core.state.node_images import NodeImages
 from scheduler.core.state.nominations import Nominations
 from scheduler.core.state.pod_priorities import PodPriorities
@@ -56,7 +56,7 @@ class Store:
     def __init__(self, features: Features, remembered_bytes: int | None = None) -> None:
         """`remembered_bytes`: as `CoreSettings.remembered_bytes_max`."""
         self.features: Final = features
-        self.ledger: Final = Ledger(lambda: remembered_bytes or _remembered_bytes(len(self.node_infos)))
+        self.ledger: Final = MemoryLedger(lambda: remembered_bytes or _remembered_bytes(len(self.node_infos)))
         self.inventory: Final = Inventory(ledger=self.ledger)
         self.tainted: Final = TaintedSlices(self.inventory)
         self.changes: Final = ChangeLog()
@@ -75,7 +75,7 @@ class Store:
         self._wanting: Final[dict[ClaimSpec, int]] = {}
         self._pods_by_claim: Final[dict[ClaimKey, dict[PodUid, None]]] = {}
         self._claims_by_pod: Final[dict[PodUid, tuple[ClaimKey, ...]]] = {}
-        self.gangs: Final = GangMembers()
+        self.gangs: Final = GroupMembers()
         self.nominations: Final = Nominations()
         self._counted_on: Final[dict[PodUid, NodeName]] = {}
         self._counted_by_node: Final[dict[NodeName, dict[PodUid, Pod]]] = {}

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from allocator import Allocation, DeviceClass, Inventory, Ledger, ResourceSlice, SupposedUse
-from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.store import Store
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid

@@ -38,7 +38,7 @@ class Number:
     __slots__ = ("__weakref__",)
 
 
-class Likeness(Struct, frozen=True):
+class NodeEquivalence(Struct, frozen=True):
     """The plugins that say what is alike, and what one look at nodes has found out: verdicts and scores by number."""
 
     plugins: tuple[AlikePlugin, ...] = ()
@@ -46,7 +46,7 @@ class Likeness(Struct, frozen=True):
     vectors: dict[Number, tuple[int, ...]] = field(default_factory=dict)
 
 
-NONE_ALIKE: Final = Likeness()
+NONE_ALIKE: Final = NodeEquivalence()
 """No plugin says what is alike, so nothing is ever kept in it."""
 
 

@@ -1,6 +1,6 @@
 """One attempt to place one pod: PreFilter, which node is best, Reserve, and what is set aside there.
 
-Not here: what becomes of the answer, for one pod (`scheduling_cycle`) or several (`gang_attempt`).
+Not here: what becomes of the answer, for one pod (`scheduling_cycle`) or several (`group_attempt`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final, Protocol, TypeAlias
 from msgspec import Struct, structs
 
 from scheduler.core.queue.queued_pod import QueuedPod
-from scheduler.core.queue.search_lanes import SearchLanes
+from scheduler.core.queue.slow_queue import SlowQueue
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.dry_run import beside_nominated, reserve
-from scheduler.core.trying.feasibility import Chosen, Feasibility, NoneFits, Question, Unfinished
+from scheduler.core.trying.feasibility import Chosen, Feasibility, FeasibilityQuery, NoneFits, Unfinished
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.fit_error import fit_error, not_named
 from scheduler.framework.plan import Plan, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.model.gang import GANG_SCHEDULING
+from scheduler.model.group import GANG_SCHEDULING
 from scheduler.model.keys import NodeName, PodUid
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
@@ -43,7 +43,7 @@ class Placed(Struct, frozen=True):
 
 
 class Beside(Protocol):
-    """Places of the others of a gang (`gang_places`)."""
+    """Places of the others of a gang (`group_places`)."""
 
     @property
     def by_pod(self) -> Mapping[PodUid, Placed]: ...
@@ -71,7 +71,7 @@ class Unfit(Struct, frozen=True):
     plan: Plan | None = None
     verdicts: Mapping[NodeName, Status] = MappingProxyType({})
     reasons: Mapping[str, int] = _NONE
-    rejecters: frozenset[str] = frozenset()
+    unschedulable_plugins: frozenset[str] = frozenset()
     beside: Beside | None = None
 
     @property
@@ -110,7 +110,7 @@ class Attempts(Part):
         preferred: NodeName = _NO_NODE,
         without: AbstractSet[NodeName] = NOWHERE,
         only: frozenset[NodeName] | None = None,
-        lanes: SearchLanes | None = None,
+        lanes: SlowQueue | None = None,
     ) -> Placed | Refused:
         """Give the pod the best node.
 
@@ -120,7 +120,7 @@ class Attempts(Part):
             preferred: A node to take if it fits at all, where none is nominated.
             without: Nodes that are not considered.
             only: The only nodes that its group may be on, None for all.
-            lanes: Where its search waits while another pod of its shape goes first.
+            lanes: Where its search waits while another pod of its signature goes first.
         """
         allowed = cycle.steps_left
         filtered = runner.pre_filter(cycle, self._view)
@@ -136,12 +136,14 @@ class Attempts(Part):
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return Stopped(queued, plan)
-        if lanes is not None and lanes.stands_behind(queued, plan.shape):
+        if lanes is not None and lanes.stands_behind(queued, plan.signature):
             return Stopped(queued)
         preferred = self._store.nominations.node_of(queued.uid) or preferred
         names, possible = filtered.node_names, filtered.possible_nodes
         found = self._feasibility.find(
-            Question(runner, cycle, plan, names, possible, preferred, calls_max, goes_on=goes_on, without=without)
+            FeasibilityQuery(
+                runner, cycle, plan, names, possible, preferred, calls_max, goes_on=goes_on, without=without
+            )
         )
         match found:
             case Chosen(node):
@@ -164,14 +166,21 @@ class Attempts(Part):
         return self._reserve(queued, runner, cycle, node) if status is SUCCESS else self._refused(queued, status)
 
     def _unfit(self, queued: QueuedPod, filtered: PreFiltered, plan: Plan, none: NoneFits) -> Unfit:
-        reasons, rejecters = dict(none.reasons), none.rejecters
+        reasons, unschedulable_plugins = dict(none.reasons), none.unschedulable_plugins
         absent = len(self._store.node_infos) - len(none.verdicts)
         if absent:
             (text,) = not_named(filtered.narrowing).reasons
             reasons[text] = reasons.get(text, 0) + absent
-            rejecters |= frozenset(filtered.narrowing)
+            unschedulable_plugins |= frozenset(filtered.narrowing)
         message = fit_error(len(self._store.node_infos), reasons=reasons)
-        return Unfit(queued, message, plan=plan, verdicts=none.verdicts, reasons=reasons, rejecters=rejecters)
+        return Unfit(
+            queued,
+            message,
+            plan=plan,
+            verdicts=none.verdicts,
+            reasons=reasons,
+            unschedulable_plugins=unschedulable_plugins,
+        )
 
     def _reserve(
         self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName, plan: Plan | None = None
@@ -193,4 +202,4 @@ class Attempts(Part):
             message = fit_error(count, pre_filter=status.message)
         else:
             message = fit_error(count, reasons=dict.fromkeys(status.reasons, 1))
-        return Unfit(queued, message, status, node, rejecters=frozenset({status.plugin}))
+        return Unfit(queued, message, status, node, unschedulable_plugins=frozenset({status.plugin}))

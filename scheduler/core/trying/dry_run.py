@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from scheduler.core.state.cluster_view import CoreView
+from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.ground import Ground
 from scheduler.core.state.supposition import AS_THEY_ARE, SupposedDevices
 from scheduler.core.trying.dry_run_memory import DryRunMemory

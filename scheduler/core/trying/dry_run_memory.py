@@ -1,21 +1,21 @@
-"""What dry runs found out about nodes, so that a long one goes on, and that pods of one shape share it.
+"""What dry runs found out about nodes, so that a long one goes on, and that pods of one signature share it.
 
 Rules of this module
   1. What was found holds while the node has not changed, or came back to what it was, nor any PodDisruptionBudget;
      where plugins read other nodes, too, while no pod or label anywhere has; where a gang was met, while nothing at all
      has.
   2. A pod that goes on where it was interrupted keeps what it found of nodes that have not changed: in a busy cluster
-     it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its shape
-     cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
-  3. Pods share what is found where all that it depends on is their shape and priority: not beside devices that are kept
-     on every node, nor beside nominated pods where they are nominated themselves. With claims they share what is found
-     when it is finished, and look once more at what they decide for: what they would be given is for claims of their
-     own.
+     it would never come to an end. What it decides for is looked at once more (`is_current`). What others of its
+     signature cannot go on with is kept for it alone, so that pods that take turns do not begin anew in each.
+  3. Pods share what is found where all that it depends on is their signature and priority: not beside devices that are
+     kept on every node, nor beside nominated pods where they are nominated themselves. With claims they share what is
+     found when it is finished, and look once more at what they decide for: what they would be given is for claims of
+     their own.
   4. That no node helps holds for all of them until anything at all changes: it is said again without a look at nodes.
 
 Not here: what is found (the plugin DefaultPreemption).
 
-Memory: `_NODE_BYTES` for each node of a pod or shape, in the ledger of what is remembered.
+Memory: `_NODE_BYTES` for each node of a pod or signature, in the ledger of what is remembered.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class DryRunMemories:
     def of(self, runner: Runner, pod: Pod, plan: Plan | None) -> DryRunMemory:
         """The memory for a pod whose cycle has this plan."""
         key: Hashable = pod.uid
-        if plan is not None and plan.shape is not None:
-            key = runner.profile.scheduler_name, plan.shape, pod.priority
+        if plan is not None and plan.signature is not None:
+            key = runner.profile.scheduler_name, plan.signature, pod.priority
         reads_others = plan is None or bool(plan.fact_filters)
         moment = _Moment(
             self._store.population.position if reads_others else -1, self._store.disruption_budgets.changes
@@ -146,7 +146,7 @@ class DryRunMemory:
         self._own[node] = self._found[node] = found
 
     def alone(self) -> dict[NodeName, _Found]:
-        """What others of the shape do not go on with."""
+        """What others of the signature do not go on with."""
         return {name: one for name, one in self._own.items() if not one.is_shared or one.tried.outcome is None}
 
     def get(self, node: NodeName) -> NodeTried | None:
@@ -168,7 +168,7 @@ class DryRunMemory:
         return None
 
     def _is_as_for_others(self, node: NodeName) -> bool:
-        """Whether another pod of the shape would find the same: it leaves room for the same pods, not for itself."""
+        """Whether another pod of the signature finds the same: it leaves room for the same pods, not for itself."""
         nominations = self._store.nominations
         return not nominations.at(node) or not nominations.concerns(self._pod)
 
@@ -181,5 +181,5 @@ class DryRunMemory:
         return found is not None and self._is_of_now(found) and (found.by == self._pod or not self._has_claims)
 
     def _is_of_now(self, found: _Found) -> bool:
-        is_latest = not found.tried.meets_gangs or found.position == self._store.changes.position
+        is_latest = not found.tried.meets_groups or found.position == self._store.changes.position
         return found.moment == self._moment and is_latest

@@ -3,8 +3,8 @@
 Rules of this module
   1. Judging is charged to the cycle, and pauses between two groups of nodes when its steps are used up: where a pod
      has dozens of constraints and there are thousands of facts it takes many times as long as an input may take.
-  2. A round that was interrupted goes on in the shape's next cycle: verdicts stay with their groups. Most others are
-     never interrupted, and nothing is kept of them.
+  2. A round that was interrupted goes on in the signature's next cycle: verdicts stay with their groups. Most others
+     are never interrupted, and nothing is kept of them.
   3. If pod counts change during a round, its verdicts are provisional: the chosen node's facts are judged again before
      it is used (`hold`), and "no node fits" is reported only after a round without changes.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, ItemsView, Iterator, Mapping
 from typing import Final
 
-from scheduler.core.trying.shape_record import Group, Judging, ShapeRecord
+from scheduler.core.trying.signature_record import FactGroup, Judging, SignatureRecord
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import LOOKUPS_PER_STEP, Cycle
 from scheduler.framework.plan import Facts, Plan
@@ -41,7 +41,7 @@ class PluginFailedError(Exception):
 class FactVerdicts:
     """The verdicts of one cycle on facts."""
 
-    def __init__(self, runner: Runner, cycle: Cycle, plan: Plan, view: ClusterView, record: ShapeRecord) -> None:
+    def __init__(self, runner: Runner, cycle: Cycle, plan: Plan, view: ClusterView, record: SignatureRecord) -> None:
         self._runner: Final = runner
         self._cycle: Final = cycle
         self._view: Final = view
@@ -59,7 +59,7 @@ class FactVerdicts:
         self._begun: Hashable = None
         self._round = self._goes_on(cycle, record)
 
-    def _goes_on(self, cycle: Cycle, record: ShapeRecord) -> int:
+    def _goes_on(self, cycle: Cycle, record: SignatureRecord) -> int:
         """The round that this is part of."""
         kept = record.judging
         if kept is not None:
@@ -96,7 +96,7 @@ class FactVerdicts:
             self._charged = self._asked
 
     def keep(self, *, is_complete: bool) -> None:
-        """For the shape's next cycle; where all were judged they hold only while nothing changes."""
+        """For the signature's next cycle; where all were judged they hold only while nothing changes."""
         if self._filters and (not is_complete or self._asked >= _WORTH_KEEPING or self._begun is not None):
             moment = self._moment() if self._begun is None else self._begun
             self._record.judging = Judging(self._round, moment, is_complete)
@@ -129,7 +129,7 @@ class FactVerdicts:
             status = self._known[facts] = self._ask(facts)
         return status
 
-    def of_group(self, group: Group) -> Status:
+    def of_group(self, group: FactGroup) -> Status:
         if group.judged != self._round:
             group.status, group.judged = self._ask(group.facts), self._round
         return group.status
@@ -145,7 +145,7 @@ class FactVerdicts:
                 return status
         return SUCCESS
 
-    def passing(self) -> list[Group]:
+    def passing(self) -> list[FactGroup]:
         """Groups of nodes that fit. Raises PluginFailedError."""
         groups = self._record.groups
         if not self._filters:
@@ -160,7 +160,7 @@ class FactVerdicts:
                 found.append(group)
         return found
 
-    def reopened(self) -> list[Group]:
+    def reopened(self) -> list[FactGroup]:
         """Groups whose facts pass, with nodes that were set aside when they did not."""
         if not self._filters:
             return []
@@ -170,7 +170,7 @@ class FactVerdicts:
 class NodeVerdicts(Mapping[NodeName, Status]):
     """Why each node does not fit, while none does: nothing is copied, so it holds for this cycle only."""
 
-    def __init__(self, record: ShapeRecord, verdicts: FactVerdicts) -> None:
+    def __init__(self, record: SignatureRecord, verdicts: FactVerdicts) -> None:
         self._record: Final = record
         self._verdicts: Final = verdicts
 
@@ -216,12 +216,12 @@ class NodeVerdicts(Mapping[NodeName, Status]):
                 counts[reason] = counts.get(reason, 0) + number
         return counts
 
-    def rejecters(self) -> frozenset[str]:
+    def unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that rejected a node."""
-        names = set(self._record.rejected.rejecters)
+        names = set(self._record.rejected.unschedulable_plugins)
         names.update(status.plugin for status, _ in self._by_facts())
         for group in self._judged_by_nodes():
-            names.update(group.rejected.rejecters)
+            names.update(group.rejected.unschedulable_plugins)
         return frozenset(names)
 
     def _by_facts(self) -> Iterator[tuple[Status, int]]:
@@ -231,7 +231,7 @@ class NodeVerdicts(Mapping[NodeName, Status]):
             if status is not SUCCESS:
                 yield status, group.size
 
-    def _judged_by_nodes(self) -> Iterator[Group]:
+    def _judged_by_nodes(self) -> Iterator[FactGroup]:
         return (group for group in self._record.groups.values() if self._verdicts.of_group(group) is SUCCESS)
 
 

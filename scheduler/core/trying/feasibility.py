@@ -1,8 +1,8 @@
-"""Remembered verdicts and scores: each question about a pod shape and a node is answered once.
+"""Remembered verdicts and scores: each question about a pod signature and a node is answered once.
 
-For every shape there is a record (`shape_record`) of the nodes that fit, ordered so that the best is found without a
-pass over them, of those that do not and why, and of how far the change log has been read. A pod of a known shape asks
-the plugins only about nodes that changed since.
+For every signature there is a record (`signature_record`) of the nodes that fit, ordered so that the best is found
+without a pass over them, of those that do not and why, and of how far the change log has been read. A pod of a known
+signature asks the plugins only about nodes that changed since.
 
 Rules of this module
   1. A verdict of filters and a score hold until the node changes. So do a node's facts (`framework.api.FactPlugin`),
@@ -20,9 +20,9 @@ Rules of this module
   6. Where nodes are ranked, one of several alike nodes is asked about in a look (`alike_nodes`).
   7. With `is_paranoid` every remembered answer is compared with a fresh one, each cycle.
 
-Cost: a cycle of a known shape O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes looked
-at).
-Memory: `ShapeRecord.kept`, in the ledger of what is remembered.
+Cost: a cycle of a known signature O(changed nodes + distinct facts + distinct score vectors); of a new one O(nodes
+looked at).
+Memory: `SignatureRecord.kept`, in the ledger of what is remembered.
 
 Source: percentageOfNodesToScore and selectHost of pkg/scheduler/schedule_one.go v1.36.3. Differs on purpose: ties are
 spread by age instead of at random, and normalized scores are over the nodes that are known to fit.
@@ -38,13 +38,13 @@ from msgspec import Struct
 
 from allocator.values.remembered import Cache
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.trying.alike_nodes import NONE_ALIKE, AlikeNodes, Likeness
+from scheduler.core.trying.alike_nodes import NONE_ALIKE, AlikeNodes, NodeEquivalence
 from scheduler.core.trying.dry_run import beside_nominated
 from scheduler.core.trying.fact_verdicts import FactVerdicts, NodeVerdicts, PluginFailedError
 from scheduler.core.trying.ranking import Best, RememberedVerdictError, best_node
-from scheduler.core.trying.shape_record import NO_FACTS, Group, ShapeRecord
+from scheduler.core.trying.signature_record import NO_FACTS, FactGroup, SignatureRecord
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
-from scheduler.framework.plan import Facts, Plan, Shape
+from scheduler.framework.plan import Facts, Plan, PodSignature
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.keys import NodeName
@@ -58,11 +58,11 @@ _ENDS_LOOKING: Final = (Code.ERROR, Code.UNFINISHED)
 _REFUSED: Final = Status.unschedulable("node(s) were tried before")
 
 
-class Question(Struct):
+class FeasibilityQuery(Struct):
     """Which node is best for the cycle's pod?
 
     Args:
-        node_names: The only nodes worth looking at, None for all; part of the shape.
+        node_names: The only nodes worth looking at, None for all; part of the signature.
         possible_nodes: No other node fits. They come first; all other nodes only when none fits. None: not known.
         are_possible_known: Whether all of them have been looked at.
         preferred: A node to take if it fits at all (the nominated one), or "".
@@ -82,7 +82,7 @@ class Question(Struct):
     goes_on: bool = False
     without: Set[NodeName] = frozenset()
     are_possible_known: bool = False
-    likeness: Likeness = NONE_ALIKE
+    likeness: NodeEquivalence = NONE_ALIKE
 
     def is_asked_about(self, name: NodeName) -> bool:
         return self.node_names is None or name in self.node_names
@@ -107,7 +107,7 @@ class NoneFits:
 
     verdicts: Mapping[NodeName, Status]
     reasons: Mapping[str, int]
-    rejecters: frozenset[str]
+    unschedulable_plugins: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,13 @@ class Unfinished:
 
 
 class Feasibility(Part):
-    """Records of all shapes."""
+    """Records of all signatures."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._alike: Final = AlikeNodes(ground.view)
-        # Without it a pod of a known shape takes five times as long (benchmarks.deciding --workload device).
-        self._records: Final[Cache[Shape, ShapeRecord]] = Cache(ground.store.ledger, "verdicts")
+        # Without it a pod of a known signature takes five times as long (benchmarks.deciding --workload device).
+        self._records: Final[Cache[PodSignature, SignatureRecord]] = Cache(ground.store.ledger, "verdicts")
         self._stamp = 0
         self._start = 0
         self.filter_calls = 0
@@ -136,35 +136,35 @@ class Feasibility(Part):
         self.steps = 0
         """Steps that looking at nodes and reserving took, over all cycles."""
 
-    def records(self) -> Iterator[tuple[Shape, ShapeRecord]]:
+    def records(self) -> Iterator[tuple[PodSignature, SignatureRecord]]:
         return self._records.items()
 
-    def refused(self, shape: Shape) -> Iterator[tuple[NodeName, Status]]:
-        """Nodes that a filter refuses to pods of a shape, as far as that is remembered; not those of refused facts."""
-        record = self._records.get(shape)
+    def refused(self, signature: PodSignature) -> Iterator[tuple[NodeName, Status]]:
+        """Nodes that a filter refuses to pods of a signature, as far as remembered; not those of refused facts."""
+        record = self._records.get(signature)
         if record is not None:
             yield from record.rejected.statuses.items()
             for group in record.groups.values():
                 yield from group.rejected.statuses.items()
 
-    def find(self, asked: Question) -> Chosen | NoneFits | Unfinished | Status:
+    def find(self, asked: FeasibilityQuery) -> Chosen | NoneFits | Unfinished | Status:
         """The best node. A status only when a plugin failed: then nothing is known."""
-        shape = asked.plan.shape
-        record = self._records.get(shape) if shape is not None else None
+        signature = asked.plan.signature
+        record = self._records.get(signature) if signature is not None else None
         if record is None:
-            record = ShapeRecord(asked.plan)
-            if shape is not None:
-                self._records.put(shape, record)
+            record = SignatureRecord(asked.plan)
+            if signature is not None:
+                self._records.put(signature, record)
         found = self._find(asked, record)
         for name in asked.without:
             record.forget(name)
             record.changed[name] = None
         return found
 
-    def _find(self, asked: Question, record: ShapeRecord) -> Chosen | NoneFits | Unfinished | Status:
+    def _find(self, asked: FeasibilityQuery, record: SignatureRecord) -> Chosen | NoneFits | Unfinished | Status:
         cycle, plan = asked.cycle, asked.plan
         allowed = cycle.steps_left
-        if plan.shape is None:  # what is found out is not remembered, so it is found out in one go
+        if plan.signature is None:  # what is found out is not remembered, so it is found out in one go
             cycle.steps_left = UNLIMITED_STEPS
             asked.filter_calls_max = len(self._store.node_infos)
         steps_left = cycle.steps_left
@@ -201,7 +201,7 @@ class Feasibility(Part):
         return found
 
     def _conclude(
-        self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, passing: list[Group]
+        self, asked: FeasibilityQuery, record: SignatureRecord, verdicts: FactVerdicts, passing: list[FactGroup]
     ) -> Chosen | NoneFits | Unfinished | Status:
         plan, preferred = asked.plan, asked.preferred
         fit = record.fits.get(preferred) if preferred else None
@@ -221,7 +221,7 @@ class Feasibility(Part):
                 verdicts.drop()
                 return Unfinished(why.reasons())
             verdicts.keep(is_complete=True)
-            return NoneFits(why, why.reasons(), why.rejecters())
+            return NoneFits(why, why.reasons(), why.unschedulable_plugins())
         is_paranoid = self._settings.is_paranoid
         best = best_node(asked.runner, asked.cycle, plan, record, passing, view=self._view, is_paranoid=is_paranoid)
         if not isinstance(best, Best):
@@ -234,7 +234,7 @@ class Feasibility(Part):
 
     # Keeping a record current
 
-    def _read_changes(self, asked: Question, record: ShapeRecord) -> None:
+    def _read_changes(self, asked: FeasibilityQuery, record: SignatureRecord) -> None:
         changes = self._store.changes
         names = changes.since(record.position, asked.node_names) if record.position >= 0 else None
         if record.has_other_beside(self._ground.kept.everywhere(asked.cycle)):
@@ -245,7 +245,7 @@ class Feasibility(Part):
                 order = tuple(sorted(asked.node_names & self._store.node_infos.keys()))
             record.start_over(order, self._start % len(order) if order else 0, changes.position)
             # One further than where this one ends: where names and zones alternate alike, the nodes that are enough
-            # for one shape after the other might all begin in the same zone.
+            # for one signature after the other might all begin in the same zone.
             self._start += 1
             return
         record.position = changes.position
@@ -260,7 +260,7 @@ class Feasibility(Part):
                 else:
                     record.changed.pop(name, None)
 
-    def _for_others(self, asked: Question, record: ShapeRecord) -> list[NodeName]:
+    def _for_others(self, asked: FeasibilityQuery, record: SignatureRecord) -> list[NodeName]:
         """Nodes whose verdict beside nominated pods does not hold for this pod, or perhaps no longer does."""
         pod = asked.cycle.pod
         if record.nominated_for != pod.priority or (asked.plan.fact_filters and not asked.goes_on):
@@ -268,13 +268,13 @@ class Feasibility(Part):
         own = self._store.nominations.node_of(pod.uid)
         return [name for name, by in record.nominated.items() if by != (pod.uid if name == own else None)]
 
-    def _enough(self, asked: Question) -> int:
+    def _enough(self, asked: FeasibilityQuery) -> int:
         profile = asked.runner.profile
         if asked.plan.ranker is not None:
             return len(self._store.node_infos)
         return profile.enough_nodes(len(self._store.node_infos), least=self._settings.feasible_nodes_enough)
 
-    def _is_enough(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts, fits: int) -> bool:
+    def _is_enough(self, asked: FeasibilityQuery, record: SignatureRecord, verdicts: FactVerdicts, fits: int) -> bool:
         """Whether no more nodes must be looked at, when `fits` are known to fit."""
         if fits >= self._enough(asked):
             return True
@@ -282,7 +282,7 @@ class Feasibility(Part):
             return not verdicts.reopened()
         return fits > 0 and not self._may_fit(asked, record) and not verdicts.reopened()
 
-    def _may_fit(self, asked: Question, record: ShapeRecord, found: Container[NodeName] = ()) -> bool:
+    def _may_fit(self, asked: FeasibilityQuery, record: SignatureRecord, found: Container[NodeName] = ()) -> bool:
         """Whether an unknown node may fit, other than those found now; where it is known which, one of them is next."""
         possible = asked.possible_nodes
         if possible is None or record.comes_next(possible):
@@ -295,7 +295,7 @@ class Feasibility(Part):
             asked.are_possible_known = not first
         return not asked.are_possible_known
 
-    def _look(self, asked: Question, record: ShapeRecord, verdicts: FactVerdicts) -> None:
+    def _look(self, asked: FeasibilityQuery, record: SignatureRecord, verdicts: FactVerdicts) -> None:
         """Ask the plugins about unknown nodes until enough are known to fit. Raises PluginFailedError."""
         cycle, node_infos = asked.cycle, self._store.node_infos
         if asked.preferred and asked.preferred in record.order:
@@ -306,7 +306,7 @@ class Feasibility(Part):
                 record.look_first((asked.preferred,))
         alike = self._alike.plugins_of(asked.plan, cycle)
         if alike:
-            asked.likeness = Likeness(alike)
+            asked.likeness = NodeEquivalence(alike)
         enough, last = self._enough(asked), self.filter_calls + asked.filter_calls_max
         known = sum([group.fits for group in verdicts.passing()])
         found: dict[NodeName, tuple[NodeInfo, Facts]] = {}
@@ -334,8 +334,8 @@ class Feasibility(Part):
 
     def _ask(
         self,
-        asked: Question,
-        record: ShapeRecord,
+        asked: FeasibilityQuery,
+        record: SignatureRecord,
         verdicts: FactVerdicts,
         info: NodeInfo,
         found: dict[NodeName, tuple[NodeInfo, Facts]],
@@ -369,7 +369,7 @@ class Feasibility(Part):
         if status is SUCCESS and plan.late_filters:
             status = runner.filter(plan.late_filters, cycle, info, view)
         if status.code in _ENDS_LOOKING:
-            # Next, so that one search a shape is under way.
+            # Next, so that one search a signature is under way.
             record.changed = {name: None, **record.changed}
         elif facts is None or isinstance(facts, Status):
             record.reject(name, status)
@@ -379,7 +379,9 @@ class Feasibility(Part):
             record.reject_late(name, facts, status)
         return status
 
-    def _score(self, asked: Question, record: ShapeRecord, found: dict[NodeName, tuple[NodeInfo, Facts]]) -> None:
+    def _score(
+        self, asked: FeasibilityQuery, record: SignatureRecord, found: dict[NodeName, tuple[NodeInfo, Facts]]
+    ) -> None:
         if not found:
             return
         runner, cycle, plan = asked.runner, asked.cycle, asked.plan
@@ -409,7 +411,7 @@ class Feasibility(Part):
 
     # Distrust
 
-    def _compare(self, asked: Question, record: ShapeRecord) -> None:
+    def _compare(self, asked: FeasibilityQuery, record: SignatureRecord) -> None:
         """Raise RememberedVerdictError where a remembered answer differs from a fresh one, or a node is missing."""
         allowed, asked.cycle.steps_left = asked.cycle.steps_left, UNLIMITED_STEPS
         try:
@@ -419,7 +421,7 @@ class Feasibility(Part):
         finally:
             asked.cycle.steps_left = allowed
 
-    def _compare_node(self, asked: Question, record: ShapeRecord, info: NodeInfo) -> None:
+    def _compare_node(self, asked: FeasibilityQuery, record: SignatureRecord, info: NodeInfo) -> None:
         runner, cycle, plan, name = asked.runner, asked.cycle, asked.plan, info.name
         about = f"node {name}, pod {cycle.pod.key}"
         if name in record.nominated or record.beside:

@@ -5,7 +5,7 @@ Rules of this module
   2. Nodes without the label are no place for the group.
   3. All groups with one label share its values. They are read again when a node has another value (`looked_at`).
 
-Not here: the search in each value (`gang_attempt`).
+Not here: the search in each value (`group_attempt`).
 
 Cost: O(pods of the group, and nodes changed since the last look) for each look, O(nodes) where a value has changed.
 
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Unfit
-from scheduler.model.gang import GangKey
+from scheduler.model.group import GroupKey
 from scheduler.model.keys import NodeName, PodUid
 
 _SHOWN_MAX: Final = 4
@@ -60,7 +60,7 @@ class LabelValues(Part):
         self._by_key: Final[OrderedDict[str, _Kept]] = OrderedDict()
         self.looked_at = 0
 
-    def of_group(self, group: GangKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | str:
+    def of_group(self, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | str:
         """The nodes of each value of the label that the group may have, in order of text; or why there is none.
 
         Args:
@@ -109,7 +109,7 @@ class LabelValues(Part):
         return (info.node.metadata.labels or {}).get(key) if info is not None else None
 
 
-def _fixed(ground: Ground, group: GangKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | str:
+def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | str:
     """The value that the group has, none where no pod of it runs; or why it has none."""
     store = ground.store
     found: dict[str, None] = {}

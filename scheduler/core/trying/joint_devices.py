@@ -3,7 +3,7 @@
 Pod by pod, the first takes what it likes best, as a whole device where a half would do, and leaves nothing to the next.
 Asked about the claims of all of them at once, the allocator takes choices back across pods.
 
-Not here: which pods are asked about, and placing them (`gang_cycles`).
+Not here: which pods are asked about, and placing them (`group_cycles`).
 
 Cost: one search, bounded by `_STEPS` and by what its caller allows; it is not continued.
 """
@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Final
 
-from allocator import Allocated, Allocation, AllocationError, Claim, Outcome, Question, Unfinished, allocate_in_parts
+from allocator import (
+    Allocated,
+    Allocation,
+    AllocationError,
+    AllocationRequest,
+    AllocationResult,
+    Claim,
+    Unfinished,
+    allocate_in_parts,
+)
 from scheduler.core.state.ground import Ground
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -45,9 +54,9 @@ def choose_jointly(
                 seen.add(key)
                 claims.append(Claim(key.namespace, key.name, claim.spec))
         counts.append(len(claims) - before)
-    outcome: Outcome | Unfinished | None
+    outcome: AllocationResult | Unfinished | None
     ids = iter(view.new_uid, None)
-    question = Question(tuple(claims), node.host, view.inventory, view.in_use, view.features, _STEPS, ids)
+    question = AllocationRequest(tuple(claims), node.host, view.inventory, view.in_use, view.features, _STEPS, ids)
     meter = view.inventory.meter
     before = meter.allow(max(1, steps_max))
     try:

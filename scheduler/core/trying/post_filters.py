@@ -1,6 +1,6 @@
 """PostFilter, for a pod that fits on no node.
 
-Not here: what becomes of the answer (`scheduling_cycle`, `gang_attempt`), what a dry run says of a node (`dry_run`).
+Not here: what becomes of the answer (`scheduling_cycle`, `group_attempt`), what a dry run says of a node (`dry_run`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
-from scheduler.core.trying.shape_record import Group, RawScores, ShapeRecord
+from scheduler.core.trying.signature_record import FactGroup, RawScores, SignatureRecord
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plan import Plan
@@ -34,7 +34,7 @@ _FEW: Final = 64
 
 
 class RememberedVerdictError(AssertionError):
-    """A remembered answer differs from a fresh one: a plugin's `shape` or `fact` lies, or we missed a change."""
+    """A remembered answer differs from a fresh one: a plugin's `signature` or `fact` lies, or we missed a change."""
 
 
 class Best(NamedTuple):
@@ -46,8 +46,8 @@ def best_node(
     runner: Runner,
     cycle: Cycle,
     plan: Plan,
-    record: ShapeRecord,
-    passing: Sequence[Group],
+    record: SignatureRecord,
+    passing: Sequence[FactGroup],
     *,
     view: ClusterView,
     is_paranoid: bool,
@@ -66,7 +66,7 @@ def best_node(
     if isinstance(bonus, Status):
         return bonus
     best = -1
-    tops: list[Group] = []
+    tops: list[FactGroup] = []
     for place, group in enumerate(passing):
         if group.ranking != record.ranking or group.raws is None:
             _rank(record, group)
@@ -82,14 +82,16 @@ def best_node(
     return Best(node, best)
 
 
-def _lowest(plan: Plan, tops: Sequence[Group]) -> NodeName:
+def _lowest(plan: Plan, tops: Sequence[FactGroup]) -> NodeName:
     """The node of the lowest rank, then the first by name."""
     width = 1 + len(plan.scorers) - plan.plain_scorers
     lowest = min([vector[width:] for group in tops for vector in group.best])
     return min([min(group.buckets[vector]) for group in tops for vector in group.best if vector[width:] == lowest])
 
 
-def _part(runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, passing: Sequence[Group]) -> Sequence[Group]:
+def _part(
+    runner: Runner, cycle: Cycle, plan: Plan, record: SignatureRecord, passing: Sequence[FactGroup]
+) -> Sequence[FactGroup]:
     """The groups to choose from."""
     size = sum([runner.lookups(plugin, cycle) for _, plugin in plan.fact_scorers])
     if size * len(passing) > _SCORED_MAX:
@@ -101,7 +103,7 @@ def _part(runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, passing
 
 
 def _score_facts(
-    runner: Runner, cycle: Cycle, plan: Plan, passing: Sequence[Group], view: ClusterView
+    runner: Runner, cycle: Cycle, plan: Plan, passing: Sequence[FactGroup], view: ClusterView
 ) -> list[int] | Status:
     """What the facts of each group add to the total of its nodes."""
     bonus = [0] * len(passing)
@@ -120,7 +122,13 @@ def _score_facts(
 
 
 def _normalize(
-    runner: Runner, cycle: Cycle, plan: Plan, record: ShapeRecord, passing: Sequence[Group], *, is_paranoid: bool
+    runner: Runner,
+    cycle: Cycle,
+    plan: Plan,
+    record: SignatureRecord,
+    passing: Sequence[FactGroup],
+    *,
+    is_paranoid: bool,
 ) -> Status | None:
     """Bring `normalized` in line with the raw scores there are. Only changed sets are normalized again."""
     width = len(plan.scorers) - plan.plain_scorers
@@ -153,7 +161,7 @@ def _normalize(
     return None
 
 
-def _raws(passing: Sequence[Group], width: int) -> RawScores:
+def _raws(passing: Sequence[FactGroup], width: int) -> RawScores:
     distinct: dict[RawScores, None] = {}
     for group in passing:
         distinct[group_raws(group, width)] = None
@@ -162,7 +170,7 @@ def _raws(passing: Sequence[Group], width: int) -> RawScores:
     return tuple(frozenset[int]().union(*column) for column in zip(*distinct, strict=True))
 
 
-def group_raws(group: Group, width: int) -> RawScores:
+def group_raws(group: FactGroup, width: int) -> RawScores:
     """The raw scores in a group, for each of `width` plugins that normalize."""
     if group.raws is None:
         group.raws = tuple(frozenset(vector[column + 1] for vector in group.buckets) for column in range(width))
@@ -170,7 +178,7 @@ def group_raws(group: Group, width: int) -> RawScores:
     return group.raws
 
 
-def _rank(record: ShapeRecord, group: Group) -> None:
+def _rank(record: SignatureRecord, group: FactGroup) -> None:
     """Find the group's best vectors."""
     normalized = record.normalized
     if not normalized:

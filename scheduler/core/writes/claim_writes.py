@@ -1,4 +1,4 @@
-"""Writes on claims, each driven from its sending to a known outcome (`pursuits`).
+"""Writes on claims, each driven from its sending to a known outcome (`pending_writes`).
 
 Rules of this module
   1. While a write on a claim is not settled, nobody else may conclude from the observed claim that nothing is under
@@ -21,17 +21,17 @@ from typing import Final, TypeGuard
 import msgspec
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteRejected
-from scheduler.core.ground.outbox import Answer
+from scheduler.core.ground.outbox import WriteAnswer
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.ground import Ground
-from scheduler.core.writes.pursuits import Outcome, Pursuit, Pursuits, Settled
+from scheduler.core.writes.pending_writes import PendingWrite, PendingWrites, Settled, WriteOutcome
 from scheduler.framework.decisions import ClaimWrite, CreateClaim, DeleteClaim, ReadClaim, WriteClaimStatus
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
 
 
-class ClaimWrites(Pursuits[ClaimWrite]):
+class ClaimWrites(PendingWrites[ClaimWrite]):
     """All writes on claims that are not settled yet."""
 
     def __init__(self, ground: Ground, troubles: Troubles, *, freed: Callable[[ClaimKey], None]) -> None:
@@ -59,7 +59,7 @@ class ClaimWrites(Pursuits[ClaimWrite]):
         self._outbox.amend(write.sent_as, write.decision)
         return True
 
-    def _joinable(self, claim: ResourceClaim) -> Pursuit[ClaimWrite] | None:
+    def _joinable(self, claim: ResourceClaim) -> PendingWrite[ClaimWrite] | None:
         """The only write on the claim, if it has not left, only reserves, and has room for more."""
         writes = self._by_object.get(claim.key, ())
         if len(writes) != 1:
@@ -84,19 +84,19 @@ class ClaimWrites(Pursuits[ClaimWrite]):
         claim = self._store.claims.get(decision.uid)
         return claim is None or claim.revision > decision.expect_revision
 
-    def _accepted(self, write: Pursuit[ClaimWrite], answer: WriteAccepted) -> None:
+    def _accepted(self, write: PendingWrite[ClaimWrite], answer: WriteAccepted) -> None:
         if not isinstance(write.decision, DeleteClaim):
             self._settle(write, answer)
         elif not self._is_over(write):
             self._look(write, answer)  # accepted is not gone yet: somebody else's finalizer may keep it
 
-    def _look(self, write: Pursuit[ClaimWrite], answer: Answer) -> None:
+    def _look(self, write: PendingWrite[ClaimWrite], answer: WriteAnswer) -> None:
         if isinstance(write.decision, CreateClaim) and isinstance(answer, WriteRejected):
             self._overtaken(write)  # its namespace is gone: nothing can land there
         else:
             self._read(write, ReadClaim(write.decision.claim, write.decision.uid))
 
-    def _settle(self, write: Pursuit[ClaimWrite], outcome: Outcome) -> None:
+    def _settle(self, write: PendingWrite[ClaimWrite], outcome: WriteOutcome) -> None:
         super()._settle(write, outcome)
         self._freed(write.decision.claim)
 

@@ -3,8 +3,8 @@
 Rules of this module
   1. The condition DisruptionTarget is stored before the deletion is sent: whoever sees the pod terminate knows why,
      also this scheduler after a restart.
-  2. A write without a known outcome is sent again until it is known, or nobody wants it any more (`pursuits`). Both can
-     be repeated: they are for one uid.
+  2. A write without a known outcome is sent again until it is known, or nobody wants it any more (`pending_writes`).
+     Both can be repeated: they are for one uid.
   3. A pod that is gone, or was replaced by its namesake, is removed. So is one that is being deleted already.
 
 Not here: who is removed and what follows (`preemptions`).
@@ -19,13 +19,13 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteRejected
-from scheduler.core.ground.outbox import Answer
-from scheduler.core.writes.pursuits import Outcome, Overtaken, Pursuit, Pursuits, Settled
+from scheduler.core.ground.outbox import WriteAnswer
+from scheduler.core.writes.pending_writes import Overtaken, PendingWrite, PendingWrites, Settled, WriteOutcome
 from scheduler.framework.decisions import DeletePod, PatchPodDisruption, PodRemoval
 from scheduler.model.objects import Pod
 
 
-class PodRemovals(Pursuits[PodRemoval]):
+class PodRemovals(PendingWrites[PodRemoval]):
     """All removals that are not settled yet: of each the condition first, then the deletion."""
 
     def remove(self, pod: Pod, why: str, is_wanted: Callable[[], bool], settled: Settled) -> None:
@@ -36,10 +36,10 @@ class PodRemovals(Pursuits[PodRemoval]):
             settled: Called with the outcome of the deletion; a refusal may be that of the condition.
         """
         disruption = PatchPodDisruption(pod.key, pod.uid, why, pod.metadata.generation)
-        deletion: Pursuit[PodRemoval] = Pursuit(DeletePod(pod.key, pod.uid), ((None, settled),), is_wanted)
-        self._begin(Pursuit(disruption, ((None, partial(self._announced, deletion, settled)),), is_wanted))
+        deletion: PendingWrite[PodRemoval] = PendingWrite(DeletePod(pod.key, pod.uid), ((None, settled),), is_wanted)
+        self._begin(PendingWrite(disruption, ((None, partial(self._announced, deletion, settled)),), is_wanted))
 
-    def _announced(self, deletion: Pursuit[PodRemoval], settled: Settled, outcome: Outcome) -> None:
+    def _announced(self, deletion: PendingWrite[PodRemoval], settled: Settled, outcome: WriteOutcome) -> None:
         is_stored = isinstance(outcome, WriteAccepted)
         if is_stored and not self._is_overtaken(deletion.decision) and deletion.is_wanted():
             self._begin(deletion)
@@ -50,5 +50,5 @@ class PodRemovals(Pursuits[PodRemoval]):
         pod = self._store.pods.get(decision.uid)
         return pod is None or pod.is_deleting
 
-    def _look(self, pursuit: Pursuit[PodRemoval], answer: Answer) -> None:
+    def _look(self, pursuit: PendingWrite[PodRemoval], answer: WriteAnswer) -> None:
         self._overtaken(pursuit)  # a uid that is gone does not come back

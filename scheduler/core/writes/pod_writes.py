@@ -1,4 +1,4 @@
-"""Writes on a pod's status on which something else depends, each driven to a known outcome (`pursuits`).
+"""Writes on a pod's status on which something else depends, each driven to a known outcome (`pending_writes`).
 
 The kubelet reads `extendedResourceClaimStatus` and `nodeAllocatableResourceClaimStatuses` there: they belong to one
 node, and must be there before the pod is bound. A fence (`taking_back`) must be there before something is taken from
@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteRejected
-from scheduler.core.ground.outbox import Answer
-from scheduler.core.writes.pursuits import Pursuit, Pursuits
+from scheduler.core.ground.outbox import WriteAnswer
+from scheduler.core.writes.pending_writes import PendingWrite, PendingWrites
 from scheduler.framework.decisions import PatchExtendedResources, PatchPodStatus, PodNote, ReadPod
 from scheduler.model.objects import Pod
 from scheduler.model.resources import take_the_same
@@ -34,7 +34,7 @@ DROPPED_NODE_ALLOCATABLE: Final = (
 )
 
 
-class PodWrites(Pursuits[PodWrite]):
+class PodWrites(PendingWrites[PodWrite]):
     """All such writes that are not settled yet."""
 
     def _is_overtaken(self, decision: PodWrite) -> bool:
@@ -42,10 +42,10 @@ class PodWrites(Pursuits[PodWrite]):
         assert decision.expect_revision is not None
         return pod is None or pod.metadata.revision > decision.expect_revision
 
-    def _look(self, pursuit: Pursuit[PodWrite], answer: Answer) -> None:
+    def _look(self, pursuit: PendingWrite[PodWrite], answer: WriteAnswer) -> None:
         self._read(pursuit, ReadPod(pursuit.decision.pod, pursuit.decision.uid))
 
-    def _accepted(self, pursuit: Pursuit[PodWrite], answer: WriteAccepted) -> None:
+    def _accepted(self, pursuit: PendingWrite[PodWrite], answer: WriteAccepted) -> None:
         lost = _dropped(pursuit.decision, answer.pod) if answer.pod is not None else None
         refusal = WriteRejected(answer.id, 0, "Dropped", lost, is_configuration=True) if lost is not None else None
         self._settle(pursuit, refusal or answer)

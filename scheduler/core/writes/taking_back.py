@@ -37,8 +37,8 @@ from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.reports.pod_conditions import Reason
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.claim_writes import ClaimWrites
+from scheduler.core.writes.pending_writes import WriteOutcome, may_have_landed
 from scheduler.core.writes.pod_writes import PodWrites
-from scheduler.core.writes.pursuits import Outcome, may_have_landed
 from scheduler.framework.decisions import (
     Decision,
     DeleteClaim,
@@ -161,7 +161,7 @@ class TakingBack(Part):
         )
         self._pod_writes.send(fence, partial(self._settled, attempt, pod.uid, fence_ms))
 
-    def _settled(self, attempt: _Attempt, uid: PodUid, fence_ms: int, outcome: Outcome) -> None:
+    def _settled(self, attempt: _Attempt, uid: PodUid, fence_ms: int, outcome: WriteOutcome) -> None:
         pod = self._store.pods.get(uid)
         if may_have_landed(outcome) and pod is not None and fence_of(pod) == fence_ms:
             attempt.fences[uid] = fence_ms

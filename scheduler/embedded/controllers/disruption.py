@@ -19,8 +19,8 @@ import msgspec
 from scheduler.embedded.controllers.owned import controller_of, is_ready
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import DEPLOYMENT, DISRUPTION_BUDGET, POD, REPLICA_SET, STATEFUL_SET
+from scheduler.embedded.server.object_store import Change, ChangeType, Stored
 from scheduler.embedded.server.rest import Api
-from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector

@@ -23,12 +23,12 @@ from typing import Final
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import CLAIM, EVENT, LEASE, NODE, POD
 from scheduler.embedded.kinds.events import pod_event
-from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.pod_kinds import TERMINAL_PHASES
 from scheduler.embedded.kinds.sub_resources import set_condition
 from scheduler.embedded.server.discovery import GIT_VERSION
+from scheduler.embedded.server.object_store import Change
 from scheduler.embedded.server.rest import Api, DeleteOptions
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Change
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.pod_claims import claim_names
 from scheduler.validation.field_errors import Json

@@ -9,10 +9,10 @@ from typing import Final
 
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import POD
-from scheduler.embedded.kinds.pods import TERMINAL_PHASES
+from scheduler.embedded.kinds.pod_kinds import TERMINAL_PHASES
+from scheduler.embedded.server.object_store import Change, ChangeType, Stored
 from scheduler.embedded.server.rest import Api, DeleteOptions
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 

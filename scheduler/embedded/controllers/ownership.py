@@ -11,6 +11,7 @@ from typing import Final
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import NAMESPACE
 from scheduler.embedded.kinds.sub_resources import finalize_namespace
+from scheduler.embedded.server.object_store import Change, ChangeType, Stored
 from scheduler.embedded.server.rest import (
     FINALIZER_FOREGROUND,
     FINALIZER_ORPHAN,
@@ -18,7 +19,6 @@ from scheduler.embedded.server.rest import (
     Api,
     DeleteOptions,
 )
-from scheduler.embedded.server.store import Change, ChangeType, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 

@@ -19,9 +19,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
+from scheduler.embedded.server.object_store import Change
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.embedded.server.store import Change
 
 _LOG: Final = logging.getLogger(__name__)
 _LOOKS_PER_TURN: Final = 20

@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.embedded.controllers.owned import PODS_MAX, Owned, counts, is_active, is_ready, pod_of_template
 from scheduler.embedded.kinds.catalog import DAEMON_SET, POD, STATEFUL_SET
-from scheduler.embedded.server.store import Stored
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.node_selectors import required_node_affinity
 from scheduler.model.objects import Node, Pod

@@ -25,7 +25,7 @@ from typing import Any, Final
 import kopf
 from msgspec import convert
 
-from allocator.requests.taints import tolerates
+from allocator.requests.device_taints import tolerates
 from scheduler.embedded.controllers.client_controller import (
     CLAIMS,
     PODS,

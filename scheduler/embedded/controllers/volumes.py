@@ -25,8 +25,8 @@ import msgspec
 from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.kinds.catalog import EVENT, NODE, POD, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
 from scheduler.embedded.kinds.events import event_about
+from scheduler.embedded.server.object_store import Change, Stored
 from scheduler.embedded.server.rest import Api, DeleteOptions
-from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.storage import (

@@ -22,9 +22,9 @@ from scheduler.embedded.controllers.reactors import ObjectKey
 from scheduler.embedded.controllers.set_workloads import look_at_daemon_set, look_at_stateful_set
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
 from scheduler.embedded.kinds.sub_resources import set_condition
+from scheduler.embedded.server.object_store import Change, Stored
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.store import Change, Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json
 

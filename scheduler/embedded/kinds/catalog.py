@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from scheduler.embedded.kinds.claims import ClaimStrategy, ClaimTemplateStrategy
+from scheduler.embedded.kinds.claim_kinds import ClaimStrategy, ClaimTemplateStrategy
 from scheduler.embedded.kinds.core_strategies import (
     NODE_INFO,
     LeaseStrategy,
@@ -15,9 +15,9 @@ from scheduler.embedded.kinds.core_strategies import (
 from scheduler.embedded.kinds.disruption_budgets import DisruptionBudgetStrategy
 from scheduler.embedded.kinds.events import SELECTABLE as EVENT_FIELDS
 from scheduler.embedded.kinds.events import CoreEventStrategy, EventStrategy, to_core_v1, to_events_v1
-from scheduler.embedded.kinds.pods import PodStrategy
+from scheduler.embedded.kinds.pod_kinds import PodStrategy
 from scheduler.embedded.kinds.priorities import PriorityClassStrategy
-from scheduler.embedded.kinds.slices import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
+from scheduler.embedded.kinds.slice_kinds import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
 from scheduler.embedded.kinds.sub_resources import bind_pod, evict_pod, finalize_namespace
 from scheduler.embedded.kinds.volume_strategies import (
     PersistentVolumeClaimStrategy,

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, keep_all_but_status
 from scheduler.validation.field_errors import FieldError, Json, not_supported
-from scheduler.validation.names import check_text, dns_label, label_key, label_value
+from scheduler.validation.name_rules import check_text, dns_label, label_key, label_value
 
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
 from scheduler.model.api_rules import NOTE_LENGTH_MAX
 from scheduler.validation.field_errors import FieldError, Json, invalid, required
-from scheduler.validation.names import check_text, label_key
+from scheduler.validation.name_rules import check_text, label_key
 
 _LENGTH_MAX: Final = 128
 """Bytes of an event's instance, action and reason."""

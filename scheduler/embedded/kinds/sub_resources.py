@@ -6,10 +6,10 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.rest import DEFAULT_WRITE, Api, DeleteOptions, WriteOptions, uid_precondition
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import ApiError, bad_request, conflict, invalid_object
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.validation.field_errors import Json, not_supported, required
 

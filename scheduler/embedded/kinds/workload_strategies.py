@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.embedded.kinds.pods import default_pod_spec, validate_pod_spec
+from scheduler.embedded.kinds.pod_kinds import default_pod_spec, validate_pod_spec
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable, set_default
 from scheduler.model.label_selectors import compile_label_selector
 from scheduler.model.objects import LabelSelector

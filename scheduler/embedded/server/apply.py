@@ -10,11 +10,11 @@ from __future__ import annotations
 import orjson
 
 from scheduler.embedded.server.list_rules import rules_of_apply
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.patches import apply_strategic_merge_patch
 from scheduler.embedded.server.rest import DEFAULT_WRITE, Api, WriteOptions
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request, not_found
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 
 

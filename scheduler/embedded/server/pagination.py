@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.embedded.server.list_params import EXACT, ListParams
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.statuses import bad_request, expired, too_large_resource_version
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.views import View
 from scheduler.validation.field_errors import Json
 

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from scheduler.embedded.server.field_selectors import ObjectPredicate
+from scheduler.embedded.server.object_store import ObjectStore, Stored
 from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import (
     ApiError,
@@ -32,12 +33,11 @@ from scheduler.embedded.server.statuses import (
     invalid_object,
     not_found,
 )
-from scheduler.embedded.server.store import ObjectStore, Stored
 from scheduler.embedded.server.strategy import SYSTEM_METADATA, Object, keep_field
 from scheduler.model.label_selectors import TextSelector
 from scheduler.model.timestamps import format_rfc3339
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
-from scheduler.validation.names import validate_metadata
+from scheduler.validation.name_rules import validate_metadata
 
 NAMESPACES: Final = "namespaces"
 FINALIZER_ORPHAN: Final = "orphan"

@@ -21,6 +21,7 @@ from scheduler.embedded.server.field_validation import STRICT, check_fields
 from scheduler.embedded.server.incoming import Incoming, drop_nulls
 from scheduler.embedded.server.list_params import ListParams, parse_list_params
 from scheduler.embedded.server.list_rules import rules_of_patch
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.pagination import Lists
 from scheduler.embedded.server.patches import (
     APPLY_PATCH,
@@ -40,7 +41,6 @@ from scheduler.embedded.server.statuses import (
     no_such_path,
     unsupported_media_type,
 )
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object
 from scheduler.embedded.server.views import JSON_TYPE, View, wants_table
 from scheduler.validation.field_errors import Json

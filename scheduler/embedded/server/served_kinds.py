@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.statuses import qualified
-from scheduler.embedded.server.store import Stored
 from scheduler.embedded.server.strategy import Object, Strategy
 from scheduler.validation.field_errors import Json
 

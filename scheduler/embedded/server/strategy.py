@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from scheduler.embedded.server.field_selectors import read_path
 from scheduler.validation.field_errors import FieldError, Json, invalid
-from scheduler.validation.names import NameRule, dns_subdomain
+from scheduler.validation.name_rules import NameRule, dns_subdomain
 
 Object = dict[str, Json]
 

@@ -17,8 +17,8 @@ from typing import Final
 import orjson
 
 from scheduler.embedded.server.columns import Column, columns_of
+from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.served_kinds import ServedKind
-from scheduler.embedded.server.store import Stored
 from scheduler.validation.field_errors import Json
 
 JSON_TYPE: Final = "application/json"

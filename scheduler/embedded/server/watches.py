@@ -23,9 +23,15 @@ import orjson
 from aiohttp import web
 
 from scheduler.embedded.server.list_params import ListParams
+from scheduler.embedded.server.object_store import (
+    ANNOTATION_INITIAL_EVENTS_END,
+    Change,
+    ChangeType,
+    ExpiredError,
+    Stored,
+)
 from scheduler.embedded.server.rest import Api, matches
 from scheduler.embedded.server.statuses import ApiError, bad_request, expired, too_large_resource_version
-from scheduler.embedded.server.store import ANNOTATION_INITIAL_EVENTS_END, Change, ChangeType, ExpiredError, Stored
 from scheduler.embedded.server.views import JSON_TYPE, View
 
 DEFAULT_TIMEOUT_S: Final = 1800.0

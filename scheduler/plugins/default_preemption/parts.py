@@ -6,8 +6,8 @@ Rules of this module
      no use. So all of it is weighed, and a gang of which any pod may not be preempted keeps them.
   3. Bounded: each gang is looked up once in a cycle, and a gang has 1,000 pods at most.
 
-Not here: what runs of a gang, and what a PodGroup says of its disruption (`core.running_gangs`); which parts are spared
-(`reprieve`).
+Not here: what runs of a gang, and what a PodGroup says of its disruption (`core.running_groups`); which parts are
+spared (`reprieve`).
 
 Source: getCrossNodesVictims of pkg/scheduler/framework/preemption/types.go v1.37.2, for disruptionMode `all`; none
 upstream for the rest, see docs/adr/0026-preemption.md.
@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.preemption import RunningGang
-from scheduler.model.gang import GangKey, gang_key
+from scheduler.framework.preemption import RunningGroup
+from scheduler.model.group import GroupKey, key_of_group
 from scheduler.model.objects import Pod
 from scheduler.plugins.default_preemption.importance import by_importance
 
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class _Met(NamedTuple):
-    gang: RunningGang
+    gang: RunningGroup
     may_go: bool
 
 
@@ -50,16 +50,16 @@ class MetGangs:
         self.view: Final = view
         self._cycle: Final = cycle
         self._may_preempt: Final = may_preempt
-        self._met: Final[dict[GangKey, _Met | None]] = {}
+        self._met: Final[dict[GroupKey, _Met | None]] = {}
 
     def parts(self, potential: Iterable[Pod]) -> tuple[list[Part], bool]:
         """The parts of these pods of one node, those of gangs first; and whether there were any gangs."""
         alone: list[Part] = []
-        by_gang: dict[GangKey, list[Pod]] = {}
-        meets_gangs = False
+        by_gang: dict[GroupKey, list[Pod]] = {}
+        meets_groups = False
         for pod in potential:
             met = self._meet(pod)
-            meets_gangs |= met is not None
+            meets_groups |= met is not None
             if met is not None and pod.uid in met.gang.pods:
                 by_gang.setdefault(met.gang.key, []).append(pod)
             else:
@@ -76,14 +76,14 @@ class MetGangs:
                 together.append(Part(tuple([one for one in pods if one.uid not in spares]), pods))
                 self._cycle.charge(len(pods))
             alone += [Part((one,), (one,)) for one in here[bound:]]
-        return together + alone, meets_gangs
+        return together + alone, meets_groups
 
     def _meet(self, pod: Pod) -> _Met | None:
-        key = gang_key(pod)
+        key = key_of_group(pod)
         if key is None:
             return None
         if key not in self._met:
-            gang = self.view.running_gang(pod)
+            gang = self.view.running_group(pod)
             met = None
             if gang is not None:
                 self._cycle.charge(len(gang.pods))

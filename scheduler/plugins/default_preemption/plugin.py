@@ -10,7 +10,7 @@ Differs on purpose
   * A pod is not eligible while anything of the room that is being made for it is not there yet, devices among it.
   * Nobody is preempted while PodDisruptionBudgets cannot be read; upstream waits for them before it schedules at all.
   * Of a group that makes room, pods are asked one after another, each beside what is found for those before it (the
-    core's `gang_attempt`); upstream removes all that is less important and puts back what fits (PodGroupPostFilter).
+    core's `group_attempt`); upstream removes all that is less important and puts back what fits (PodGroupPostFilter).
   * Of a gang either as many pods go as it can spare, or all that run, wherever they are (`parts`).
   * Mirror pods are never victims: the kubelet makes them again.
   * Nodes are tried in the order of names, where upstream begins anywhere; of equal candidates the first is taken.
@@ -64,7 +64,7 @@ class Hopeless:
     """A node on which nobody needs to be tried."""
 
     outcome: Status
-    meets_gangs: bool = False
+    meets_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +164,10 @@ class DefaultPreemption:
                 search = dry_run.recall(chosen.node)
                 if not isinstance(search, Reprieve) or not search.confirms:
                     there = view.node_infos[chosen.node].pods
-                    parts, meets_gangs = gangs.parts(one for one in chosen.victims if one.uid in there)
+                    parts, meets_groups = gangs.parts(one for one in chosen.victims if one.uid in there)
                     if not parts:
                         continue
-                    search = Reprieve(chosen.node, parts, view, meets_gangs=meets_gangs, confirms=True)
+                    search = Reprieve(chosen.node, parts, view, meets_groups=meets_groups, confirms=True)
                     dry_run.remember(chosen.node, search)
                 search.go_on(dry_run)
                 if search.outcome is None:
@@ -207,10 +207,10 @@ class DefaultPreemption:
             return Hopeless(_why_none(verdict))
         if not dry_run.may_help(name, verdict):
             return Hopeless(NOT_HELPFUL)
-        parts, meets_gangs = gangs.parts(potential)
+        parts, meets_groups = gangs.parts(potential)
         if not parts:
-            return Hopeless(_why_none(verdict), meets_gangs=True)
-        return Reprieve(name, parts, view, meets_gangs=meets_gangs)
+            return Hopeless(_why_none(verdict), meets_groups=True)
+        return Reprieve(name, parts, view, meets_groups=meets_groups)
 
     def _may_preempt(self, pod: Pod, other: Pod) -> bool:
         if other.priority >= pod.priority:

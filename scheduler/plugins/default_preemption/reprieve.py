@@ -43,7 +43,7 @@ class Reprieve:
         "_violating",
         "_waiting",
         "confirms",
-        "meets_gangs",
+        "meets_groups",
         "outcome",
     )
 
@@ -53,7 +53,7 @@ class Reprieve:
         parts: Sequence[Part],
         view: ClusterView,
         *,
-        meets_gangs: bool,
+        meets_groups: bool,
         confirms: bool = False,
     ) -> None:
         """`parts` are those of lower priority, at least one; those of gangs come first."""
@@ -71,7 +71,7 @@ class Reprieve:
         self._violating: Final = violating
         self._waiting: Final = deque(sorted(parts, key=rank))
         self._victims: Final[dict[PodUid, Pod]] = {}
-        self.meets_gangs: Final = meets_gangs
+        self.meets_groups: Final = meets_groups
         self._trial: Trial | None = None
         self.outcome: Preemption | Status | None = None
         self.confirms: Final = confirms

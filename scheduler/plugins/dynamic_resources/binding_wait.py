@@ -20,9 +20,9 @@ from typing import Final
 from msgspec import Struct
 
 from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
-from scheduler.framework.blame import TO_MAKE_IT_FIT, with_cause
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindingWait, RecordEvent, WaitStatus
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, with_cause
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName

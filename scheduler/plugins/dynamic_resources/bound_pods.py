@@ -16,7 +16,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, counted_amounts
-from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.resolved_claims import walk_claims
 
 AT_ONCE: Final = 64
 _POD_STEPS: Final = 5

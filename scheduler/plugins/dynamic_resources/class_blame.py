@@ -12,7 +12,7 @@ from typing import Final
 from allocator import decode_slice
 from allocator.requests.requests import Slot
 from allocator.requests.subterms import last_subterm
-from scheduler.framework.blame import Blame, Change
+from scheduler.framework.diagnosis import Cause, Fix
 from scheduler.model.selector_mistakes import compared_values, named_drivers
 from scheduler.plugins.dynamic_resources.selector_blame import (
     changes_of_class,
@@ -29,7 +29,7 @@ _DEVICES_MAX: Final = 64
 _ANY_DRIVER: Final = "driver"
 
 
-def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
+def blame_class(looked: Survey, slot: Slot) -> Sequence[Cause]:
     """Nothing where the class selects a device, or the devices that were looked at do not show it."""
     if not looked.devices:
         return _no_devices(looked, slot)
@@ -50,21 +50,21 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Blame]:
     changes = list(_installed(looked, slot)) if is_driver and not is_meant else []
     changes += changes_of_class(looked, slot, found, mistakes)
     return (
-        Blame("class-unmatched", f"DeviceClass {name}: {cause}{drivers_there}", ("class", name, cause), tuple(changes)),
+        Cause("class-unmatched", f"DeviceClass {name}: {cause}{drivers_there}", ("class", name, cause), tuple(changes)),
     )
 
 
-def _no_devices(looked: Survey, slot: Slot) -> Sequence[Blame]:
+def _no_devices(looked: Survey, slot: Slot) -> Sequence[Cause]:
     if not looked.is_whole:
         return ()  # this node has none, and others do
     slices = len(looked.view.inventory.slices)
     empty = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices"
     there = empty if slices else "there is no ResourceSlice"
     cause = f"no driver publishes any device ({there}), and {looked.named(slot)} waits for one"
-    return (Blame("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
+    return (Cause("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
 
 
-def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
+def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
     """The class's driver, asked as if it published on each node what all requests of the class ask for."""
     selectors = [one.expression or "" for one in (*slot.device_class.selectors, *slot.details.selectors)]
     driver = next((driver for text in selectors for driver in named_drivers(text)), "")
@@ -89,7 +89,7 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Change]:
         }
         for node in nodes
     ]
-    yield Change(
+    yield Fix(
         _SIZE_OF_DRIVER,
         f"install {whose}, or look at its log: it publishes no ResourceSlice",
         nodes,

@@ -12,7 +12,7 @@ from allocator.answers.constraint_room import Counted, Unmet
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
 from allocator.values.pool_attribute import Value
-from scheduler.framework.blame import Blame, Change
+from scheduler.framework.diagnosis import Cause, Fix
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
@@ -22,28 +22,28 @@ _DEVICES_READ: Final = 2_000
 """Of a request; their attributes are read for a name like the one that is missing."""
 
 
-def blame_unmet(found: NearNode, unmet: Unmet) -> Blame:
+def blame_unmet(found: NearNode, unmet: Unmet) -> Cause:
     """One constraint that the node's devices cannot satisfy."""
     about = ("constraint", unmet.claim, unmet.index, unmet.attribute)
     missing = next((one for one in unmet.counted if not one.present), None)
     if missing is not None:
         other = _other_name(found, missing, unmet)
         cause = _missing(found, missing, unmet, other)
-        return Blame("constraint-attribute-missing", cause, about, tuple(_changes(found, unmet, 0, other[0])))
+        return Cause("constraint-attribute-missing", cause, about, tuple(_changes(found, unmet, 0, other[0])))
     if unmet.asked > 1:
-        return Blame("constraint-unmet", _too_few_groups(found, unmet), about, tuple(_changes(found, unmet, 0, "")))
+        return Cause("constraint-unmet", _too_few_groups(found, unmet), about, tuple(_changes(found, unmet, 0, "")))
     if not unmet.is_match:
         values = {value for one in unmet.counted for value in one.counts}
         cause = (
             f"{_names(found, unmet)}: {unmet.needed} devices with different {unmet.attribute} are needed; node "
             f"{found.node.name} has {_some(values)}"
         )
-        return Blame("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
+        return Cause("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
     if len(unmet.counted) > 1:
         taken = _taken(found, unmet)
         cause = _taken_text(found, unmet, taken) or _no_common(found, unmet)
         changes = [*_changes(found, unmet, 0, "", 7 if taken else 5), *found.ends(taken, len(taken))]
-        return Blame("constraint-unmet", cause, about, tuple(changes))
+        return Cause("constraint-unmet", cause, about, tuple(changes))
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
     free, in_use = _in_use_with(found, counted)
@@ -52,10 +52,10 @@ def blame_unmet(found: NearNode, unmet: Unmet) -> Blame:
         f"{'that are free ' if free else ''}on node {found.node.name} is {most}{_of(value)}"
     )
     changes = [*_changes(found, unmet, most, ""), *in_use]
-    return Blame("constraint-unmet", cause, about, tuple(changes))
+    return Cause("constraint-unmet", cause, about, tuple(changes))
 
 
-def blame_several(found: NearNode, funnel: Funnel) -> Blame:
+def blame_several(found: NearNode, funnel: Funnel) -> Cause:
     """Constraints of which each could be satisfied, and that leave the request too little together."""
     constraints = [
         found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
@@ -66,7 +66,7 @@ def blame_several(found: NearNode, funnel: Funnel) -> Blame:
     claim = found.claim(funnel.slot)
     changes = [_without(found, claim, one) for one in constraints] if claim is not None else []
     about = ("constraints", funnel.claim, funnel.request)
-    return Blame("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
+    return Cause("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
 
 
 def _most(one: tuple[int, Value]) -> tuple[int, str]:
@@ -196,7 +196,7 @@ def _device_with(found: NearNode, counted: Counted, value: Value) -> str:
     )
 
 
-def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Change]]:
+def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Fix]]:
     """Whether enough devices share a value with those that are not free, and ending who has them."""
     funnel, index = found.explanation.requests[counted.slot.index], counted.index
     counts: Counter[Value] = Counter()
@@ -213,7 +213,7 @@ def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Chan
     return matched != counted.candidates, found.ends(devices, lacks)
 
 
-def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Change]:
+def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Fix]:
     """Another attribute's name, fewer devices, no constraint (a change of size `drops`)."""
     slot = unmet.counted[0].slot
     claim = found.claim(slot)
@@ -224,13 +224,13 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 
         match, distinct = (other, None) if unmet.is_match else (None, other)
         changed = unmet.constraint._replace(match_attribute=match, distinct_attribute=distinct)
         text = f"write {other} instead of {unmet.attribute} in the constraint of {label}"
-        yield Change(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
+        yield Fix(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
     if len(unmet.counted) == 1 or found.limits.also:
         yield from found.fewer(slot, most)
     yield _without(found, claim, unmet.constraint, drops)
 
 
-def without_constraints(found: NearNode) -> Iterator[Change]:
+def without_constraints(found: NearNode) -> Iterator[Fix]:
     """Each constraint dropped, for what only the search knows; a change of size 5."""
     for plan in found.explanation.problem.plan.claims:
         claim = next((found.claim(slot) for request in plan.requests for slot in request.slots), None)
@@ -238,13 +238,13 @@ def without_constraints(found: NearNode) -> Iterator[Change]:
             yield from (_without(found, claim, constraint) for constraint in plan.constraints)
 
 
-def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size: int = 5) -> Change:
+def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size: int = 5) -> Fix:
     what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     attribute = constraint.match_attribute or constraint.distinct_attribute
     slots = found.explanation.problem.plan.slots
     label = next(found.label(one).partition(" of ")[2] for one in slots if found.claim(one) is claim)
     text = f"drop the constraint {what}: {attribute} of {label}"
-    return Change(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
+    return Fix(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
 
 
 def _with(claim: ResourceClaim, constraint: Constraint, changed: Constraint | None) -> ResourceClaim:

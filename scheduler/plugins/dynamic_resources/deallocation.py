@@ -18,8 +18,8 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import group_key, is_for_group
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
-from scheduler.plugins.dynamic_resources.special_claim import REASON_STALE, removal
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims
+from scheduler.plugins.dynamic_resources.special_claim_step import REASON_STALE, removal
 
 REASON_UNAVAILABLE: Final = "resourceclaim not available on the node"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allocator import OPTIONAL_NODE_OPERATIONS, Device, Funnel, Stage, Taint, Toleration, prevent_allocation
+from allocator import OPTIONAL_NODE_OPERATIONS, Device, DeviceTaint, DeviceToleration, Funnel, Stage, prevent_allocation
 from cel.quantity import Quantity
-from scheduler.framework.blame import Blame, Change, taint_text, toleration_text
+from scheduler.framework.diagnosis import Cause, Fix, taint_text, toleration_text
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
@@ -16,7 +16,7 @@ from scheduler.plugins.dynamic_resources.near_node import NearNode, free_of, ids
 _NANO: Final = 10**9
 
 
-def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
+def blame_holders(found: NearNode, funnel: Funnel) -> Cause:
     """Devices that pods have."""
     name, removed = found.named(funnel.slot), funnel.step(Stage.IN_USE).removed
     devices = ids_of(funnel.devices(removed))
@@ -26,7 +26,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = some_devices(sorted(own.devices.intersection(devices)))
         text = f"{which}: ResourceClaim {own.claim.key}, which the pod uses too, has what {name} asks for"
-        return Blame("own-claims-compete", text, about, changes)
+        return Cause("own-claims-compete", text, about, changes)
     # Beside devices of pods those of claims that no pod here uses are named by themselves.
     theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
     what, is_one = some_devices(theirs), len(theirs) == 1
@@ -37,10 +37,10 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Blame:
     def cause(pods: str) -> str:
         return f"{start}{f'{claim} ({pods})' if claim else pods or 'other claims'}{rest}"
 
-    return Blame("devices-in-use", found.briefly(cause, holders), about, changes)
+    return Cause("devices-in-use", found.briefly(cause, holders), about, changes)
 
 
-def blame_unread(found: NearNode, funnel: Funnel) -> Blame:
+def blame_unread(found: NearNode, funnel: Funnel) -> Cause:
     """Devices with a field that nobody here acts on."""
     fields: dict[str, list[Device]] = {}
     for device in funnel.devices(funnel.step(Stage.UNREAD).removed):
@@ -54,10 +54,10 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Blame:
         f"{free_of(funnel, found.named(funnel.slot))}"
     )
     changes = found.fewer(funnel.slot, funnel.left)
-    return Blame("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
+    return Cause("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
 
 
-def blame_operations(found: NearNode, funnel: Funnel) -> Blame:
+def blame_operations(found: NearNode, funnel: Funnel) -> Cause:
     """Devices for which the kubelet is to skip calls of the driver, where it does not say that it can."""
     devices = ids_of(funnel.devices(funnel.step(Stage.OPERATIONS).removed))
     needs = "needs" if len(devices) == 1 else "need"
@@ -66,13 +66,13 @@ def blame_operations(found: NearNode, funnel: Funnel) -> Blame:
         f"the ResourceSlice), and node {found.node.name} does not{free_of(funnel, found.named(funnel.slot))}"
     )
     changes = found.fewer(funnel.slot, funnel.left)
-    return Blame("devices-short", cause, ("operations", funnel.claim, funnel.request), tuple(changes))
+    return Cause("devices-short", cause, ("operations", funnel.claim, funnel.request), tuple(changes))
 
 
-def blame_taints(found: NearNode, funnel: Funnel) -> Blame:
+def blame_taints(found: NearNode, funnel: Funnel) -> Cause:
     """Devices with taints that the request does not tolerate."""
     slot, removed = funnel.slot, funnel.step(Stage.TAINT).removed
-    taints: dict[Taint, list[Device]] = {}
+    taints: dict[DeviceTaint, list[Device]] = {}
     for device in funnel.devices(removed):
         for taint in device.taints:
             if prevent_allocation((taint,), slot.details.tolerations):
@@ -88,10 +88,10 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Blame:
     cause = f"{texts[0]}{more}, which {found.named(slot)} does not tolerate{free_of(funnel, found.named(slot))}"
     about = ("taint", funnel.claim, funnel.request, tuple(taints))
     changes = (*tolerated(found, funnel, taints), *found.fewer(slot, funnel.left))
-    return Blame("device-tainted", cause, about, changes)
+    return Cause("device-tainted", cause, about, changes)
 
 
-def tolerated(found: NearNode, funnel: Funnel, taints: dict[Taint, list[Device]]) -> Iterator[Change]:
+def tolerated(found: NearNode, funnel: Funnel, taints: dict[DeviceTaint, list[Device]]) -> Iterator[Fix]:
     """Tolerating one of the taints, or all of them."""
     claim = found.claim(funnel.slot)
     for some in [*([one] for one in taints), list(taints)][: len(taints) + (len(taints) > 1)]:
@@ -99,11 +99,13 @@ def tolerated(found: NearNode, funnel: Funnel, taints: dict[Taint, list[Device]]
             return
         changed, texts = claim, []
         for taint in some:
-            toleration = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect, None)
+            toleration = DeviceToleration(
+                taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect, None
+            )
             changed = with_request(changed, funnel.request, tolerations=toleration)
             texts.append(toleration_text(taint))
         what = f"toleration{'s' if len(some) > 1 else ''} {' and '.join(texts)}"
-        yield Change(
+        yield Fix(
             2 + len(some) - 1,
             f"add the {what} to {found.label(funnel.slot)}, or have the taint removed",
             (found.node.name,),
@@ -111,14 +113,14 @@ def tolerated(found: NearNode, funnel: Funnel, taints: dict[Taint, list[Device]]
         )
 
 
-def blame_capacity(found: NearNode, funnel: Funnel) -> Blame:
+def blame_capacity(found: NearNode, funnel: Funnel) -> Cause:
     """Devices without the capacity that the request asks for, or of which others have left too little."""
     slot, name = funnel.slot, found.named(funnel.slot)
     consumed, large = funnel.step(Stage.CAPACITY).removed, funnel.step(Stage.SIZE).removed
     about = ("capacity", funnel.claim, funnel.request, tuple(slot.capacity))
     changes = tuple(_less_capacity(found, funnel))
     if not consumed:
-        return Blame("capacity-short", _too_small(found, funnel, list(funnel.devices(large))), about, changes)
+        return Cause("capacity-short", _too_small(found, funnel, list(funnel.devices(large))), about, changes)
     best: tuple[int, str] = (-(1 << 200), "")
     for device, position in _with_positions(funnel, consumed):
         for what, amount, value in found.explanation.consumption(slot, position).nanos:
@@ -132,7 +134,7 @@ def blame_capacity(found: NearNode, funnel: Funnel) -> Blame:
                 best = max(best, (left - amount, f"{text}{_shared_by(found, device)}"))
     cause = best[1] or f"{some_devices(ids_of(funnel.devices(consumed)))}: others' shares leave too little for {name}"
     devices = ids_of(funnel.devices(consumed))
-    return Blame("capacity-short", cause, about, (*changes, *found.ends(devices, funnel.lacks)))
+    return Cause("capacity-short", cause, about, (*changes, *found.ends(devices, funnel.lacks)))
 
 
 def _shared_by(found: NearNode, device: Device) -> str:
@@ -172,7 +174,7 @@ def _too_small(found: NearNode, funnel: Funnel, devices: Sequence[Device]) -> st
     )
 
 
-def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Change]:
+def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
     """What devices have, and what is left of it beside what others consume, the most first."""
     claim, slot = found.claim(funnel.slot), funnel.slot
     requests = slot.details.capacity_requests or ()
@@ -194,9 +196,9 @@ def _asking(  # noqa: PLR0917
     requests: tuple[tuple[str, Quantity], ...],
     name: str,
     amount: Quantity,
-) -> Change:
+) -> Fix:
     assert claim is not None
-    return Change(
+    return Fix(
         3,
         f"ask for {name} {dict(requests)[name]} instead of {amount} in {found.label(funnel.slot)}",
         (found.node.name,),

@@ -12,7 +12,7 @@ Rules of this module
   3. A short-lived init container uses the devices of sidecars and regular containers at later indices. Of what init
      containers need beyond these, only the largest request stays, and the other containers are mapped to it.
 
-Not here: making, storing and cleaning up the special claim (`special_claim`).
+Not here: making, storing and cleaning up the special claim (`special_claim_step`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go (createRequestsAndMappings) 1.36.3,
 k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache v0.36.3. Differs on purpose: the classes are looked

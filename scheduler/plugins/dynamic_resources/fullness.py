@@ -18,7 +18,7 @@ from typing import Final
 from allocator import Allocation, class_usage
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.node_info import NodeInfo
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims
 from scheduler.plugins.scoring_strategies import (
     ScoringStrategy,
     Usage,
@@ -26,7 +26,7 @@ from scheduler.plugins.scoring_strategies import (
     strategy_score,
 )
 from scheduler.validation.field_errors import FieldError, invalid, required
-from scheduler.validation.names import check_text, dns_subdomain
+from scheduler.validation.name_rules import check_text, dns_subdomain
 
 _FIELD: Final = "scoringStrategy"
 

@@ -2,11 +2,11 @@
 
 Rules of this module
   1. A change that frees or publishes devices wakes every pod that waits because of this plugin. One pod is asked for
-     all of its shape, so the answer may not depend on the present state of that pod's own claims.
+     all of its signature, so the answer may not depend on the present state of that pod's own claims.
   2. Any other change of a claim concerns the pods that use it, and only when its status or existence changed.
   3. A class concerns the pods that name it, or an extended resource that it stands (or stood) behind.
   4. A pod whose claims cannot be resolved is not helped by a change of its own claims or of itself (SKIP). Any other
-     change is answered for its whole shape: QUEUE, unless the pod only waits for a claim to be generated.
+     change is answered for its whole signature: QUEUE, unless the pod only waits for a claim to be generated.
   5. When only taints of a slice changed, as when a DeviceTaintRule came or went, it wakes the pods with a request that
      does not tolerate a taint that was removed. An added taint helps nobody.
   6. A pod that leaves a node wakes the pods that its cpu and memory could help, where devices are made of these.
@@ -23,7 +23,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Final
 
-from allocator import Device, DeviceClass, ResourceSlice, Taint, prevent_allocation
+from allocator import Device, DeviceClass, DeviceTaint, ResourceSlice, prevent_allocation
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim
@@ -33,7 +33,7 @@ from scheduler.model.resources import IMPLICIT_PREFIX
 from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.plugins.dynamic_resources.extended_resources import requested_resources
 from scheduler.plugins.dynamic_resources.node_allocatable import is_counted
-from scheduler.plugins.dynamic_resources.pod_claims import walk_claims
+from scheduler.plugins.dynamic_resources.resolved_claims import walk_claims
 
 WAKES_ON: Final[tuple[tuple[Resource, Action], ...]] = (
     (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
@@ -141,15 +141,15 @@ def _hint_for_slice(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
     )
 
 
-@lru_cache(maxsize=1)  # one change is put to every waiting shape
-def removed_taints(change: ClusterEvent) -> frozenset[Taint] | None:
+@lru_cache(maxsize=1)  # one change is put to every waiting signature
+def removed_taints(change: ClusterEvent) -> frozenset[DeviceTaint] | None:
     """Taints that devices of a slice lost, where nothing but taints changed; None for any other change."""
     old, new = change.old, change.new
     if not isinstance(old, ResourceSlice) or not isinstance(new, ResourceSlice):
         return None
     if len(old.devices) != len(new.devices) or not _are_equal(old, new, _OF_SLICES):
         return None
-    removed: set[Taint] = set()
+    removed: set[DeviceTaint] = set()
     for before, after in zip(old.devices, new.devices, strict=True):
         if before is after:
             continue

@@ -7,7 +7,7 @@ from typing import Final
 
 from allocator import Funnel, Stage
 from allocator.requests.selectors import OPTIONAL_HINT
-from scheduler.framework.blame import Blame
+from scheduler.framework.diagnosis import Cause
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of
 
 _TEXT_MAX: Final = 150
@@ -15,8 +15,8 @@ _TEXT_MAX: Final = 150
 
 
 def blame_alternatives(
-    found: NearNode, funnels: Sequence[Funnel], of_one: Callable[[NearNode, Funnel], Blame]
-) -> Blame:
+    found: NearNode, funnels: Sequence[Funnel], of_one: Callable[[NearNode, Funnel], Cause]
+) -> Cause:
     """What keeps all alternatives of one request from the node.
 
     Args:
@@ -33,7 +33,7 @@ def blame_alternatives(
         what = f"{'all ' if not any(one.left for one in funnels) else ''}{len(devices)} devices"
         start = f"request {slot.base}: {what} of its {len(funnels)} alternatives are in use by "
         cause = found.briefly(lambda pods: f"{start}{pods or 'other claims'}", found.holding(devices))
-        return Blame("alternatives-unmet", cause, about, changes)
+        return Cause("alternatives-unmet", cause, about, changes)
     reasons: dict[str, list[str]] = {}
     for funnel in funnels:
         reasons.setdefault(_in_short(found, funnel), []).append(funnel.slot.name)
@@ -45,7 +45,7 @@ def blame_alternatives(
             text += f"; {', '.join(rest)}: for other reasons"
             break
         text += more
-    return Blame("alternatives-unmet", text, about, changes)
+    return Cause("alternatives-unmet", text, about, changes)
 
 
 def _in_short(found: NearNode, funnel: Funnel) -> str:

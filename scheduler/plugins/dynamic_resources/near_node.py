@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
-from scheduler.framework.blame import Change, Limits, may_name, pod_text, told_pods
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Fix, Limits, may_name, pod_text, told_pods
 from scheduler.framework.held import Held
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, PodUid
@@ -145,7 +145,7 @@ class NearNode:
 
     # Changes that several facts share
 
-    def ends(self, devices: Sequence[DeviceId], lacks: int) -> Iterator[Change]:
+    def ends(self, devices: Sequence[DeviceId], lacks: int) -> Iterator[Fix]:
         """Ending pods that give back so many of the devices: of one claim, or the least important ones together."""
         holders = [one for one in self.holding(devices) if not self.is_own(one)][: self.limits.holders]
         for holder in holders:
@@ -161,11 +161,11 @@ class NearNode:
         if len(some) > 1:
             yield self._end(some)
 
-    def _end(self, holders: Sequence[Holder]) -> Change:
+    def _end(self, holders: Sequence[Holder]) -> Fix:
         pods, names = self.pods(holders), sorted({name for one in holders for name in one.devices})
         claims = [str(one.claim.key) for one in holders if self.may_name(one.claim.key)]
         whose = f", whose ResourceClaim is {claims[0]}" if len(claims) == 1 and len(holders) == 1 else ""
-        return Change(
+        return Fix(
             5 + len(holders),
             f"free {some_devices(names)}: end {pods}{whose}",
             (self.node.name,),
@@ -173,14 +173,14 @@ class NearNode:
             released=tuple([held for holder in holders for held in holder.released]),
         )
 
-    def fewer(self, slot: Slot, most: int) -> Iterator[Change]:
+    def fewer(self, slot: Slot, most: int) -> Iterator[Fix]:
         """Asking for less devices, the most first; for the command all, as beside another change still less may do."""
         claim = self.claim(slot)
         if claim is None or slot.is_all:
             return
         most = slot.count - 1 if self.limits.also else most
         for less in range(min(slot.count - 1, most), 0, -1)[: self.limits.counts]:
-            yield Change(
+            yield Fix(
                 3,
                 f"ask for {less} {'device' if less == 1 else 'devices'} instead of {slot.count} in {self.label(slot)}",
                 (self.node.name,),

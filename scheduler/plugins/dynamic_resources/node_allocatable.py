@@ -50,7 +50,7 @@ from scheduler.model.resources import (
     asked_in_spec,
     take_the_same,
 )
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, claim_names
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims, claim_names
 
 _NANO: Final = 10**9
 _ZERO: Final = Quantity.from_int(0)

@@ -22,6 +22,7 @@ from allocator import (
     Allocated,
     Allocation,
     AllocationError,
+    AllocationRequest,
     BudgetExhausted,
     Claim,
     ClaimSpec,
@@ -29,7 +30,6 @@ from allocator import (
     NodePools,
     NodeView,
     PausedError,
-    Question,
     Unfinished,
     Unsatisfiable,
     allocate_in_parts,
@@ -43,7 +43,7 @@ from scheduler.framework.held import Held
 from scheduler.framework.status import UNFINISHED, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims
 
 FIRST_AVAILABLE_MAX: Final = 8  # resource.k8s.io FirstAvailableDeviceRequestMaxSize
 REASON_NO_SOLUTION: Final = "cannot allocate all claims"
@@ -120,7 +120,7 @@ class NodeSearch(Struct):
             held.append(Held(special.key, special.uid, found[-1]))
         return held
 
-    def could_serve(self, question: Question, released: Collection[Allocation], cycle: Cycle) -> bool:
+    def could_serve(self, question: AllocationRequest, released: Collection[Allocation], cycle: Cycle) -> bool:
         """Whether it is worth asking as if `released` were free."""
         meter = question.inventory.meter
         before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
@@ -189,7 +189,7 @@ class NodeSearch(Struct):
         """Ask the allocator about one node. A failure comes as a verdict."""
         try:
             outcome = allocate_in_parts(
-                Question(
+                AllocationRequest(
                     wanted, host, view.inventory, in_use or view.in_use, view.features, self.budget_steps, share_ids
                 )
             )
@@ -212,8 +212,8 @@ class NodeSearch(Struct):
     def _rule_out(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Status | None:
         """The allocator's refusal without asking it, for a node whose slices could never serve the claims; else None.
 
-        Worth it for a shape that is new, when thousands of nodes refuse it, and neither for the few that changed nor
-        where nodes that fit are found soon: it looks at every device of the cluster.
+        Worth it for a signature that is new, when thousands of nodes refuse it, and neither for the few that changed
+        nor where nodes that fit are found soon: it looks at every device of the cluster.
         """
         if self.refused_count < _MANY_NODES:
             return None

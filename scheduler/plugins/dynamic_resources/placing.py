@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from allocator import Allocation, AllocationError, Claim, NodePools, PausedError, Question
+from allocator import Allocation, AllocationError, AllocationRequest, Claim, NodePools, PausedError
 from allocator.placement.choice import NO_ROOM, Chooser, Placement, Situation, allocate_picks, only_slot, picks_of
 from allocator.placement.pieces import NodePieces
 from allocator.placement.ranks import SCORE_MAX, Rank, Ranks, Strategy, is_absolute_rank
@@ -33,9 +33,9 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import CPU, counted_amounts
 from scheduler.plugins.dynamic_resources.bound_pods import BoundPods
-from scheduler.plugins.dynamic_resources.likeness import DeviceLikeness
+from scheduler.plugins.dynamic_resources.device_equivalence import DeviceLikeness
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims
 from scheduler.plugins.normalize import normalize
 
 _SEEN_MAX: Final = 65_536
@@ -241,7 +241,9 @@ class Placing(Struct):
         if placement is None or placement.picks is None:
             return None
         ids = iter(view.new_uid, None)
-        question = Question(wanted, node.host, view.inventory, view.in_use, view.features, self.budget_steps, ids)
+        question = AllocationRequest(
+            wanted, node.host, view.inventory, view.in_use, view.features, self.budget_steps, ids
+        )
         try:
             return allocate_picks(question, placement.picks)
         except AllocationError:

@@ -21,7 +21,7 @@ Differs on purpose
   * Pods of lower priority are preempted for devices (`releasing`), unless `preempts_for_devices` is off. While it is
     on, an attempt that frees a claim of the pod itself preempts nobody; upstream does both at once.
   * A claim that can take no more consumers is refused in PreFilter; upstream tries again and again in PreBind.
-  * A special claim (extended resources) from an earlier attempt is used if it fits (`special_claim`).
+  * A special claim (extended resources) from an earlier attempt is used if it fits (`special_claim_step`).
   * A device that vanished between Reserve and the write is not written.
   * Claims that were allocated before also count for the node's own cpu and memory (`node_allocatable`), and pods that
     wait for these wake when a pod leaves.
@@ -52,10 +52,10 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits, Pin
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
+from scheduler.framework.diagnosis import Cause, Limits, Pin
 from scheduler.framework.held import Held
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
@@ -64,8 +64,8 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
-from scheduler.plugins.dynamic_resources.blame import blame_nodes
 from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim, nothing_to_free
+from scheduler.plugins.dynamic_resources.device_causes import blame_nodes
 from scheduler.plugins.dynamic_resources.fullness import fullness, has_alternatives, strategy_argument_errors
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.node_allocatable import (
@@ -77,12 +77,6 @@ from scheduler.plugins.dynamic_resources.node_allocatable import (
 )
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch, preference
 from scheduler.plugins.dynamic_resources.placing import PlacementMemory, Placing, begin_placing, normalize_ranks
-from scheduler.plugins.dynamic_resources.pod_claims import (
-    PodClaims,
-    group_of_claim,
-    nodes_named_by,
-    walk_claims,
-)
 from scheduler.plugins.dynamic_resources.pre_bind import (
     ClaimGoal,
     ClaimLost,
@@ -94,6 +88,12 @@ from scheduler.plugins.dynamic_resources.pre_filter import gather_claims
 from scheduler.plugins.dynamic_resources.refused_claims import pin_of
 from scheduler.plugins.dynamic_resources.releasing import could_be_released, released_claims
 from scheduler.plugins.dynamic_resources.reserved import Reserved
+from scheduler.plugins.dynamic_resources.resolved_claims import (
+    PodClaims,
+    group_of_claim,
+    nodes_named_by,
+    walk_claims,
+)
 from scheduler.plugins.normalize import NODE_SCORE_MAX, normalize
 from scheduler.plugins.scoring_strategies import ScoringStrategy
 from scheduler.validation.field_errors import FieldError
@@ -164,7 +164,7 @@ class DynamicResources:
         named = nodes_named_by(claims.claims)
         return PRE_FILTERED if named is None else PreFilterResult(SUCCESS, possible_nodes=named)
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         """The specs to allocate; of each allocated claim its identity, its nodes, and the user's preference for it.
 
         All else that a verdict depends on belongs to the node. That includes devices that no single node owns: when
@@ -192,7 +192,7 @@ class DynamicResources:
             )
             for index, claim in enumerate(pod_claims.claims)
         )
-        special = pod_claims.special.shape() if pod_claims.special is not None else None
+        special = pod_claims.special.signature() if pod_claims.special is not None else None
         if pod_claims.takes_of_nodes:
             return claims, special, shape_of_node(cycle.pod, pod_claims, view)
         return claims if special is None else (claims, special)
@@ -255,7 +255,7 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         return blame_nodes(cycle, nodes, view, limits)
 
     def pin(self, cycle: Cycle) -> Pin | None:

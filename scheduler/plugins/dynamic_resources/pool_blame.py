@@ -20,9 +20,9 @@ from allocator import AllocationError, Fault, FaultKind, PausedError, PoolId, Re
 from allocator.pools.faults import listed_names
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
-from scheduler.framework.blame import Blame, Change, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, Limits
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
@@ -36,9 +36,9 @@ _NAMES_A_STEP: Final = 40
 
 def blame_unpublished(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Blame]:
+) -> Sequence[Cause]:
     """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
-    found: list[Blame] = []
+    found: list[Cause] = []
     try:
         with within_steps(cycle, view):
             looked = survey(search, cycle, nodes, view, limits)
@@ -64,7 +64,7 @@ class _Hiding(Struct):
     pools: int = 1
 
 
-def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Blame]:
+def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Cause]:
     """The worst fault of each kind."""
     worst: dict[FaultKind, _Hiding] = {}
     left = looked.limits.devices
@@ -102,7 +102,7 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
     )
 
 
-def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
+def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Cause:
     fault, pool = hiding.fault, hiding.pool
     slices = looked.view.inventory.slices_of_pool(pool).values()
     newest = newest_slices(slices, looked.view.features)
@@ -110,7 +110,7 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
     more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
     match fault.kind:
         case "unread-counters":
-            return Blame("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
+            return Cause("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
         case "older-generation":
             kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
             cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"
@@ -128,8 +128,8 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Blame:
             text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
     older = [one for one in slices if one.name in fault.slices and one.generation < generation]
     mended = tuple(_mended([*older, *newest], generation))
-    change = Change(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
-    return Blame(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
+    change = Fix(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
+    return Cause(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
 
 
 def _contradiction(fault: Fault) -> str:
@@ -167,7 +167,7 @@ def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[Resour
         )
 
 
-def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
+def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Cause]:
     """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
     inventory, infos = looked.view.inventory, looked.view.node_infos
     cycle.charge(len(inventory.nodes_with_own_slices) // _NAMES_A_STEP)
@@ -190,12 +190,12 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Blame]:
     which = listed_names([one.name for one in slices])
     cause = f"ResourceSlice {which} is for node {name}, and no Node has that name (pool {best.pool_id}{many})"
     stand_in = looked.nodes[0]
-    yield Blame(
+    yield Cause(
         "slice-node-missing",
         cause,
         ("slice-node-missing", name, slot.key),
         (
-            Change(
+            Fix(
                 _SIZE,
                 f"the kubelet of {name} must register its Node, or the driver publish these devices for the node that "
                 "has them",

@@ -1,6 +1,6 @@
 """PreFilter: the pod's claims, gathered once for the whole cycle, or why no node needs to be asked about them.
 
-Not here: which claims a pod has (`pod_claims`), what a special claim asks for (`special_claim`).
+Not here: which claims a pod has (`resolved_claims`), what a special claim asks for (`special_claim_step`).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allocator import Claim, NodeSelectorError, check_node_selector
-from scheduler.framework.blame import told
 from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim
@@ -17,8 +17,8 @@ from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_conditions, is_given_up
 from scheduler.plugins.dynamic_resources.node_allocatable import is_counted
-from scheduler.plugins.dynamic_resources.pod_claims import PodClaims, walk_claims
-from scheduler.plugins.dynamic_resources.special_claim import find_special_claim
+from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims, walk_claims
+from scheduler.plugins.dynamic_resources.special_claim_step import find_special_claim
 
 
 def gather_claims(pod: Pod, view: ClusterView, *, now_ms: int, binding_timeout_ms: int) -> PodClaims | Status | None:

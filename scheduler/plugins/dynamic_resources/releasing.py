@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from allocator import AllocationError, Question
+from allocator import AllocationError, AllocationRequest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.held import Held
@@ -33,7 +33,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import provisional_uid, special_claim_key
 from scheduler.plugins.dynamic_resources.node_search import REASON_NO_SOLUTION, NodeSearch
-from scheduler.plugins.dynamic_resources.pod_claims import group_of_claim
+from scheduler.plugins.dynamic_resources.resolved_claims import group_of_claim
 
 
 def could_be_released(cycle: Cycle, node: NodeInfo, status: Status, view: ClusterView) -> bool:
@@ -54,7 +54,7 @@ def could_be_released(cycle: Cycle, node: NodeInfo, status: Status, view: Cluste
     wanted = search.wanted_on(node)
     if not released or isinstance(wanted, Status):
         return False
-    question = Question(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
+    question = AllocationRequest(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
     return search.could_serve(question, [one.allocation for one in released], cycle)
 
 

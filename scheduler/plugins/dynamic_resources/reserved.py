@@ -10,7 +10,7 @@ from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.status import Status
 from scheduler.model.objects import NodeAllocatableClaim
 from scheduler.plugins.dynamic_resources.pre_bind import ClaimGoal
-from scheduler.plugins.dynamic_resources.special_claim import SpecialGoal
+from scheduler.plugins.dynamic_resources.special_claim_step import SpecialGoal
 
 
 class Reserved(Struct, frozen=True):

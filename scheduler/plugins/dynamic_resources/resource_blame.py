@@ -1,6 +1,6 @@
 """Extended resources that no node has and that no DeviceClass stands behind.
 
-Not here: resources that some node has (`room_blame`), devices of a class that stands behind one (`blame`).
+Not here: resources that some node has (`room_blame`), devices of a class that stands behind one (`device_causes`).
 
 Cost: O(nodes and their resources).
 """
@@ -15,9 +15,9 @@ from typing import Final
 from msgspec import structs
 
 from allocator import DeviceClass
-from scheduler.framework.blame import Blame, Change, edited_object, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Fix, edited_object, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import is_served_resource
@@ -31,7 +31,7 @@ _CLASSES_TRIED: Final = 2
 _CLASS_SIZE: Final = 8
 
 
-def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Blame]:
+def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Cause]:
     """A fact for each of the pod's resources that is nowhere; `names` are those that no class stands behind."""
     if not names:
         return ()
@@ -45,7 +45,7 @@ def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequ
     return [_blame(cycle.pod, name, list(served), on, view) for name in names if name not in known]
 
 
-def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Blame:
+def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Cause:
     unnamed = _unnamed(name, view)
     meant = near(name, served)
     if meant:
@@ -57,7 +57,7 @@ def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], vie
     cause = (
         f"resource {name} of pod {pod.key}: no node has it, and no DeviceClass has it as extendedResourceName{there}"
     )
-    return Blame("extended-resource-unknown", cause, ("resource", name), tuple(_changes(pod, name, meant, unnamed, on)))
+    return Cause("extended-resource-unknown", cause, ("resource", name), tuple(_changes(pod, name, meant, unnamed, on)))
 
 
 def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
@@ -73,7 +73,7 @@ def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
 
 def _changes(
     pod: Pod, name: str, meant: str, unnamed: Sequence[DeviceClass], on: tuple[NodeName, ...]
-) -> Iterator[Change]:
+) -> Iterator[Fix]:
     if meant:
         spec = structs.replace(
             pod.spec,
@@ -81,12 +81,12 @@ def _changes(
             init_containers=tuple([_renamed(one, name, meant) for one in pod.spec.init_containers or ()]),
         )
         text = f"write {meant} instead of {name} in the resources of {edited_object(pod)}"
-        yield Change(1, text, on, pod=structs.replace(pod, spec=spec))
+        yield Fix(1, text, on, pod=structs.replace(pod, spec=spec))
     for one in unnamed:
         patch = f'{{"spec":{{"extendedResourceName":"{name}"}}}}'
         command = shlex.join(("kubectl", "patch", "deviceclass", one.name, "--type=merge", "-p", patch))
         named = replace(one, extended_resource_name=name)
-        yield Change(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
+        yield Fix(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
 
 
 def _renamed(container: Container, name: str, meant: str) -> Container:

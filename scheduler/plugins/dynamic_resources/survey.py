@@ -4,7 +4,7 @@ Rules of this module
   1. Of many nodes those are looked at whose own slices have most devices that a request accepts.
   2. Where the whole cluster has few enough devices, all of them are looked at: then a cause may speak of all.
 
-Not here: causes (`pool_blame`, `class_blame`, `selector_blame`), counting what each stage removes (`blame`).
+Not here: causes (`pool_blame`, `class_blame`, `selector_blame`), counting what each stage removes (`device_causes`).
 
 Cost: O(nodes) look-ups, then `Limits.nodes` nodes and `Limits.devices` devices.
 """
@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from allocator import INCOMPLETE_FAULTS, INVALID_FAULTS, Device, Fault, FaultKind, PoolId, ResourceSlice
 from allocator.requests.requests import Plan, RequestPlan, Slot
-from scheduler.framework.blame import Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName

@@ -1,4 +1,4 @@
-"""PodTopologySpread: the plugin, and the constraints it judges by."""
+"""PodTopologySpread: the plugin, and the spread_constraints it judges by."""
 
 from scheduler.plugins.pod_topology_spread.arguments import argument_errors
 from scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler.model.objects import TopologySpreadConstraint
-from scheduler.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from scheduler.plugins.pod_topology_spread.plugin import LIST, SYSTEM, PodTopologySpread
+from scheduler.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from scheduler.validation.names import check_text, label_key
+from scheduler.validation.name_rules import check_text, label_key
 
 
 def argument_errors(plugin: PodTopologySpread) -> list[FieldError]:

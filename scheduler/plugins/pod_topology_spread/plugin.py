@@ -25,17 +25,17 @@ from scheduler.framework.api import (
     PreFilterResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.diagnosis import Cause, Limits
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead
-from scheduler.plugins.pod_topology_spread.blame import blame_for_spread
-from scheduler.plugins.pod_topology_spread.constraints import (
+from scheduler.plugins.pod_topology_spread.spread_causes import blame_for_spread
+from scheduler.plugins.pod_topology_spread.spread_constraints import (
     HOSTNAME,
     SYSTEM_DEFAULTS,
     Constraint,
@@ -118,7 +118,7 @@ class PodTopologySpread:
         cycle.put(_limits(slot, view))
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         return cycle.get(SpreadSlot)
 
     def fact(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Hashable:
@@ -141,7 +141,7 @@ class PodTopologySpread:
                 return Status.unschedulable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         slot, most = cycle.find(SpreadSlot), cycle.find(MostPods)
         if slot is None or most is None:
             return ()

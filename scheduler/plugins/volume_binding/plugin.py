@@ -4,8 +4,8 @@ Extension points: PreFilter, Filter, Score, Reserve, PreBind, RequeueHints.
 Reads: the pod's claims, volumes and capacities of their classes, node labels.  Writes: claimRef, selected-node.
 Upstream: pkg/scheduler/framework/plugins/volumebinding/
 
-Not here: which claims a pod has (`pod_volumes`), which volumes they get on a node (`matching`), what that is worth
-(`scoring`), the writes and the wait (`pre_bind`).
+Not here: which claims a pod has (`pod_volumes`), which volumes they get on a node (`volume_matching`), what that is
+worth (`scoring`), the writes and the wait (`pre_bind`).
 
 Source: volume_binding.go v1.36.3, v1.37.2 (StorageCapacityScoring). Differs on purpose: a CSIDriver that
 stops saying its capacity wakes all pods; upstream wakes those that have an inline volume of it.
@@ -29,10 +29,10 @@ from scheduler.framework.api import (
     ReserveResult,
     Resource,
 )
-from scheduler.framework.blame import Blame, Limits, likeliest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
+from scheduler.framework.diagnosis import Cause, Limits, likeliest
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -47,11 +47,11 @@ from scheduler.model.storage import (
     volume_claims,
 )
 from scheduler.plugins.scoring_strategies import ShapePoint, shape_errors
-from scheduler.plugins.volume_binding.blame import blame_for_volumes
-from scheduler.plugins.volume_binding.matching import NodeVolumes, find_volumes
+from scheduler.plugins.volume_binding.binding_causes import blame_for_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
 from scheduler.plugins.volume_binding.scoring import EMPTIEST_FIRST, score_volumes
+from scheduler.plugins.volume_binding.volume_matching import NodeVolumes, find_volumes
 from scheduler.plugins.volume_blame import blame_for_claims
 from scheduler.validation.field_errors import FieldError, invalid
 
@@ -96,8 +96,8 @@ class VolumeBinding:
         cycle.put(found)
         return PRE_FILTERED
 
-    def shape(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
-        return cycle.get(PodVolumes).shape()
+    def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
+        return cycle.get(PodVolumes).signature()
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
@@ -113,7 +113,7 @@ class VolumeBinding:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return score_volumes(found, self.scoring_shape) if isinstance(found, NodeVolumes) else 0
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Blame]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
         wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
         if wanted is None or not near:
             return blame_for_claims(self.name, cycle, view, limits)
@@ -174,7 +174,7 @@ def _has_risen(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
 
 def argument_errors(plugin: VolumeBinding) -> list[FieldError]:
     """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
-    errors = shape_errors("shape", plugin.scoring_shape)
+    errors = shape_errors("signature", plugin.scoring_shape)
     if plugin.bind_timeout_seconds < 0:
         text = "invalid BindTimeoutSeconds, should not be a negative value"
         errors.insert(0, invalid("bindTimeoutSeconds", plugin.bind_timeout_seconds, text))

@@ -5,7 +5,7 @@ Rules of this module
      is ours to bind. Any other is not bound yet, and the pod waits.
   2. Claims are seen as they are assumed: a claim or volume that another pod's binding has taken is taken.
 
-Not here: which volumes fit on a node (`matching`).
+Not here: which volumes fit on a node (`volume_matching`).
 
 Source: volumebinding/{volume_binding,binder}.go (podHasPVCs, GetPodVolumeClaims) v1.36.3.
 Differs on purpose: a claim that the pod has in two volumes is one claim; upstream looks for a second volume for it.
@@ -76,7 +76,7 @@ class PodVolumes(Struct, frozen=True):
     bound: tuple[BoundClaim, ...]
     delayed: tuple[DelayedClaim, ...]
 
-    def shape(self) -> Hashable:
+    def signature(self) -> Hashable:
         """All that a verdict about a node depends on: what is asked, not the names of claims that ask it."""
         bound = tuple([_bound_shape(one.volume) for one in self.bound])
         return bound, tuple([_delayed_shape(one) for one in self.delayed])

@@ -33,8 +33,8 @@ from scheduler.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from scheduler.plugins.volume_binding.matching import NodeVolumes, is_reachable
 from scheduler.plugins.volume_binding.pod_volumes import is_claimed_by
+from scheduler.plugins.volume_binding.volume_matching import NodeVolumes, is_reachable
 
 PENDING: Final = "VolumeBindingPending"
 _TIMED_OUT: Final = "context deadline exceeded"

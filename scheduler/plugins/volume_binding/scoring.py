@@ -14,7 +14,7 @@ from typing import Final
 
 from scheduler.model.resources import parse_nano
 from scheduler.plugins.scoring_strategies import ShapePoint, score_on_shape
-from scheduler.plugins.volume_binding.matching import NodeVolumes
+from scheduler.plugins.volume_binding.volume_matching import NodeVolumes
 
 EMPTIEST_FIRST: Final = (ShapePoint(0, 10), ShapePoint(100, 0))
 _NANO: Final = 10**9

@@ -24,9 +24,9 @@ from scheduler.cli.explain import explain
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.loading import restore_object
-from scheduler.framework.blame import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
 from scheduler.kube.credentials import Connection
-from scheduler.offline import Given, OfflineCluster, Outcome, decide
+from scheduler.offline import OfflineCluster, PodResult, SourceObject, decide
 from tests.explain.planted.shapes import Obj, Planted
 
 NOW_MS: Final = 1_795_600_000_000
@@ -54,7 +54,7 @@ class Told(NamedTuple):
 def as_stored(objects: Sequence[Obj]) -> list[Obj]:
     """As a server holds them once its controllers have looked."""
     cluster = OfflineCluster(NOW_MS)
-    loaded = cluster.load([Given("", obj) for obj in objects])
+    loaded = cluster.load([SourceObject("", obj) for obj in objects])
     assert loaded.problems == [], loaded.problems
     kinds = [kind for kind in cluster.api.registry.kinds if kind.kind not in ("Event", "Lease")]
     return [
@@ -67,9 +67,9 @@ def as_stored(objects: Sequence[Obj]) -> list[Obj]:
 def fits(row: Planted, objects: Sequence[Obj]) -> bool:
     """Whether the asked pod gets its node among all pods that wait."""
     cluster = OfflineCluster(NOW_MS)
-    cluster.load([Given("", obj) for obj in objects])
+    cluster.load([SourceObject("", obj) for obj in objects])
     verdicts = decide(cluster, features=Features(), budget_steps=200_000).verdicts
-    return next(one for one in verdicts if one.pod == row.asked).outcome is Outcome.FITS
+    return next(one for one in verdicts if one.pod == row.asked).outcome is PodResult.FITS
 
 
 def of_files(row: Planted, path: Path) -> Told:

@@ -1,0 +1,85 @@
+"""ResourceSlices, DeviceClasses and DeviceTaintRules on their way in.
+
+Source: k8s.io/kubernetes v1.36.3 pkg/apis/resource/validation/validation.go,
+pkg/apis/resource/v1/defaults.go, pkg/registry/resource/{resourceslice,deviceclass,devicetaintrule}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.embedded.kinds.decoding import check_quantities
+from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
+from scheduler.model.api_rules import CONDITIONS_MAX
+from scheduler.validation.field_errors import FieldError, Json, too_many
+from scheduler.validation.slice_rules import quantities_of, validate_class_spec, validate_rule_spec, validate_slice_spec
+
+
+class SliceStrategy(Strategy):
+    """resource.k8s.io/v1 ResourceSlice."""
+
+    bumps_generation = True
+    returns_deleted_object = True
+
+    def default(self, obj: Object, cluster: StrategyView) -> None:
+        _default_slice(obj.setdefault("spec", {}), cluster)
+
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
+        return validate_slice_spec(obj["spec"], None)
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
+        return validate_slice_spec(new["spec"], old["spec"])
+
+
+class DeviceClassStrategy(Strategy):
+    """resource.k8s.io/v1 DeviceClass."""
+
+    bumps_generation = True
+    returns_deleted_object = True
+
+    def default(self, obj: Object, cluster: StrategyView) -> None:
+        obj.setdefault("spec", {})
+
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
+        return validate_class_spec(obj["spec"], {})
+
+    def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
+        return validate_class_spec(new["spec"], old["spec"])
+
+
+class DeviceTaintRuleStrategy(Strategy):
+    """resource.k8s.io/v1 DeviceTaintRule."""
+
+    bumps_generation = True
+    returns_deleted_object = True
+
+    def default(self, obj: Object, cluster: StrategyView) -> None:
+        _default_taint(obj.setdefault("spec", {}).setdefault("taint", {}), cluster)
+
+    def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
+        return validate_rule_spec(obj["spec"])
+
+    def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
+        taint, before = new["spec"]["taint"], old["spec"]["taint"]
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
+            taint["timeAdded"] = cluster.now()  # it says since when there is this effect
+
+    def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
+        conditions = (new.get("status") or {}).get("conditions") or []
+        is_long = len(conditions) > CONDITIONS_MAX
+        return [too_many("status.conditions", len(conditions), CONDITIONS_MAX)] if is_long else []
+
+
+def _default_taint(taint: Object, cluster: StrategyView) -> None:
+    if taint.get("timeAdded") is None:
+        taint["timeAdded"] = cluster.now()
+
+
+def _default_slice(spec: Object, cluster: StrategyView) -> None:
+    check_quantities("ResourceSlice", quantities_of(spec))
+    for device in spec.get("devices") or ():
+        for taint in device.get("taints") or ():
+            _default_taint(taint, cluster)
+        for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
+            if mapping.get("allocationMultiplier") is None:
+                mapping["allocationMultiplier"] = "1"

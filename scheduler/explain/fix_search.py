@@ -1,0 +1,152 @@
+"""What makes the pod fit: what the plugins propose, carried out; else edits of objects that no plugin sees.
+
+Rules of this module
+  1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
+  2. The smallest that helps is said; two together where none helps alone.
+  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
+     is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
+     that is more.
+  4. Plugins look for what would help within one number of steps, however often they are asked.
+
+Not here: the candidates (the plugins, `object_edits`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.explain.object_edits import ObjectEdit
+from scheduler.explain.world import Edits, Ruling, World
+from scheduler.framework.diagnosis import Diagnosis, Fix
+
+BUDGET: Final = 40_000
+"""Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
+_STEPS_LEAST: Final = 400
+_STEPS_OF_A_TURN: Final = 50
+"""A step is about 0.1 ms, and a turn takes up to 10. A question takes a turn or two of a small cluster, 130 with 2,000
+nodes, 300 and more where selectors cost much."""
+
+Step = Fix | ObjectEdit
+
+
+@dataclass(slots=True)
+class Found:
+    """What the search came to.
+
+    Attributes:
+        why: What the plugins say.
+        steps: What makes the pod fit, together; empty when nothing was found.
+        also: Other single changes that make it fit, as far as the plugins say.
+        asked: How many changes were asked about.
+        is_exhausted: Not all was asked: what was found may not be the smallest.
+    """
+
+    why: Diagnosis | None
+    steps: tuple[Step, ...] = ()
+    also: tuple[Step, ...] = ()
+    asked: int = 0
+    is_exhausted: bool = False
+
+
+@dataclass(slots=True)
+class Search:
+    """One explanation's questions.
+
+    Attributes:
+        left: Steps for questions.
+        others_wait: For the answer: the process is not one's own.
+        looking_steps: What is left of rule 4's, about 4 us each.
+    """
+
+    world: World
+    left: int
+    others_wait: bool
+    looking_steps: int
+    found: Found = field(default_factory=lambda: Found(None))
+
+    def smallest(self, ruling: Ruling, edits: Sequence[ObjectEdit]) -> Found:
+        """The smallest single change that helps, else two."""
+        found = self.found
+        found.why = self._why(ruling)
+        self._of_the_plugins(ruling)
+        is_single = len(found.steps) == 1
+        seconds: list[tuple[Step, ...]] = []
+        for edit in edits:
+            if is_single and (edit.harms, edit.size) >= (False, found.steps[0].size):
+                break
+            if (made := self._ask((edit,))) is None:
+                return found
+            if made.fits:
+                found.also = (*found.steps, *found.also) if is_single else ()
+                found.steps = (edit,)
+                return found
+            if not found.steps and (second := self._why(made)) is not None and len(second.changes) == 1:
+                found.asked += second.asked
+                if self._fits_with(made, second.changes):
+                    seconds.append((edit, *second.changes))
+        if found.steps or seconds:
+            found.steps = found.steps or seconds[0]
+            return found
+        for pair in itertools.combinations(edits, 2):
+            if (made := self._ask(pair)) is None:
+                return found
+            if made.fits:
+                found.steps = pair
+                return found
+        return found
+
+    def _why(self, ruling: Ruling) -> Diagnosis | None:
+        why, steps = ruling.why(self.looking_steps) if self.looking_steps > 0 else (None, 0)
+        self.looking_steps -= steps
+        self.found.is_exhausted |= self.looking_steps <= 0
+        return why
+
+    def _of_the_plugins(self, ruling: Ruling) -> None:
+        """What they propose, as far as it proves right when it is carried out."""
+        found, why = self.found, self.found.why
+        if why is None:
+            return
+        found.asked, found.is_exhausted = why.asked, found.is_exhausted or why.is_exhausted
+        proposed = [why.changes, *((one,) for one in why.also)] if why.changes else []
+        for place, changes in enumerate(proposed):
+            if place:  # the machine that has seen the last one's objects is of no use any more
+                if not self._may_ask():
+                    return
+                ruling = self._of_world(())
+            if self._fits_with(ruling, changes):
+                found.steps, found.also = changes, why.also[place:]
+                return
+
+    def _ask(self, edits: Sequence[ObjectEdit]) -> Ruling | None:
+        """None where the budget is used up."""
+        if not self._may_ask():
+            return None
+        self.found.asked += 1
+        return self._of_world([one for edit in edits for one in edit.edits])
+
+    def _of_world(self, edits: Edits) -> Ruling:
+        ruling = self.world.ask(edits)
+        self._charge(ruling.turns)
+        return ruling
+
+    def _fits_with(self, ruling: Ruling, changes: Sequence[Fix]) -> bool:
+        before = ruling.turns
+        fits = ruling.fits_with(changes)
+        self._charge(ruling.turns - before)
+        return fits
+
+    def _charge(self, turns: int) -> None:
+        if self.others_wait:
+            self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
+
+    @property
+    def _least(self) -> int:
+        return max(_STEPS_LEAST, len(self.world.objects))
+
+    def _may_ask(self) -> bool:
+        self.left -= self._least
+        self.found.is_exhausted |= self.left < 0
+        return self.left >= 0

@@ -1,0 +1,337 @@
+"""Where the page's answers come from: a cluster that is observed, or objects that were read once.
+
+Rules of this module
+  1. An answer is made once for everybody who looks. Whoever has none yet gets the last that was made, however old, and
+     asks for a newer one then: so a page shows something at once.
+  2. A page that follows events takes at most a tenth of the time: after an answer none is announced for nine times as
+     long as it took.
+  3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
+
+Not here: reading files and listing a cluster (`scheduler.cli`), what answers look like (`responses`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec import to_builtins
+
+from allocator import Features
+from scheduler.answering import in_thread, played
+from scheduler.config.settings import Config
+from scheduler.core.machine import Machine
+from scheduler.explain import explain_pod
+from scheduler.explain.waiting import Key, ask_all
+from scheduler.inventory import DeviceList, Filter, devices_observed
+from scheduler.observer import ClusterObserver
+from scheduler.offline import OfflineCluster, SourceObject, observed_machine
+from scheduler.offline.utilization import utilization
+from scheduler.ui.pod_timeline import events_in, history_of
+from scheduler.ui.responses import Document, device_picture, devices_picture, pending_picture
+
+_REST: Final = 9
+_PAUSE_S: Final = 1.0
+_KEPT_MAX: Final = 16
+"""Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
+
+_EXPLAINED_MAX: Final = 2
+"""Pods at a time: one may take half a minute, and other answers need threads of the pool, too."""
+STEPS_MAX: Final = 1_000_000
+"""For looking at all nodes in one question, some 6 s; a pod with eight costly selectors on 50 nodes took 50."""
+TURNS_MAX: Final = 300
+"""Of the scheduler, for a look at the pods that wait, or for a question what if; 20 that backtrack took 800."""
+
+T = TypeVar("T")
+
+
+class Objects(NamedTuple):
+    """All objects of a cluster, as they were read.
+
+    Attributes:
+        features: As a scheduler beside the API server has them.
+        unlisted: What could not be read, and what answers lack without it.
+    """
+
+    given: Sequence[SourceObject]
+    features: Features
+    unlisted: tuple[str, ...] = ()
+
+
+class UnreadableError(Exception):
+    """The cluster cannot be read now; the text says why."""
+
+
+class Events(NamedTuple):
+    """Events, and why there are none."""
+
+    found: Sequence[Mapping[str, Any]]
+    unlisted: tuple[str, ...] = ()
+
+
+class _Shared(Generic[T]):
+    """A value that is made once for all who ask, and again for whoever asks for a newer version.
+
+    Who goes away ends nothing for the others; when the last one does, the making is ended.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[int, T] | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._waiting = 0
+
+    async def of(self, wanted: int, version: Callable[[], int], make: Callable[[int], Awaitable[T]]) -> T:
+        """The value of this version, or of a newer one.
+
+        Args:
+            wanted: No newer than what `version` says.
+            version: Of what it would be made of now.
+            make: Makes it for that version.
+        """
+        while (made := self._made) is None or made[0] < wanted:
+            making = self._making = self._making or asyncio.ensure_future(self._make(version(), make))
+            self._waiting += 1
+            try:
+                await asyncio.wait([making])
+            finally:
+                self._waiting -= 1
+                if not self._waiting:
+                    making.cancel()
+            # One that was begun for an older version, or was ended because nobody waited, is made anew.
+            if not making.cancelled():
+                making.result()
+        return made[1]
+
+    async def _make(self, version: int, make: Callable[[int], Awaitable[T]]) -> None:
+        try:
+            self._made = version, await make(version)
+        finally:
+            self._making = None
+
+
+class Reading(NamedTuple):
+    """What is read of a cluster when somebody asks: all objects, and the events about a pod. Called in a thread.
+
+    Raises UnreadableError.
+    """
+
+    objects: Callable[[], Objects]
+    events_of: Callable[[Key], Events]
+
+
+class Source(ABC):
+    """What the page shows.
+
+    Attributes:
+        name: Where it comes from, for people.
+        is_live: Whether it can change.
+        config: The scheduler's configuration that answers follow; None: the default.
+    """
+
+    name: str
+    is_live: bool
+
+    def __init__(self, config: Config | None) -> None:
+        self.config: Final = config
+        self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
+        self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
+        self._list_of: tuple[int, DeviceList] | None = None
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Larger after each change."""
+
+    @abstractmethod
+    async def changed_since(self, version: int) -> int:
+        """Wait until it is another; the version then."""
+
+    @abstractmethod
+    def problems(self) -> tuple[str, ...]:
+        """What is not seen, and why."""
+
+    @abstractmethod
+    async def _look(self, read: Callable[[Machine], T]) -> T:
+        """What `read` finds in the machine."""
+
+    @abstractmethod
+    async def objects(self) -> Objects:
+        """All objects now."""
+
+    @abstractmethod
+    async def _events_of(self, key: Key) -> Events:
+        """What events say about a pod."""
+
+    async def devices(self, by: str = "", after: int = -1) -> Document:
+        """All devices, grouped by an attribute or by node.
+
+        Args:
+            after: The version of the answer that the asker has, here and below (rule 1).
+        """
+        return await self._kept(("devices", by), partial(self._look, partial(self._devices, by=by)), after)
+
+    async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
+        """One device by driver, pool and name. Raises KeyError where there is none."""
+        wanted = min(after + 1, self.version)
+
+        def read(machine: Machine) -> Document | None:
+            version, listed = self._listed(machine, wanted)
+            found = device_picture(machine, listed, key)
+            return found and {**found, "version": version, "asOf": _now_ms()}
+
+        found = await self._look(read)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    async def pending(self, after: int = -1) -> Document:
+        """The pods that wait."""
+        return await self._kept("pending", self._pending, after)
+
+    async def pod(self, key: Key, after: int = -1) -> Document:
+        """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
+        return await self._kept(("pod", key), partial(self._pod, key), after)
+
+    async def given_out(self) -> Document:
+        """The share of each class's devices that is given out now."""
+        return await self._look(lambda machine: {name: float(one.share) for name, one in utilization(machine).items()})
+
+    def _listed(self, machine: Machine, wanted: int) -> tuple[int, DeviceList]:
+        """All devices, of that version or newer. The machine does not change meanwhile, and one looks at a time."""
+        if self._list_of is None or self._list_of[0] < wanted:
+            self._list_of = self.version, devices_observed(machine, Filter(), notes=self.problems())
+        return self._list_of
+
+    def _devices(self, machine: Machine, by: str) -> Document:
+        return devices_picture(machine, self._listed(machine, self.version)[1], by)
+
+    async def _pending(self) -> Document:
+        read = await self.objects()
+        ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
+        ask = partial(ask, turns_max=TURNS_MAX)
+        return {**pending_picture(await played(ask)), "unlisted": list(read.unlisted)}
+
+    async def _pod(self, key: Key) -> Document:
+        read = await self.objects()
+        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
+        async with self._explaining:
+            explained = await played(partial(ask, steps_max=STEPS_MAX))
+        document: Document = to_builtins(explained)
+        # Of what no server has taken there is no history, and any field may be wrong.
+        if document["outcome"] == "refused":
+            return {**document, "history": [], "unlisted": [*read.unlisted]}
+        events = await self._events_of(key)
+        history = history_of(read.given, key, events.found)
+        return {**document, "history": history, "unlisted": [*read.unlisted, *events.unlisted]}
+
+    async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
+        """An answer that is newer than `after`, if there is a newer version (rule 1)."""
+        shared = self._answers.pop(key, None) or _Shared()
+        self._answers[key] = shared  # whoever was asked for last stays longest
+        if len(self._answers) > _KEPT_MAX:
+            del self._answers[next(iter(self._answers))]
+        return await shared.of(min(after + 1, self.version), lambda: self.version, partial(self._make, make))
+
+    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
+        return {**await make(), "version": version, "asOf": _now_ms()}
+
+
+class FileSource(Source):
+    """Objects of files; nothing changes."""
+
+    is_live = False
+
+    def __init__(self, name: str, read: Objects, config: Config | None) -> None:
+        super().__init__(config)
+        self.name = name
+        self._read: Final = read
+        cluster = OfflineCluster(_now_ms())
+        loaded = cluster.load(read.given)
+        self._machine, broken = observed_machine(cluster, read.features)
+        self._problems: Final = (*map(str, loaded.problems), *broken, *loaded.notes)
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    async def changed_since(self, version: int) -> int:
+        if version != self.version:
+            return self.version
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def problems(self) -> tuple[str, ...]:
+        return self._problems
+
+    async def _look(self, read: Callable[[Machine], T]) -> T:
+        return await in_thread(partial(read, self._machine))
+
+    async def objects(self) -> Objects:
+        return self._read
+
+    async def _events_of(self, key: Key) -> Events:
+        return Events(events_in(self._read.given, key))
+
+
+class LiveSource(Source):
+    """A cluster that is observed.
+
+    Args:
+        reading: Lists objects, in a thread.
+    """
+
+    is_live = True
+
+    def __init__(self, name: str, observer: ClusterObserver, reading: Reading, config: Config | None) -> None:
+        super().__init__(config)
+        self.name = name
+        self._observer: Final = observer
+        self._reading: Final = reading
+        self._all: Final[_Shared[Objects]] = _Shared()
+        self._rest_until_s = 0.0
+        self._has_filled = False
+
+    @property
+    def version(self) -> int:
+        return self._observer.version + self._has_filled
+
+    async def changed_since(self, version: int) -> int:
+        """Not before the source has rested (rule 2), nor before all has been observed."""
+        await asyncio.sleep(max(_PAUSE_S, self._rest_until_s - asyncio.get_running_loop().time()))
+        await self.filled()
+        return 1 + await self._observer.changed_since(version - 1)
+
+    async def filled(self) -> None:
+        """Wait until all that exists has been observed."""
+        if not self._has_filled:
+            await self._observer.filled()
+            self._has_filled = True
+
+    def problems(self) -> tuple[str, ...]:
+        begun = () if self._has_filled else ("the cluster is being read; what is shown is not yet all",)
+        return (*begun, *self._observer.problems())
+
+    async def _look(self, read: Callable[[Machine], T]) -> T:
+        return await self._observer.look(read)
+
+    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        try:
+            return await super()._make(make, version)
+        finally:
+            self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
+
+    async def objects(self) -> Objects:
+        return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
+
+    async def _events_of(self, key: Key) -> Events:
+        return await in_thread(partial(self._reading.events_of, key))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

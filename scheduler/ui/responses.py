@@ -1,0 +1,173 @@
+"""The answers of commands as the page draws them: devices as columns, which are a tenth of the size of rows.
+
+Numbers are those of `scheduler.inventory` and `scheduler.explain`; nothing is counted here but how often names occur.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import structs, to_builtins
+
+from allocator import Device, DeviceId, DeviceTaint, Features, prevent_allocation
+from allocator.values.pool_attribute import lookup_attribute
+from cel.quantity import Quantity
+from scheduler.core.machine import Machine
+from scheduler.explain.waiting import AllWaiting, Waiting
+from scheduler.framework.diagnosis import taint_text
+from scheduler.inventory import DeviceList
+from scheduler.inventory.device_answer import DeviceSummary
+from scheduler.model.api_rules import FIELD_BY_GATE
+
+_ATTRIBUTES_MAX: Final = 40
+_TEXT_MAX: Final = 200
+_TAINTS_MAX: Final = 20
+_NOMINATED_MAX: Final = 100
+_RARE: Final = 10
+"""An attribute is rare that at most one device in so many has."""
+_COLUMNS: Final = ("device", "pool", "driver", "node", "state", "group", "within")
+
+Document: TypeAlias = dict[str, Any]
+
+
+def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Document:
+    """All devices, in the order of the list.
+
+    Args:
+        by: The attribute whose values are the groups; without one their nodes are.
+    """
+    published = _published(machine)
+    names: Counter[str] = Counter()
+    texts: dict[str, int] = {}
+    columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
+    for one in found.devices:
+        device = published.get(DeviceId(one.driver, one.pool, one.device))
+        group, within = one.node or "", ""
+        if device is not None:
+            names.update(_full_names(device))
+            within = ", ".join(sorted({each.counter_set for each in device.consumes_counters}))
+        if by:
+            attribute = lookup_attribute(device, by) if device is not None else None
+            group = str(attribute.value) if attribute is not None else ""
+        row = (one.device, one.pool, one.driver, one.node or "", one.state, group[:_TEXT_MAX], within)
+        for column, text in zip(columns.values(), row, strict=True):
+            column.append(texts.setdefault(text, len(texts)))
+    document: Document = to_builtins(structs.replace(found, devices=(), pools=(), nodes=()))
+    del document["devices"], document["pools"]
+    document |= {
+        "count": len(found.devices),
+        "by": by,
+        "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
+        "odd": [
+            *_unreserved(machine),
+            *_untolerated(machine, published),
+            *_rare(names, len(found.devices)),
+            *_gates_off(machine),
+        ],
+        "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
+        "nominated": dict(_nominated(machine)),
+        "nodes": len(machine.store.node_infos),
+        "texts": [*texts],
+        "columns": columns,
+    }
+    return document
+
+
+def _published(machine: Machine) -> Mapping[DeviceId, Device]:
+    return {one.id: one for slice_ in machine.store.inventory.slices.values() for one in slice_.devices}
+
+
+def _full_names(device: Device) -> Iterator[str]:
+    return (name if "/" in name else f"{device.id.driver}/{name}" for name in device.attributes)
+
+
+def _unreserved(machine: Machine) -> Iterator[Document]:
+    """Claims that have devices, and that no pod may use."""
+    for claim in sorted(machine.store.claims.values(), key=lambda one: one.key):
+        if claim.allocation is not None and claim.allocation.results and not claim.reserved_for:
+            name = f"{claim.key.namespace}/{claim.key.name}"
+            yield {"kind": "unreserved", "text": f"claim {name} has devices and is reserved for nobody"}
+
+
+def _untolerated(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[Document]:
+    """Taints that keep all claims there are off their devices."""
+    devices: Counter[DeviceTaint] = Counter(taint for one in published.values() for taint in one.taints)
+    known = {
+        alternative.tolerations
+        for claim in machine.store.claims.values()
+        if claim.spec is not None
+        for request in claim.spec.requests
+        for alternative in request.alternatives
+    }
+    for taint, count in sorted(devices.items(), key=lambda one: (-one[1], taint_text(one[0])))[:_TAINTS_MAX]:
+        if all(prevent_allocation((taint,), tolerations) for tolerations in ((), *known)):
+            text = f"{count} devices have the taint {taint_text(taint)}, which no claim tolerates"
+            yield {"kind": "untolerated-taint", "text": text}
+
+
+def _gates_off(machine: Machine) -> Iterator[Document]:
+    """Features that are on by default, and here off."""
+    features, usual = machine.store.features, Features()
+    for gate, field in sorted(FIELD_BY_GATE.items()):
+        if getattr(usual, field) and not getattr(features, field):
+            yield {"kind": "gate-off", "text": f"the feature gate {gate} is off: fields that need it have no effect"}
+
+
+def _share(one: DeviceSummary) -> int:
+    """How much of a device is consumed, in percent, of the capacity of which most is; 0 where nobody shares it."""
+    if not any(user.consumed for user in one.users):
+        return 0
+    amounts = ((Quantity.parse(each.left), Quantity.parse(each.total)) for each in one.capacity.values())
+    return max((100 - 100 * left.nano // total.nano for left, total in amounts if total.nano > 0), default=0)
+
+
+def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
+    """The nodes that pods wait for, by what preemption has decided, and these pods."""
+    found: dict[str, list[str]] = {}
+    for pod in machine.store.pods.values():
+        if pod.status.nominated_node_name and pod.node_name is None and not pod.is_terminal:
+            found.setdefault(pod.status.nominated_node_name, []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    for node, pods in sorted(found.items())[:_NOMINATED_MAX]:
+        yield node, sorted(pods)[:_NOMINATED_MAX]
+
+
+def _rare(names: Mapping[str, int], devices: int) -> Iterator[Document]:
+    for name, count in sorted(names.items()):
+        if count * _RARE <= devices:
+            yield {"kind": "rare-attribute", "text": f"{count} of {devices} devices have the attribute {name}"}
+
+
+def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> Document | None:
+    """One device by driver, pool and name, with its attributes; None where there is none."""
+    summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
+    if summary is None:
+        return None
+    device = _published(machine).get(DeviceId(*key))
+    attributes = device.attributes if device is not None else {}
+    since = [
+        claim.allocation.allocation_timestamp or ""
+        for claim in machine.store.claims.values()
+        if claim.allocation is not None and DeviceId(*key) in claim.allocation.device_ids()
+    ]
+    document: Document = to_builtins(summary)
+    document["attributes"] = {name: {one.kind: one.value} for name, one in sorted(attributes.items())}
+    document["since"] = min(filter(None, since), default=None)
+    document["nominated"] = dict(_nominated(machine)).get(summary.node or "", [])
+    return document
+
+
+def pending_picture(found: AllWaiting) -> Document:
+    """A row for each pod that waits, and how many there are of each kind."""
+    return {
+        "waiting": found.count,
+        "notAsked": found.count - len(found.pods),
+        "kinds": dict(Counter(map(_kind, found.pods)).most_common()),
+        "problems": list(found.problems),
+        "pods": [{**one.document(), "kind": _kind(one), "change": one.change} for one in found.pods],
+    }
+
+
+def _kind(one: Waiting) -> str:
+    return one.kind or one.outcome
