@@ -27,6 +27,8 @@ from tests.controlplane.builder import is_ready, start
 
 _WITH_CONTROL_PLANE: Final = ("gw0", "gw1")
 _NEEDS: Final = "needs"
+_WAITING: Final = ("tests/integration", "tests/kube", "tests/ui")
+"""Tests that wait half their time: for processes, servers, leases."""
 
 
 def programs_of(item: pytest.Item) -> list[str]:
@@ -80,13 +82,15 @@ class GoWhenReady(LoadScopeScheduling):
 def next_unit(waiting: Iterable[str], needs: Mapping[str, Sequence[str]], *, may_have_one: bool) -> str | None:
     """The first of the units that a worker should take now, by the programs that each needs; None: there is none.
 
-    What is ready goes before what is not; then what needs a control plane, if this worker `may_have_one`.
+    What is ready goes before what is not; then what needs a control plane, if this worker `may_have_one`. Such workers
+    begin with tests that wait, the others with tests that need a core: both kinds at once keep the machine busy.
     """
     units = [unit for unit in waiting if may_have_one or not _has_control_plane(needs[unit])]
     ready = {program: is_ready(program) for unit in units for program in needs[unit]}
 
-    def order(unit: str) -> tuple[bool, bool]:
-        return not all(ready[program] for program in needs[unit]), not _has_control_plane(needs[unit])
+    def order(unit: str) -> tuple[bool, bool, bool]:
+        is_ready_now = all(ready[program] for program in needs[unit])
+        return not is_ready_now, not _has_control_plane(needs[unit]), unit.startswith(_WAITING) is not may_have_one
 
     return min(units, key=order, default=None)
 

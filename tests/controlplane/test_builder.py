@@ -139,3 +139,21 @@ def test_what_needs_no_program_comes_first_and_control_planes_go_to_two_workers(
         waiting.remove(unit)
 
     assert taken == want
+
+
+@pytest.mark.parametrize(
+    ("may_have_one", "want"),
+    [
+        (True, ["tests/integration/b.py", "tests/kube/d.py", "tests/core/a.py", "tests/cel/c.py"]),
+        (False, ["tests/core/a.py", "tests/cel/c.py", "tests/integration/b.py", "tests/kube/d.py"]),
+    ],
+)
+def test_two_workers_begin_with_tests_that_wait_and_the_others_with_those_that_compute(
+    may_have_one: bool, want: list[str]
+) -> None:
+    waiting = ["tests/core/a.py", "tests/integration/b.py", "tests/cel/c.py", "tests/kube/d.py"]
+    taken = []
+    while (unit := next_unit(waiting, dict.fromkeys(waiting, []), may_have_one=may_have_one)) is not None:
+        taken.append(unit)
+        waiting.remove(unit)
+    assert taken == want
