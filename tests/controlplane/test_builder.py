@@ -153,7 +153,7 @@ def test_two_workers_begin_with_tests_that_wait_and_the_others_with_those_that_c
 ) -> None:
     waiting = ["tests/core/a.py", "tests/integration/b.py", "tests/cel/c.py", "tests/kube/d.py"]
     taken = []
-    while (unit := next_unit(waiting, dict.fromkeys(waiting, []), may_have_one=may_have_one)) is not None:
+    while (unit := next_unit(waiting, dict.fromkeys(waiting, ()), may_have_one=may_have_one)) is not None:
         taken.append(unit)
         waiting.remove(unit)
     assert taken == want
