@@ -1,10 +1,10 @@
 """Whether something keeps more than it did: bytes that Python has allocated, and objects of each of our own types.
 
-    tracemalloc.start()
-    ...                     # until all that may be remembered is
-    before = kept()
-    ...                     # as much again, several times
-    check_stays(before, kept())
+    with traced():
+        ...                     # until all that may be remembered is
+        before = kept()
+        ...                     # as much again, several times
+        check_stays(before, kept())
 
 Neither what a process holds nor time is asked about: both depend on the machine.
 """
@@ -14,6 +14,8 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 OURS: Final = ("allocator", "cel", "scheduler")
@@ -29,6 +31,19 @@ SWEPT: Final = {
 """Of what is cleared at a number, however small the cluster."""
 
 
+@contextmanager
+def traced() -> Iterator[None]:
+    """What is there already is left out: a worker that has run thousands of tests takes seconds to walk it."""
+    gc.collect()
+    gc.freeze()
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        gc.unfreeze()
+
+
 class Kept(NamedTuple):
     """At one moment. `objects`: how many there are of each of our types."""
 
@@ -37,7 +52,7 @@ class Kept(NamedTuple):
 
 
 def kept() -> Kept:
-    """What is kept now, also objects that the garbage collector does not follow. tracemalloc must have been started."""
+    """What is kept now of what was made since `traced`, also objects that the garbage collector does not follow."""
     gc.collect()
     allocated, _ = tracemalloc.get_traced_memory()
     found: Counter[str] = Counter()
@@ -49,7 +64,8 @@ def kept() -> Kept:
         if str(kind.__module__).partition(".")[0] in OURS:  # a class may have anything there
             found[f"{kind.__module__}.{kind.__qualname__}"] += 1
         for other in gc.get_referents(one):
-            if id(other) not in seen and not isinstance(other, (str, bytes, int, float)):
+            # What it follows is among `waiting` already, or was there before.
+            if not gc.is_tracked(other) and id(other) not in seen and not isinstance(other, (str, bytes, int, float)):
                 seen.add(id(other))
                 waiting.append(other)
     return Kept(found, allocated)

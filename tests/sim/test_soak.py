@@ -12,7 +12,6 @@ our own types are alive. Neither memory that the process holds nor time is asked
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,7 @@ from scheduler.model.pod_group import PodGroup
 from scheduler.model.sized_cache import SizedCache
 from scheduler.plugins.pod_topology_spread import spread_constraints
 from tests import builders
-from tests.growth import check_stays, kept
+from tests.growth import check_stays, kept, traced
 from tests.observed import deleted, observed
 
 HOST: Final = "kubernetes.io/hostname"
@@ -211,14 +210,11 @@ def test_what_is_kept_follows_what_there_is(inputs, is_leader, monkeypatch) -> N
     monkeypatch.setattr(pod_terms, "_KEPT", SizedCache(1_000_000))
     monkeypatch.setattr(spread_constraints, "_KEPT", SizedCache(50_000))
     monkeypatch.setattr(versions, "_TOMBSTONES_MIN", 500)
-    tracemalloc.start()
-    try:
+    with traced():
         churn = Churn(is_leader=is_leader, first=inputs * (1 + is_leader))  # no name that another test had
         churn.run(inputs // 4)
         before = kept()
         churn.run(inputs)
         after = kept()
-    finally:
-        tracemalloc.stop()
     assert bool(churn.shell.bound) == is_leader
     check_stays(before, after)

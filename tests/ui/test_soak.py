@@ -6,7 +6,6 @@ No two of these objects are alike. The cluster is the embedded one, in this proc
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from collections import deque
 from typing import Final
 
@@ -15,13 +14,12 @@ import pytest
 from allocator import Features
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.inventory import Filter, devices_observed
-from scheduler.kube.codec import ClaimDecoder
 from scheduler.kube.credentials import Connection
 from scheduler.model.keys import PodKey
 from scheduler.observer import ClusterObserver
 from scheduler.offline import SourceObject
 from scheduler.ui.data_source import Events, LiveSource, Objects, Reading
-from tests.growth import check_stays, kept
+from tests.growth import check_stays, kept, traced
 from tests.integration.api import Api, connected
 from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
 
@@ -103,13 +101,8 @@ class Churn:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_page", [False, True], ids=["devices", "page"])
 @pytest.mark.parametrize("batches", [120, pytest.param(5_000, marks=[pytest.mark.nightly, pytest.mark.timeout(3_600)])])
-async def test_who_only_looks_keeps_nothing_of_what_has_gone(
-    batches: int, is_page: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # 4,096 texts of specs are remembered, and 512 of allocations: here as few as a quarter of the batches fill.
-    monkeypatch.setattr(ClaimDecoder.__init__, "__defaults__", (32, 32))
-    tracemalloc.start()
-    try:
+async def test_who_only_looks_keeps_nothing_of_what_has_gone(batches: int, is_page: bool) -> None:
+    with traced():
         async with (
             EmbeddedCluster(controllers=False, watch_window=20) as cluster,
             connected(cluster.url) as api,
@@ -122,5 +115,3 @@ async def test_who_only_looks_keeps_nothing_of_what_has_gone(
             before = kept()
             await churn.run(batches - batches // 4, is_page=is_page)
             check_stays(before, kept(), objects_more=40, bytes_more=BYTES_MORE)
-    finally:
-        tracemalloc.stop()
