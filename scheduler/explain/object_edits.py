@@ -26,7 +26,7 @@ from scheduler.validation.nearest import listed
 
 @dataclass(frozen=True, slots=True)
 class ObjectEdit:
-    """One thing that a person could do; sizes are those of `framework.blame.Change`.
+    """One thing that a person could do; sizes are those of `framework.diagnosis.Fix`.
 
     Attributes:
         harms: It changes what others use, too.

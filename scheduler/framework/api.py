@@ -44,7 +44,7 @@ class Resource(Enum):
     """Kinds of objects whose changes can make a waiting pod schedulable.
 
     ASSIGNED_POD: anybody's pod that counts on a node; added when it gets there, deleted when it ends, goes, gives its
-    place up, or is no longer nominated. POD: the waiting pod itself. Upstream's `Pod` is both. POD_GROUP: a `GangKey`.
+    place up, or is no longer nominated. POD: the waiting pod itself. Upstream's `Pod` is both. POD_GROUP: a `GroupKey`.
     """
 
     POD = "Pod"

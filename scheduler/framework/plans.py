@@ -67,7 +67,7 @@ class Plans:
         self._sorted: Final[dict[frozenset[str], Plan]] = {}  # likewise
 
     def of(self, cycle: Cycle, view: ClusterView, filtered: PreFiltered) -> Plan:
-        """Raises NoShapeError."""
+        """Raises NoSignatureError."""
         skipped = filtered.skipped
         asked = self._asked.get(skipped)
         if asked is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from allocator import NodeView
+from allocator.placement.ranks import Strategy
 from scheduler.core.trying.alike_nodes import AlikeNodes
 from scheduler.plugins.dynamic_resources.device_equivalence import DeviceLikeness
-from scheduler.plugins.dynamic_resources.placing import PlacementMemory, Strategy
+from scheduler.plugins.dynamic_resources.placing import PlacementMemory
 
 
 class Labels:

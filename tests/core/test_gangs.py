@@ -324,7 +324,7 @@ def test_of_a_large_gang_that_needs_few_some_are_placed_in_one_turn_and_the_othe
     monkeypatch.setattr(
         SchedulingCycles,
         "commit",
-        lambda *given: together.append(len(given[2])) or commit(*given),  # type: ignore[redundant-expr]
+        lambda *given: together.append(len(given[2])) or commit(*given),
     )
     rig = world(a=2)
     for number in range(15):

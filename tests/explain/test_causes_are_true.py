@@ -19,7 +19,7 @@ from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
 from scheduler.offline import OfflineCluster, SourceObject, decide
 from tests.explain.cause_checks import CHECKERS, Facts, amount, first_of, named_devices, named_nodes, untrue
 from tests.explain.planted.judging import NOW_MS, as_stored
-from tests.explain.planted.signatures import PLAIN, Obj, holder, node, pod, slice_of
+from tests.explain.planted.shapes import PLAIN, Obj, holder, node, pod, slice_of
 
 ASKED: Final = ("default", "train")
 SEEDS: Final = range(60)
@@ -33,20 +33,20 @@ def world(seed: int) -> list[Obj]:
     """One to three nodes, each with something that may keep the pod out, and a pod with a claim."""
     dice = random.Random(seed)
     kinds = ["plain", "numa", "counters", "shares"]
-    signature = dice.choice(kinds)
+    shape = dice.choice(kinds)
     is_group = dice.random() < 0.15
     objects: list[Obj] = [PLAIN.klass()]
     for number in range(dice.randint(1, 3)):
-        objects += _host(dice, f"node-{number}", signature)
-    count = dice.randint(2, 3) if signature == "numa" else dice.randint(1, 4)
+        objects += _host(dice, f"node-{number}", shape)
+    count = dice.randint(2, 3) if shape == "numa" else dice.randint(1, 4)
     wants = PLAIN.want(count=count, allocationMode="ExactCount")
     constraints = []
-    if signature == "numa":
+    if shape == "numa":
         which = dice.choice(("matchAttribute", "distinctAttribute"))
         constraints = [{which: f"{DRIVER}/{dice.choice(('numa', 'numa', 'numa', 'island'))}"}]
-    if signature == "shares":
+    if shape == "shares":
         wants["exactly"]["capacity"] = {"requests": {"memory": f"{dice.choice((20, 40, 60, 90))}Gi"}}
-    if signature == "counters" and dice.random() < 0.6:
+    if shape == "counters" and dice.random() < 0.6:
         profile = dice.choice(("whole", "half"))
         wants["exactly"]["selectors"] = [{"cel": {"expression": PLAIN.is_(profile, "profile")}}]
     labels = {"dra-scheduler/group": "crew", "dra-scheduler/group-min-count": "2"} if is_group else {}
@@ -60,23 +60,23 @@ def world(seed: int) -> list[Obj]:
     return objects
 
 
-def _host(dice: random.Random, name: str, signature: str) -> list[Obj]:
+def _host(dice: random.Random, name: str, shape: str) -> list[Obj]:
     taints = {"taints": [{"key": "example.com/blue", "effect": "NoSchedule"}]} if dice.random() < 0.15 else {}
     cordon = {"unschedulable": True} if dice.random() < 0.15 else {}
     objects = [node(name, cpu=str(dice.randint(3, 6)), **taints, **cordon)]
-    names = [f"gpu-{place}" for place in range(dice.randint(2, 6) if signature == "numa" else dice.randint(0, 4))]
+    names = [f"gpu-{place}" for place in range(dice.randint(2, 6) if shape == "numa" else dice.randint(0, 4))]
     devices, sets = [], []
     for place, one in enumerate(names):
         made: Obj = PLAIN.one(one)
-        if signature == "numa" and dice.random() < 0.9:
+        if shape == "numa" and dice.random() < 0.9:
             made["attributes"]["numa"] = {"int": dice.randint(0, 2)}
-        if signature == "shares":
+        if shape == "shares":
             made |= {"allowMultipleAllocations": True}
             made["capacity"]["memory"]["requestPolicy"] = {"default": "1Gi"}
         if dice.random() < 0.15:
             made["taints"] = [HOT]
         devices.append(made)
-        if signature == "counters":
+        if shape == "counters":
             sets.append(
                 {"name": f"set-{place}", "counters": {"memory": {"value": dice.choice(("80Gi", "80Gi", "64Gi"))}}}
             )
@@ -98,9 +98,9 @@ def _host(dice: random.Random, name: str, signature: str) -> list[Obj]:
         objects.append(slice_of(DRIVER, [], name, f"newer-{name}", {"generation": 2}))
     for place, one in enumerate(names):
         if dice.random() < 0.3:
-            device = one + ("-half-0" if signature == "counters" else "")
+            device = one + ("-half-0" if shape == "counters" else "")
             share: Any = {}
-            if signature == "shares":
+            if shape == "shares":
                 share = {
                     "shareID": f"5a4b1f9c-70a7-4b52-9c5b-6f9f3a0f6f2{place}",
                     "consumedCapacity": {"memory": "50Gi"},

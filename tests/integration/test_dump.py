@@ -41,11 +41,9 @@ async def test_commands_answer_of_a_dump_what_they_answer_of_the_cluster(world: 
 
     assert dumped[0] == 0
     assert PRIVATE not in dumped[1]
-    waits = f"{world.namespace}/waits"
     for command, code in (
         (("devices", "-o", "json"), 0),
         (("devices", "--node", node, "-o", "wide"), 0),
-        (("verdicts", "--pod", waits, "-o", "json"), 1),
         (("explain", "pod/waits", "-n", world.namespace, "-o", "json"), 1),
         (("simulate", "-o", "json"), 1),
     ):

@@ -36,19 +36,19 @@ def comes_elsewhere() -> None:
 
 def changed_nodes_are_taken_again(patch):
     """Whatever happened on the node in the pause."""
-    original = group_places.GangPlaces._is_as_it_was
-    patch.setattr(group_places.GangPlaces, "_is_as_it_was", lambda self, one, changed: original(self, one, ()))
+    original = group_places.GroupPlaces._is_as_it_was
+    patch.setattr(group_places.GroupPlaces, "_is_as_it_was", lambda self, one, changed: original(self, one, ()))
 
 
 def what_pods_elsewhere_decide_is_judged_once(patch):
-    patch.setattr(group_places.GangPlaces, "contradicted", lambda self: None)
+    patch.setattr(group_places.GroupPlaces, "contradicted", lambda self: None)
 
 
 def pauses_give_nothing_back(patch):
     def pause(self):
         self._paused = self._given_back = self._positions()
 
-    patch.setattr(group_places.GangPlaces, "pause", pause)
+    patch.setattr(group_places.GroupPlaces, "pause", pause)
 
 
 def detours_name_all_nodes(patch):
@@ -64,7 +64,7 @@ def pod_groups_are_not_waited_for(patch):
         return SUCCESS if key.is_pod_group and view.pod_group(key.pod_group) is None else original(key, view)
 
     patch.setattr(gang_scheduling, "_waits_for", waits_for)
-    run = group_cycles.GangCycles.run
+    run = group_cycles.GroupCycles.run
 
     def tried(self, queued, calls_max, steps_max):
         key = key_of_group(queued.pod)
@@ -72,7 +72,7 @@ def pod_groups_are_not_waited_for(patch):
             return False
         return run(self, queued, calls_max, steps_max)
 
-    patch.setattr(group_cycles.GangCycles, "run", tried)
+    patch.setattr(group_cycles.GroupCycles, "run", tried)
 
 
 def pod_groups_wake_nobody(patch):
@@ -80,7 +80,7 @@ def pod_groups_wake_nobody(patch):
 
 
 def turns_do_not_end(patch):
-    patch.setattr(group_attempt.GangAttempt, "_is_turn_over", lambda self, most=0: False)
+    patch.setattr(group_attempt.GroupAttempt, "_is_turn_over", lambda self, most=0: False)
 
 
 def places_with_volumes_are_never_taken_again(patch):

@@ -111,13 +111,13 @@ def _conflict_settles_unseen(patch):
 
 def _lost_answers_are_forgotten_at_a_conflict(patch):
     """Whatever is written: our own late doing is taken for somebody else's."""
-    original = pending_writes.Pursuits._overtaken
+    original = pending_writes.PendingWrites._overtaken
 
     def overtaken(self, write):
         write.is_doubtful = False
         original(self, write)
 
-    patch.setattr(pending_writes.Pursuits, "_overtaken", overtaken)
+    patch.setattr(pending_writes.PendingWrites, "_overtaken", overtaken)
 
 
 def _who_joined_a_write_is_not_told(patch):

@@ -43,7 +43,7 @@ class _Met(NamedTuple):
     may_go: bool
 
 
-class MetGangs:
+class MetGroups:
     """In a cycle: the gangs of potential victims."""
 
     def __init__(self, cycle: Cycle, view: ClusterView, may_preempt: Callable[[Pod], bool]) -> None:

@@ -37,7 +37,7 @@ from scheduler.model.disruption_budget import DISRUPTION_BUDGET
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.plugins.default_preemption.candidates import best
-from scheduler.plugins.default_preemption.parts import MetGangs
+from scheduler.plugins.default_preemption.parts import MetGroups
 from scheduler.plugins.default_preemption.reprieve import Reprieve
 from scheduler.validation.field_errors import FieldError, invalid
 
@@ -117,7 +117,7 @@ class DefaultPreemption:
         pod = cycle.pod
         found: list[Preemption] = []
         tried: dict[NodeName, Status] = {}
-        gangs = MetGangs(cycle, view, partial(self._may_preempt, pod))
+        gangs = MetGroups(cycle, view, partial(self._may_preempt, pod))
         begun = 0
         for name in names:
             known = dry_run.recall(name)
@@ -154,7 +154,7 @@ class DefaultPreemption:
         return _ended(hopeless, NodeName(""))
 
     def _choose(
-        self, found: list[Preemption], view: ClusterView, dry_run: DryRun, gangs: MetGangs
+        self, found: list[Preemption], view: ClusterView, dry_run: DryRun, gangs: MetGroups
     ) -> PostFilterResult | None:
         """The best of the candidates that still holds; None when none does."""
         while found:
@@ -200,7 +200,7 @@ class DefaultPreemption:
         wanted = max(count * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute)
         return min(wanted, count)
 
-    def _begin(self, pod: Pod, name: NodeName, verdict: Status, dry_run: DryRun, gangs: MetGangs) -> NodeTried:
+    def _begin(self, pod: Pod, name: NodeName, verdict: Status, dry_run: DryRun, gangs: MetGroups) -> NodeTried:
         view = gangs.view
         potential = [one for one in view.node_infos[name].pods.values() if self._may_preempt(pod, one)]
         if not potential:
