@@ -125,11 +125,11 @@ def _text(node: ast.expr, module: object) -> str:
 
 
 def kinds_of_calls(path: Path) -> Iterator[tuple[int, set[str]]]:
-    """The line of each `Blame(…)` of a module, and the kinds that it may have; of a `Change(…)` with a kind, too."""
+    """The line of each `Cause(…)` of a module, and the kinds that it may have; of a `Fix(…)` with a kind, too."""
     for call in ast.walk(tree_of(path)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Blame", "Change"):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Cause", "Fix"):
             given = [one.value for one in call.keywords if one.arg == "kind"]
-            given += call.args[:1] if call.func.id == "Blame" else []
+            given += call.args[:1] if call.func.id == "Cause" else []
             for one in given:
                 yield call.lineno, _kinds(one, path)
 
@@ -154,7 +154,7 @@ def _kinds(node: ast.expr, path: Path) -> set[str]:
 
 
 def kinds_by_plugin() -> dict[str, set[str]]:
-    """Of each plugin the kinds that it may name: in its own modules, and in those `…_blame` that they import."""
+    """Of each plugin the kinds that it may name: in its own modules, and in those of causes that they import."""
     found: dict[str, set[str]] = {}
     for path in _modules():
         plugin = _plugin_of(path)
@@ -168,7 +168,7 @@ def _blaming(path: Path) -> Iterator[Path]:
     for one in ast.walk(tree_of(path)):
         if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("scheduler.plugins."):
             place = ROOT / Path(*str(one.module).split(".")).with_suffix(".py")
-            if place.name.endswith("blame.py") and place.exists():
+            if place.name.endswith(("blame.py", "causes.py")) and place.exists():
                 yield place
 
 

@@ -76,7 +76,7 @@ def test_plugins_are_found_with_their_sentences_and_kinds() -> None:
 
 def test_a_new_kind_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "blame.py"
-    calls = 'return Blame("x", "", ""), Blame(kind, "", ""), Blame(a, "", "")'
+    calls = 'return Cause("x", "", ""), Cause(kind, "", ""), Cause(a, "", "")'
     path.write_text(f'def f(a):\n    kind = "b" if a else "c"\n    {calls}\n')
 
     assert [kinds for _, kinds in kinds_of_calls(path)] == [{"x"}, {"b", "c"}, set()]

@@ -174,7 +174,7 @@ def _has_risen(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
 
 def argument_errors(plugin: VolumeBinding) -> list[FieldError]:
     """What is wrong with the plugin's arguments, by paths within them, in upstream's words."""
-    errors = shape_errors("signature", plugin.scoring_shape)
+    errors = shape_errors("shape", plugin.scoring_shape)
     if plugin.bind_timeout_seconds < 0:
         text = "invalid BindTimeoutSeconds, should not be a negative value"
         errors.insert(0, invalid("bindTimeoutSeconds", plugin.bind_timeout_seconds, text))
