@@ -35,7 +35,7 @@ LEFT_OUT_FILE: Final = Path(__file__).resolve().parents[1] / ".cache" / "left-ou
 # Workers of pytest-xdist take files in this order: what lasts minutes comes first, so that all of them end together.
 # The leases' times pass beside tests that wait too, not beside those that need a whole core.
 LONGEST_FIRST: Final = (
-    *("tests/integration/test_lease.py", "tests/integration", "tests/ui/test_soak.py", "tests/sim"),
+    *("tests/integration/test_lease.py", "tests/integration", "tests/ui", "tests/sim"),
     *(
         "tests/cel/test_effort.py",
         "tests/embedded",
