@@ -109,8 +109,6 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         await page.click(f"text={world.namespace}/greedy")
         await page.wait_for_selector("table.history >> text=event FailedScheduling")
         assert "asks for 5" in await page.inner_text(".verdict")
-        await page.goto(f"{url}#/past")
-        await page.wait_for_selector("figure >> text=Pods that waited")
         assert wrong == []
 
 
