@@ -79,7 +79,7 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
     if output in ("table", "wide"):
         _print(answer, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
         if output == "wide" and kind == "pod":
-            from scheduler.cli.preemption import print_preemption
+            from scheduler.cli.victims_table import print_preemption
 
             print_preemption(asked, key)
     else:

@@ -22,10 +22,10 @@ from msgspec import structs
 from allocator import DeviceId, Features
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.explanation import Device, Explanation, Step
 from scheduler.explain.fix_search import BUDGET, Search
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.placed import scores_and_groups
+from scheduler.explain.pod_explanation import Device, Explanation, Step
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World

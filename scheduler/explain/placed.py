@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.explanation import NodeScore
+from scheduler.explain.pod_explanation import NodeScore
 from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
-from scheduler.offline.every_node import NodeVerdicts
+from scheduler.offline.every_node import PodRuling
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import NodeGroup, nodes_alike
@@ -54,7 +54,7 @@ def scores_and_groups(
     return _sentence(answer, NodeName(node)), scores, tuple(one.cut() for one in refused)
 
 
-def _sentence(answer: NodeVerdicts, node: NodeName) -> str:
+def _sentence(answer: PodRuling, node: NodeName) -> str:
     totals, count = answer.totals, len(answer.nodes)
     if node not in totals:
         refused = answer.nodes.get(node)
@@ -74,7 +74,7 @@ def _sentence(answer: NodeVerdicts, node: NodeName) -> str:
     return f"of the {len(totals)} nodes that fit it is the best: {_lead(answer, node, second)}"
 
 
-def _lead(answer: NodeVerdicts, better: NodeName, other: NodeName) -> str:
+def _lead(answer: PodRuling, better: NodeName, other: NodeName) -> str:
     """What most sets two nodes apart."""
     gains = {name: score - answer.scores[other].get(name, 0) for name, score in answer.scores[better].items()}
     plugin = max(sorted(gains), key=lambda name: gains[name])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from allocator import Device, first_failure
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.explanation import SelectorFailure
+from scheduler.explain.pod_explanation import SelectorFailure
 from scheduler.explain.world import Ruling
 
 

@@ -19,10 +19,10 @@ from typing import Final
 
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.fix_search import Found
 from scheduler.explain.fix_search import Step as Fix
 from scheduler.explain.object_edits import ObjectEdit
+from scheduler.explain.pod_explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.world import Ruling
 from scheduler.framework.diagnosis import Fix as PluginChange
 from scheduler.framework.diagnosis import edited_object, without_cause

@@ -28,7 +28,7 @@ from allocator import (
 )
 from scheduler.lint.view import copy_plain, mapping, text
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule, with_rule_taints
-from scheduler.validation.claim_rules import default_claim_spec
+from scheduler.validation.claim_refusals import default_claim_spec
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from scheduler.lint.findings import FieldPath, Finding, field_text
 from scheduler.lint.view import View, mapping
-from scheduler.validation.claim_rules import default_claim_spec, validate_claim_spec
+from scheduler.validation.claim_refusals import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
 from scheduler.validation.name_rules import validate_metadata
 from scheduler.validation.slice_rules import validate_class_spec, validate_rule_spec, validate_slice_spec

@@ -41,7 +41,7 @@ from scheduler.model.objects import Pod
 
 
 @dataclass(slots=True)
-class NodeVerdicts:
+class PodRuling:
     """What the scheduler says about a pod.
 
     Attributes:
@@ -113,12 +113,12 @@ class EveryNode:
         self.steps_left = steps_max
         self.view: Final = CoreView(machine.store, machine.overlay, lambda: "")
 
-    def answer(self, runner: Runner, pod: Pod, *, has_run: bool = False) -> NodeVerdicts:
+    def answer(self, runner: Runner, pod: Pod, *, has_run: bool = False) -> PodRuling:
         """What the plugins of a profile say of a pod; whether one that `has_run` is queued is no question any more."""
         status = runner.pre_enqueue(pod, self.view)
         if not (status.is_success or has_run):
-            return NodeVerdicts(pre_enqueue=status, fit_error=status.message)
-        answer, infos = NodeVerdicts(), self._machine.store.node_infos
+            return PodRuling(pre_enqueue=status, fit_error=status.message)
+        answer, infos = PodRuling(), self._machine.store.node_infos
         if not infos:
             answer.fit_error = NO_NODES
             return answer
@@ -146,7 +146,7 @@ class EveryNode:
             filtered = PreFiltered(NOT_LOOKED_AT)
         return cycle, filtered
 
-    def _post_filter(self, answer: NodeVerdicts, runner: Runner, cycle: Cycle) -> None:
+    def _post_filter(self, answer: PodRuling, runner: Runner, cycle: Cycle) -> None:
         assert answer.pre_filtered is not None
         ground, refusal = self._machine.ground, answer.pre_filtered.status
         verdicts = answer.nodes or dict.fromkeys(ground.store.node_order, refusal)
@@ -157,7 +157,7 @@ class EveryNode:
         answer.refused, answer.candidates = frozenset(verdicts), frozenset(dry_run.candidates())
         answer.post_filter = helped.status.message
 
-    def _ask_nodes(self, answer: NodeVerdicts, runner: Runner, cycle: Cycle, filtered: PreFiltered) -> None:
+    def _ask_nodes(self, answer: PodRuling, runner: Runner, cycle: Cycle, filtered: PreFiltered) -> None:
         plan = runner.plan(cycle, self.view, filtered)
         if isinstance(plan, Status):
             answer.failure = plan

@@ -16,7 +16,7 @@ from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.framework.runner import Runner
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
-from scheduler.offline.every_node import EveryNode, NodeVerdicts
+from scheduler.offline.every_node import EveryNode, PodRuling
 from scheduler.offline.observing import observed_machine
 from scheduler.offline.offline_cluster import Obj, OfflineCluster
 
@@ -25,7 +25,7 @@ from scheduler.offline.offline_cluster import Obj, OfflineCluster
 class PodEvaluation:
     """What the scheduler says of a pod; `broken`: objects that it cannot read, with the reason."""
 
-    answer: NodeVerdicts | None
+    answer: PodRuling | None
     broken: tuple[str, ...]
 
 

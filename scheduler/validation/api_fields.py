@@ -4,7 +4,7 @@ The tables are `api_types.txt`, `api_kinds.txt` and `api_gates.txt`, for the rel
 `api_handling.txt`. Lint and the embedded server ask it, each with words of its own. `tests/lint/test_api_fields.py`
 compares it with the released Go types and with the Kubernetes client's models, which take 0.15 s and 40 MiB to load.
 
-Not here: what a value of the right type must be (`claim_rules`, `slice_rules`).
+Not here: what a value of the right type must be (`claim_refusals`, `slice_rules`).
 """
 
 from __future__ import annotations

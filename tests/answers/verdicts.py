@@ -32,7 +32,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.kube.codec import Codec
 from scheduler.kube.watched_kind import Broken, WatchedKind
-from scheduler.offline.every_node import EveryNode, NodeVerdicts
+from scheduler.offline.every_node import EveryNode, PodRuling
 
 _NAME: Final = "default-scheduler"
 _RUNNERS_MAX: Final = 1_000
@@ -90,7 +90,7 @@ class Cases:
         except Exception as error:  # a defect of ours harms this case only
             return {"name": name, "error": f"{type(error).__name__}: {error}"}
 
-    def ask(self, case: Mapping[str, Any]) -> NodeVerdicts:
+    def ask(self, case: Mapping[str, Any]) -> PodRuling:
         """The scheduler's answer.
 
         Raises:
@@ -178,7 +178,7 @@ def _read(kind: WatchedKind, obj: Any, path: str) -> Input:
     return decoded.input
 
 
-def as_json(answer: NodeVerdicts) -> dict[str, Any]:
+def as_json(answer: PodRuling) -> dict[str, Any]:
     """The answer in the form of the recorded cases."""
     filtered = answer.pre_filtered
     pre_filter = None
@@ -197,7 +197,7 @@ def as_json(answer: NodeVerdicts) -> dict[str, Any]:
     }
 
 
-def _preemption(answer: NodeVerdicts) -> dict[str, Any] | None:
+def _preemption(answer: PodRuling) -> dict[str, Any] | None:
     helped = answer.helped
     if helped is None:
         return None

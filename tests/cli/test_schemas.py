@@ -15,7 +15,7 @@ from msgspec import structs
 from pydantic import BaseModel
 
 from scheduler.cli.main import cli
-from scheduler.explain import explanation as explain_answer
+from scheduler.explain import pod_explanation as explain_answer
 from scheduler.inventory import device_answer as inventory_answer
 from scheduler.offline import reasons
 from tests.cli.answers import (

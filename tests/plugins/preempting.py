@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.framework.preemption import Preemption
 from scheduler.model.keys import NodeName
-from scheduler.offline.every_node import NodeVerdicts
+from scheduler.offline.every_node import PodRuling
 from tests.answers.verdicts import Cases
 
 Obj = dict[str, Any]
@@ -73,20 +73,20 @@ def ask(
     *,
     budgets: Iterable[Obj] = (),
     **args: Any,
-) -> NodeVerdicts:
+) -> PodRuling:
     """The answer of the default profile; `args` are those of DefaultPreemption."""
     cluster = {"nodes": list(nodes), "pods": list(pods), "podDisruptionBudgets": list(budgets)}
     config = {"profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}]} if args else None
     return Cases().ask({"name": "case", "cluster": cluster, "pod": preemptor, "config": config})
 
 
-def chosen(answer: NodeVerdicts) -> tuple[NodeName, list[str], int]:
+def chosen(answer: PodRuling) -> tuple[NodeName, list[str], int]:
     """The node, the victims in their order and how many no budget allows."""
     preemption = preemption_of(answer)
     return preemption.node, [one.metadata.name for one in preemption.victims], preemption.violations
 
 
-def preemption_of(answer: NodeVerdicts) -> Preemption:
+def preemption_of(answer: PodRuling) -> Preemption:
     assert answer.helped is not None
     assert answer.helped.preemption is not None, answer.message
     return answer.helped.preemption

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.validation.claim_rules import (
+from scheduler.validation.claim_refusals import (
     default_claim_spec,
     device_key,
     quantities_of_claim,

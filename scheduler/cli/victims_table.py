@@ -16,7 +16,7 @@ from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from scheduler.offline.every_node import NodeVerdicts
+    from scheduler.offline.every_node import PodRuling
 
 
 def print_preemption(asked: CommandInput, key: Key) -> None:
@@ -39,7 +39,7 @@ def print_preemption(asked: CommandInput, key: Key) -> None:
         print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _rows(answer))
 
 
-def _rows(answer: NodeVerdicts) -> list[Sequence[str]]:
+def _rows(answer: PodRuling) -> list[Sequence[str]]:
     """The node that is chosen, then those that would do, then the others; each by name."""
     chosen = answer.helped.preemption if answer.helped is not None else None
     rows: tuple[list[Sequence[str]], ...] = ([], [], [])
