@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of, without_cause
+from scheduler.framework.diagnosis import cause_of, without_cause
 from scheduler.offline import OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
 from scheduler.offline.verdicts import TURNS_MAX
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
