@@ -1,4 +1,4 @@
-"""Reasons and fixes about what drivers publish and what selectors take of it: one row a kind. docs/reasons.md is made from it."""
+"""Reasons and fixes about what drivers publish, and what classes and selectors take of it: one row a kind."""
 
 from __future__ import annotations
 
