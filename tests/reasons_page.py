@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,7 @@ _SAYING: Final = (
     *(("Status", one) for one in ("unschedulable", "unresolvable", "error")),
     ("reasons", "append"),
 )
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
 _FIXED_MIN: Final = 12
 """Characters of a text that is worth looking for, without what differs."""
 _HEAD: Final = """# Reasons, A to Z
@@ -66,7 +68,15 @@ def page() -> str:
 
 
 def _sentences(kind: Kind) -> str:
-    return "\n>\n".join(f"> [{kind.name}] {text.replace('[', '').replace(']', '')}" for text in kind.says.values())
+    return "\n>\n".join(f"> [{kind.name}] {_FIELD.sub(_placeholder, text)}" for text in kind.says.values())
+
+
+def _placeholder(field: re.Match[str]) -> str:
+    """A template's field by its name, a plural as for one; brackets of parts that may be left out go."""
+    name, spec = field[1], field[2] or ""
+    if name is None:
+        return field[0][0] * (len(field[0]) == 2)
+    return spec.partition("|")[0] if "|" in spec else f"{spec} {name.upper()}".strip()
 
 
 @cache

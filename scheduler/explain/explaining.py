@@ -30,14 +30,11 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
-from scheduler.model.keys import PodUid
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
-from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
-_PREEMPTED_NAMED: Final = 3
 
 
 class NotThereError(ValueError):
@@ -85,14 +82,10 @@ def explain_pod(
         return structs.replace(_stuck(subject, name, ruling.verdict.reason), notes=notes, left_out=left_out)
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
-    preempted = _preempted(ruling, verdict)
     failures = selector_failures(ruling, objects) if verdict.outcome is PodResult.ERROR else ()
     search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
-    if preempted:
-        sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")
-        answer = structs.replace(answer, advice=f"nothing needs to be done: {preempted}; {sooner}")
     return structs.replace(answer, nodes=groups, notes=notes, left_out=left_out, funnels=funnels)
 
 
@@ -255,16 +248,6 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
         devices=devices,
         notes=(*notes, *filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
-
-
-def _preempted(ruling: Ruling, verdict: Verdict) -> str:
-    """Whom the scheduler preempts for the pod; "" where it preempts nobody."""
-    room = ruling.answers.machine.ground.view.preemption_of(PodUid(verdict.uid))
-    if room is None or not room.victims:
-        return ""
-    who = some([f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims], _PREEMPTED_NAMED)
-    verb = "has" if len(room.victims) == 1 else "have"
-    return f"it starts on node {room.node} when {who} {verb} ended, which the scheduler preempts for it"
 
 
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:

@@ -26,7 +26,7 @@ from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
-from scheduler.why.reasons import Fix, Reason
+from scheduler.why.reasons import MAKING_ROOM, Fix, Reason
 from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
@@ -96,6 +96,8 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
 
 
 def _nothing(found: Found) -> str:
+    if found.why is not None and found.why.kind == MAKING_ROOM:
+        return "nothing needs to be done"
     if not found.asked and not found.is_exhausted:
         return "no change is known here that could help"
     tried = f"{found.asked} {'change' if found.asked == 1 else 'changes'}"

@@ -18,7 +18,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from allocator.requests.device_taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
@@ -27,6 +27,7 @@ from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import ClaimKey, NodeName, PodKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.owners import controller_of
 from scheduler.why.reasons import Reason
 
 SEPARATOR: Final = " Cause: "
@@ -51,7 +52,7 @@ class Limits(Struct, frozen=True):
         firsts: Changes for which a second one is searched, each on one node.
         also: Further single changes to report beside the first that helps.
         steps: For one question, about 4 us each; a plugin that takes more does not answer.
-        all_steps: For all questions about a pod together; then the search ends.
+        all_steps: For all questions about a pod together; then the search ends, and the answer is a first look.
     """
 
     nodes: int
@@ -66,19 +67,6 @@ class Limits(Struct, frozen=True):
     all_steps: int
 
 
-EVENT: Final = Limits(
-    nodes=8,
-    devices=512,
-    counts=4,
-    holders=4,
-    changes=24,
-    names_others=False,
-    firsts=6,
-    also=0,
-    steps=5_000,
-    all_steps=500_000,
-)
-"""Found beside scheduling, and shown to whoever may read the pod's events."""
 COMMAND: Final = Limits(
     nodes=64,
     devices=50_000,
@@ -92,6 +80,8 @@ COMMAND: Final = Limits(
     all_steps=10**7,
 )
 """`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
+EVENT: Final = structs.replace(COMMAND, devices=512, names_others=False, also=0, steps=5_000, all_steps=500_000)
+"""Found beside scheduling, and shown to whoever may read the pod's events: the same questions with fewer steps."""
 
 
 @runtime_checkable
@@ -165,7 +155,7 @@ def edited_object(pod: Pod) -> str:
 
     A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
     """
-    owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    owner = controller_of(pod)
     if owner is None:
         return f"pod {pod.key}"
     kind, name = owner.kind.lower(), owner.name

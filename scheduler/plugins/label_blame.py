@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -93,7 +93,9 @@ def blame_for_labels(
     pod = cycle.pod
     if not nodes:
         return _named(plugin, pod, view)
-    misses = [miss for node in likeliest(nodes, view, limits) if (miss := _miss(cycle, node)).unmet]
+    half = cycle.steps_left - limits.steps // 2  # the other half is for the values that there are
+    asked = (_miss(cycle, node) for node in likeliest(nodes, view, limits))
+    misses = [miss for miss in takewhile(lambda _: cycle.steps_left > half, asked) if miss.unmet]
     if not misses:
         return ()
     nearest = min(misses, key=lambda one: len(one.unmet))

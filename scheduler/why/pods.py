@@ -36,6 +36,13 @@ ROWS: Final = (
         ("about",),
     ),
     Kind(
+        "making-room",
+        "The scheduler preempts less important pods for the pod, and they have not ended yet.",
+        "Nothing: it starts when they have ended. One that stays has a finalizer, or its kubelet does not answer.",
+        {"": "node {node} is being freed for it: it starts there when the scheduler has preempted {victims}"},
+        ("node", "victims"),
+    ),
+    Kind(
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",

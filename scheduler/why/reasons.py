@@ -24,8 +24,10 @@ from scheduler.why.say import Fields, Reader, Sentence, say
 
 TO_MAKE_IT_FIT: Final = "; to make it fit: "
 """Between a cause and a fix."""
-FIRST_LOOK: Final = " (first look)"
-"""After an answer that a longer search may replace."""
+FIRST_LOOK: Final = ", first look"
+"""After the kind of an answer that a longer search may replace."""
+MAKING_ROOM: Final = "making-room"
+"""The kind for which nothing needs to be done."""
 _REASONS_SAID: Final = 3
 
 
@@ -154,7 +156,8 @@ class Diagnosis(Struct, frozen=True):
 
     def text(self, reader: Reader) -> str:
         """All of it, as events have it."""
-        return f"[{self.kind}] {self.cause(reader)}{TO_MAKE_IT_FIT if self.fixes else ''}{self.advice(reader)}"
+        kind = f"[{self.kind}{FIRST_LOOK if self.is_exhausted else ''}]"
+        return f"{kind} {self.cause(reader)}{TO_MAKE_IT_FIT if self.fixes else ''}{self.advice(reader)}"
 
     @property
     def about(self) -> Hashable:

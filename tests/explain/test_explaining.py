@@ -534,9 +534,10 @@ def test_a_pod_for_which_others_are_preempted_needs_nobody() -> None:
     held = allocated(claim(name="held"), "gpu-0", users=["experiment"])
     answer = told(node(), slice_(gpu()), device_class(), claim(), held, running, waits)
 
-    assert (answer.fits, answer.kind) == (False, "holder-terminating")
-    words = "it starts on node node-1 when default/experiment has ended, which the scheduler preempts for it"
-    assert answer.advice.startswith(f"nothing needs to be done: {words}")
+    assert (answer.fits, answer.kind) == (False, "making-room")
+    assert "node node-1 is being freed" in answer.verdict
+    assert "when the scheduler has preempted pod default/experiment (priority 0)" in answer.verdict
+    assert answer.advice == "nothing needs to be done"
 
 
 def two_misspelt() -> list[Obj]:

@@ -36,7 +36,9 @@ from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
+from scheduler.model.owners import ends_in_vain
+from scheduler.why.reasons import MAKING_ROOM, Diagnosis, Fix, Reason, Whom, removing
+from scheduler.why.say import Pods
 
 _OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
@@ -132,13 +134,19 @@ class CauseSearch(Part):
 
     def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
         pod, limits = case.pod, case.limits
+        preemption = self._view.preemption_of(pod.uid)
+        if preemption is not None and preemption.victims:
+            victims = Pods(tuple([(one.key, one.spec.priority or 0) for one in preemption.victims]))
+            case.reasons.append(Reason(MAKING_ROOM, {"node": preemption.node, "victims": victims}))
+            yield case.why()
+            return
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
         if not case.reasons:
             return
         others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
         offered = [removing(change, reason) for reason in case.reasons for change in reason.fixes] if may_change else []
-        offered = [one for one in offered if others.isdisjoint(one.removed)]
+        offered = [one for one in offered if others.isdisjoint(one.removed) and not self._is_vain(pod, one)]
         changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
         singles: list[Fix] = []
         case.left = limits.changes
@@ -171,6 +179,10 @@ class CauseSearch(Part):
                 yield case.why((first, structs.replace(second, released=found.released)))
                 return
         yield case.why()
+
+    def _is_vain(self, pod: Pod, fix: Fix) -> bool:
+        ending = (self._store.pods.get(uid) for uid in fix.removed)
+        return any(one is not None and not one.is_deleting and ends_in_vain(one, pod) for one in ending)
 
     def _harms(self, pod: Pod, change: Fix) -> bool:
         """Whether somebody else has to give way who is more important, or has said so."""
@@ -294,6 +306,8 @@ class CauseSearch(Part):
         for _, made, blames in self._asked_again(case, first, name, blames=True):
             for blame in blames:
                 for second in blame.fixes:
+                    if self._is_vain(case.pod, second):
+                        continue
                     yield structs.replace(made, on=(name,)), removing(second, blame)
 
     def _asked_again(
