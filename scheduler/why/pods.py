@@ -46,8 +46,11 @@ ROWS: Final = (
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
-        {"text": "{text}", "pod": "{count}; pod {pod} does not: {why}"},
-        ("about",),
+        {
+            "": "{fit} of {needed} pods of group {group} fit[ within one value of label {topology}]; "
+            "pod {pod} does not: {why}"
+        },
+        ("group", "pod"),
     ),
     Kind(
         "group-incomplete",

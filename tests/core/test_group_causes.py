@@ -13,7 +13,7 @@ from tests import builders
 from tests.core.rig import Rig
 
 DRESSINGS = ("labels", "PodGroup")
-FITTING = "[group-unmet] group default/g: {} of the {} pods that are needed fit; pod {} does not: "
+FITTING = "[group-unmet] {} of {} pods of group default/g fit; pod {} does not: "
 
 
 def world(**devices_by_node: int) -> Rig:
