@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
+from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -106,6 +106,12 @@ class NodeAffinity:
             cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
             return (plain_reason("node-affinity-unmet", cause, (self.name, "added")),)
         return blame_for_labels(self.name, cycle, nodes, view, limits)
+
+    def pin(self, cycle: Cycle) -> Pin | None:
+        """The pod's own choice of nodes by name."""
+        slot = cycle.find(NodeAffinitySlot)
+        hosts = slot.required.hosts if slot is not None else None
+        return Pin("node-affinity-unmet", "", hosts) if hosts else None
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

@@ -45,6 +45,8 @@ _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
 _ALIKE_MAX: Final = 16
+_OTHER_NODES: Final = 10
+"""Added to the size of a fix on other nodes than those that the pod names."""
 _NAMES_A_STEP: Final = 10
 
 
@@ -241,10 +243,16 @@ class CauseSearch(Part):
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             found = self._blame(case, cycle, plugin, few or nodes)
             if few:
-                case.reasons += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
+                has_object = pin is not None and pin.cause and plugin != pinning
+                case.reasons += [_pinned(one, pin) for one in found] if pin is not None and has_object else found
             else:
                 elsewhere += found
             yield
+        if pin is not None and not pin.cause and case.reasons:  # that it chose them is what to give up last
+            first, fixes = case.reasons[0], [fix for one in elsewhere for fix in one.fixes]
+            others = [structs.replace(fix, reason=None, more=fix.more + _OTHER_NODES) for fix in fixes]
+            case.reasons[0] = structs.replace(first, fixes=(*first.fixes, *others))
+            return
         # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
         case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
             elsewhere if not case.reasons else []
