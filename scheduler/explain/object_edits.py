@@ -15,28 +15,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import structs
-
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.world import Edits, Obj
+from scheduler.explain.world import Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+from scheduler.model.keys import PodKey
 from scheduler.model.selector_mistakes import near
 from scheduler.validation.nearest import listed
-from scheduler.why.reasons import Fix, plain_fix
-
-
-def _edit(  # noqa: PLR0917
-    kind: str,
-    size: int,
-    cause: str,
-    text: str,
-    edits: Edits,
-    objects: tuple[str, ...] = (),
-    command: str = "",
-) -> Fix:
-    fix = plain_fix(size, text, (), command, cause=cause, kind=kind)
-    return structs.replace(fix, edits=tuple(edits), objects=objects)
+from scheduler.why.reasons import Fix, Reason
 
 
 def object_edits(objects: Objects) -> list[Fix]:
@@ -54,31 +40,32 @@ def _names(objects: Objects) -> Iterator[Fix]:
                 continue
             if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
+            there = objects.names(kind, namespace)
+            meant = (near(name, there) or (there[0] if len(there) == 1 else "")) if kind == _TEMPLATE else ""
+            fields = {"what": kind, "name": name, "pod": PodKey(namespace, pod), "namespace": namespace, "meant": meant}
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace "
-                    f"{namespace}",
-                    f"make {kind} {name} in namespace {namespace}",
-                    ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
-                    (f"{kind.lower()}/{other}/{name}",),
+                yield Fix(
+                    "claim-moved",
+                    fields,
+                    (),
+                    reason=Reason(why, {**fields, "other": other}, "elsewhere"),
+                    edits=((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
+                    objects=(f"{kind.lower()}/{other}/{name}",),
                 )
-            there = objects.names(kind, namespace)
-            if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
+            if meant:
 
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
-                    f"in pod {namespace}/{pod} write resourceClaimTemplateName: {meant} instead of {name}",
-                    ((objects.pod_index, edit),),
-                    (f"pod/{namespace}/{pod}",),
+                yield Fix(
+                    "template-written",
+                    fields,
+                    (),
+                    reason=Reason(why, {**fields, "there": listed(there)}, "template"),
+                    edits=((objects.pod_index, edit),),
+                    objects=(f"pod/{namespace}/{pod}",),
                 )
 
 
@@ -92,16 +79,19 @@ def _moved(obj: Obj, name: str, namespace: str) -> None:
 
 def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     """Gates, and a priority class that is not there."""
-    index, pod = objects.pod_index, "/".join(objects.world.pod)
+    index, pod = objects.pod_index, PodKey(*objects.world.pod)
     if index is None:
         return
     spec, about = objects.pod.get("spec") or {}, (f"pod/{pod}",)
     if gates := spec.get("schedulingGates"):
-        names = ", ".join(str(one.get("name")) for one in gates)
-        cause = f"pod {pod} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
-        text = f"whoever set {names} must remove it from pod {pod}"
-        edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
-        yield _edit("scheduling-gate", 2, cause, text, edits, about)
+        yield Fix(
+            "gate-removed",
+            gated := {"pod": pod, "gates": tuple([one.get("name") for one in gates])},
+            (),
+            reason=Reason("scheduling-gate", gated),
+            edits=((index, lambda obj: obj["spec"].pop("schedulingGates")),),
+            objects=about,
+        )
     name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
     if not name or name in known or name.startswith("system-"):
         return
@@ -110,9 +100,14 @@ def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["spec"]["priorityClassName"] = meant
 
-    text = f"write priorityClassName: {meant} instead of {name}" if meant else f"drop priorityClassName: {name}"
-    cause = f"pod {pod} names PriorityClass {name}, which does not exist; {listed(known)}"
-    yield _edit("priority-class-missing", 1, cause, f"{text} in pod {pod}", ((index, edit),), about)
+    yield Fix(
+        "priority-class-written" if meant else "priority-class-dropped",
+        fields := {"pod": pod, "priority_class": name, "meant": meant, "there": listed(known)},
+        (),
+        reason=Reason("priority-class-missing", fields),
+        edits=((index, edit),),
+        objects=about,
+    )
 
 
 def _admin_access(objects: Objects) -> Iterator[Fix]:
@@ -124,9 +119,16 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
-    cause, command = admin_access_unlabelled(namespace)
-    about = (f"namespace/{namespace}",)
-    yield _edit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
+    fact, command = admin_access_unlabelled(namespace)
+    yield Fix(
+        "namespace-labelled",
+        {"command": command},
+        (),
+        command,
+        reason=Reason("admin-access-unlabelled", {"fact": fact}, "namespace"),
+        edits=((found[0], edit),),
+        objects=(f"namespace/{namespace}",),
+    )
 
 
 def _binding_conditions(objects: Objects) -> Iterator[Fix]:
@@ -152,12 +154,12 @@ def _binding_conditions(objects: Objects) -> Iterator[Fix]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        yield _edit(
-            "binding-condition-unset",
-            2,
-            f"driver {driver} has not set the binding condition {condition}, for which its devices wait",
-            f"the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
-            (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
+        yield Fix(
+            "condition-set",
+            fields := {"driver": driver, "condition": condition},
+            (),
+            reason=Reason("binding-condition-unset", fields, "driver"),
+            edits=(*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
         )
 
 

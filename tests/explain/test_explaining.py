@@ -336,7 +336,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             claim(),
             pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-1"}),
         ],
-        ["asks for kubernetes.io/hostname=node-1"],
+        ["the nodeSelector of pod default/asked chooses node node-1"],
         ["write kubernetes.io/hostname: node-2 instead of node-1"],
     ),
     (
