@@ -20,7 +20,7 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
-from scheduler.plugins.ended_blame import ending, said_pods
+from scheduler.plugins.ended_blame import ending, is_one_of_a_group, said_pods
 from scheduler.plugins.label_blame import requirement_text
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields, Sentence
@@ -150,7 +150,7 @@ def _ruled_out(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> lis
 
 def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     affinity, terms = pod.affinity, pod_terms(pod)
-    if affinity is None:
+    if affinity is None or is_one_of_a_group(pod):
         return
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
         if terms_of(terms, role):

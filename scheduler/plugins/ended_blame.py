@@ -1,13 +1,15 @@
-"""That pods end: a fix of each plugin that other pods keep from nodes.
+"""What is no fix among pods that are alike, and that others end: for each plugin that other pods keep from nodes.
 
 Rules of this module
-  1. That a sibling ends (a pod of the same controller) is no fix: it comes back, and waits instead of the pod.
+  1. That a sibling ends (a pod of the same controller or group) is no fix: it comes back, and waits instead of the pod.
+  2. That one pod of a group has other rules than its mates is none, either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 from scheduler.why.reasons import Fix, Whom
@@ -37,8 +39,16 @@ def ending(pod: Pod, pods: Sequence[Pod], nodes: Sequence[NodeName], on: tuple[N
 
 
 def is_sibling(pod: Pod, other: Pod) -> bool:
-    """Whether one controller has made both."""
-    return (uid := _controller(pod)) != "" and uid == _controller(other)
+    """Whether one controller has made both, or both are of one group."""
+    if controller := _controller(pod):
+        return controller == _controller(other)
+    group = key_of_group(pod)
+    return group is not None and group == key_of_group(other)
+
+
+def is_one_of_a_group(pod: Pod) -> bool:
+    """Whether the pod has mates that a person would have to edit one by one, as no controller makes them."""
+    return key_of_group(pod) is not None and not _controller(pod)
 
 
 def _controller(pod: Pod) -> str:

@@ -15,6 +15,7 @@ from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.plugins.ended_blame import is_one_of_a_group
 from scheduler.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, Constraint
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields
@@ -55,7 +56,7 @@ def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) 
 def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     own = pod.spec.topology_spread_constraints or ()
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
-    if len(soft) < len(own):
+    if len(soft) < len(own) and not is_one_of_a_group(pod):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
         fields = {"rule": "topologySpreadConstraints", "edited": edited_object(pod)}
         yield Fix("rule-relaxed", fields, on, pod=structs.replace(pod, spec=spec))
