@@ -23,6 +23,7 @@ from scheduler.model.keys import PodKey
 from scheduler.model.selector_mistakes import near
 from scheduler.validation.nearest import listed
 from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields
 
 
 def object_edits(objects: Objects) -> list[Fix]:
@@ -32,7 +33,8 @@ def object_edits(objects: Objects) -> list[Fix]:
 
 def _names(objects: Objects) -> Iterator[Fix]:
     """Claims and templates that the pod names, and that are elsewhere or have another name."""
-    namespace, pod = objects.world.pod
+    key_of_pod = PodKey(*objects.world.pod)
+    namespace = key_of_pod.namespace
     for place, entry in enumerate(objects.claim_entries()):
         for key, kind in (("resourceClaimName", "ResourceClaim"), ("resourceClaimTemplateName", _TEMPLATE)):
             name = entry.get(key)
@@ -41,32 +43,26 @@ def _names(objects: Objects) -> Iterator[Fix]:
             if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
             there = objects.names(kind, namespace)
-            meant = (near(name, there) or (there[0] if len(there) == 1 else "")) if kind == _TEMPLATE else ""
-            fields = {"what": kind, "name": name, "pod": PodKey(namespace, pod), "namespace": namespace, "meant": meant}
+            fields = {"what": kind, "name": name, "pod": key_of_pod, "namespace": namespace, "there": listed(there)}
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                yield Fix(
-                    "claim-moved",
-                    fields,
-                    (),
-                    reason=Reason(why, {**fields, "other": other}, "elsewhere"),
-                    edits=((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
-                    objects=(f"{kind.lower()}/{other}/{name}",),
-                )
-            if meant:
+                reason = Reason(why, {**fields, "other": other}, "elsewhere")
+                edits = ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),)
+                about = (f"{kind.lower()}/{other}/{name}",)
+                yield Fix("claim-moved", fields, reason=reason, edits=edits, objects=about)
+            if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
 
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                yield Fix(
-                    "template-written",
-                    fields,
-                    (),
-                    reason=Reason(why, {**fields, "there": listed(there)}, "template"),
-                    edits=((objects.pod_index, edit),),
-                    objects=(f"pod/{namespace}/{pod}",),
-                )
+                written = _written("resourceClaimTemplateName", meant, name, key_of_pod)
+                reason, about = Reason(why, fields, "template"), (f"pod/{key_of_pod}",)
+                yield Fix("written", written, reason=reason, edits=((objects.pod_index, edit),), objects=about)
+
+
+def _written(key: str, meant: str, wrong: str, pod: PodKey) -> Fields:
+    return {"written": f"{key}: {meant}", "wrong": wrong, "edited": f"pod {pod}"}
 
 
 _TEMPLATE: Final = "ResourceClaimTemplate"
@@ -84,14 +80,9 @@ def _of_the_pod(objects: Objects) -> Iterator[Fix]:
         return
     spec, about = objects.pod.get("spec") or {}, (f"pod/{pod}",)
     if gates := spec.get("schedulingGates"):
-        yield Fix(
-            "gate-removed",
-            gated := {"pod": pod, "gates": tuple([one.get("name") for one in gates])},
-            (),
-            reason=Reason("scheduling-gate", gated),
-            edits=((index, lambda obj: obj["spec"].pop("schedulingGates")),),
-            objects=about,
-        )
+        fields: Fields = {"pod": pod, "gates": tuple([one.get("name") for one in gates])}
+        edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
+        yield Fix("gate-removed", fields, reason=Reason("scheduling-gate", fields), edits=edits, objects=about)
     name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
     if not name or name in known or name.startswith("system-"):
         return
@@ -100,14 +91,9 @@ def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["spec"]["priorityClassName"] = meant
 
-    yield Fix(
-        "priority-class-written" if meant else "priority-class-dropped",
-        fields := {"pod": pod, "priority_class": name, "meant": meant, "there": listed(known)},
-        (),
-        reason=Reason("priority-class-missing", fields),
-        edits=((index, edit),),
-        objects=about,
-    )
+    written = {**_written("priorityClassName", meant, name, pod), "dropped": f"priorityClassName: {name}"}
+    reason = Reason("priority-class-missing", {"pod": pod, "priority_class": name, "there": listed(known)})
+    yield Fix("written" if meant else "dropped", written, reason=reason, edits=((index, edit),), objects=about)
 
 
 def _admin_access(objects: Objects) -> Iterator[Fix]:
@@ -120,15 +106,9 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
     fact, command = admin_access_unlabelled(namespace)
-    yield Fix(
-        "namespace-labelled",
-        {"command": command},
-        (),
-        command,
-        reason=Reason("admin-access-unlabelled", {"fact": fact}, "namespace"),
-        edits=((found[0], edit),),
-        objects=(f"namespace/{namespace}",),
-    )
+    fields, about = {"fact": fact, "command": command}, (f"namespace/{namespace}",)
+    reason, edits = Reason("admin-access-unlabelled", fields, "namespace"), ((found[0], edit),)
+    yield Fix("namespace-labelled", fields, command=command, reason=reason, edits=edits, objects=about)
 
 
 def _binding_conditions(objects: Objects) -> Iterator[Fix]:
@@ -154,13 +134,9 @@ def _binding_conditions(objects: Objects) -> Iterator[Fix]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        yield Fix(
-            "condition-set",
-            fields := {"driver": driver, "condition": condition},
-            (),
-            reason=Reason("binding-condition-unset", fields, "driver"),
-            edits=(*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
-        )
+        fields = {"driver": driver, "condition": condition}
+        edits = (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting))
+        yield Fix("condition-set", fields, reason=Reason("binding-condition-unset", fields, "driver"), edits=edits)
 
 
 _RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

@@ -131,8 +131,8 @@ def _fixes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, rules: Ru
     cycle.charge(_LOOKUPS_A_POD * sum(len(node.pods) for node in nodes))
     for node in nodes:
         keeping = _neighbours(node, rules) or _ruled_out(pod, node, view, rules)
-        if len(keeping) <= _PODS_MAX:
-            yield from ending(pod, keeping, [node.name])
+        if 0 < len(keeping) <= _PODS_MAX:
+            yield ending(pod, keeping, [node.name])
 
 
 def _ruled_out(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> list[Pod]:

@@ -255,18 +255,16 @@ def _written(cycle: Cycle, found: _Found, limits: Limits, more: int) -> Iterator
     """Another value of the label, or another label, that the nodes have."""
     said, like = found.said, found.meant
     key, values = said.requirement.key, said.requirement.values
-    fields: Fields = {"asked": key, "where": said.where, "edited": edited_object(cycle.pod)}
+    fields = {"where": said.where, "edited": edited_object(cycle.pod)}
     if not found.counts and like and (having := found.having(like)):
         edited = _edited(cycle.pod, said, like, None)
-        yield Fix("label-written", {**fields, "written": like}, having, pod=edited)
-    if said.requirement.operator != "In":
-        return
-    fields = {**fields, "asked": names(sorted(values))}
-    for value in [value for value, _ in _nearest_first(cycle, found, limits.counts)]:
+        yield Fix("written", {**fields, "written": like, "wrong": key}, having, pod=edited)
+    for value, _ in _nearest_first(cycle, found, limits.counts) if said.requirement.operator == "In" else ():
         cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
+            written = {**fields, "written": f"{key}: {value}", "wrong": names(sorted(values))}
             size, edited = 1 if value == like else 2, _edited(cycle.pod, said, key, value)
-            yield Fix("label-written", {**fields, "written": f"{key}: {value}"}, having, more=more + size, pod=edited)
+            yield Fix("written", written, having, more=more + size, pod=edited)
 
 
 def _labelled(miss: _Miss) -> Iterator[Fix]:

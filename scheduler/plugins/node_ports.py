@@ -125,7 +125,7 @@ def _fixes(pod: Pod, node: NodeInfo, taken: Sequence[HostPort], users: Sequence[
             fields = {"free": free, "port": old.port, "edited": edited_object(pod)}
             yield Fix("port-changed", fields, (node.name,), pod=_with_port(pod, old, free))
     if len(users) <= _USERS_MAX:
-        yield from ending(pod, users, [node.name])
+        yield ending(pod, users, [node.name])
 
 
 def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:

@@ -16,9 +16,8 @@ Source: csi.go, utils.go v1.36.3 (VolumeLimitScaling off).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, NamedTuple
 
 from scheduler.framework.api import (
@@ -208,7 +207,7 @@ def _excess(slot: NodeVolumeLimitsSlot, csi_node: CSINode | None, node: NodeInfo
     return None
 
 
-def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Fix]:
+def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> list[Fix]:
     """Without one of the pods that have volumes of the driver, the least important first."""
     found: list[Pod] = []
     for one in node.pods.values():
@@ -218,8 +217,7 @@ def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits
             continue
         if any(volume.driver == excess.driver for volume in volumes):
             found.append(one)
-    ends = (fix for one in sorted(found, key=importance) for fix in ending(pod, [one], [node.name]))
-    yield from islice(ends, limits.holders)
+    return [ending(pod, [one], [node.name]) for one in sorted(found, key=importance)[: limits.holders]]
 
 
 def _may_attach(pod: Pod) -> bool:

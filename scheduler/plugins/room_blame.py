@@ -6,7 +6,6 @@ Not here: the verdict (`node_resources_fit`); asking as if a change were made (`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -76,7 +75,7 @@ def _fixes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limit
             yield less
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
     ends = sorted(takers if PODS not in short else node.pods.values(), key=importance)
-    yield from islice((fix for one in ends for fix in ending(pod, [one], [node.name])), limits.holders)
+    yield from [ending(pod, [one], [node.name]) for one in ends[: limits.holders]]
 
 
 def less_in_container(pod: Pod, name: str, excess: int, node: NodeName) -> Fix | None:

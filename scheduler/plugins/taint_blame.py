@@ -92,8 +92,8 @@ def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[
         own, tolerations = pod.spec.tolerations or (), tuple(map(toleration_text, taints))
         if meant is not None:
             rest = tuple([one for one in own if one is not meant])
-            fields = {"toleration": tolerations[0], "meant": _toleration(meant), "edited": edited}
-            yield Fix("toleration-written", fields, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
+            fields = {"written": f"the toleration {tolerations[0]}", "wrong": _toleration(meant), "edited": edited}
+            yield Fix("written", fields, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
         added = {"tolerations": tolerations, "edited": edited}
         yield Fix("toleration-added", added, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
     for one in nodes if len(taints) <= _REMOVED_MAX else ():

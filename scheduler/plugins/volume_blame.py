@@ -96,6 +96,6 @@ def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Fi
         structs.replace(one, persistent_volume_claim=ClaimVolume(name)) if one is volume else one
         for one in pod.spec.volumes or ()
     ]
-    fields = {"meant": name, "claim": old.claim_name, "edited": edited_object(pod)}
+    fields = {"written": f"claimName: {name}", "wrong": old.claim_name, "edited": edited_object(pod)}
     changed = structs.replace(pod, spec=structs.replace(pod.spec, volumes=tuple(volumes)))
-    return (Fix("volume-claim-written", fields, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)
+    return (Fix("written", fields, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)

@@ -111,14 +111,16 @@ class VolumeRestrictions:
             users = [one for one in users if one.uid != pod.uid and view.node_of(one.uid) is not None]
             where = list(dict.fromkeys([on for one in users if (on := view.node_of(one.uid)) is not None]))
             fields = {"claim": str(claim), "pods": said_pods(users), "nodes": tuple(where)}
-            fixes = tuple(ending(pod, users, where, tuple([node.name for node in near])))
-            return (Reason("volume-in-use", fields, "" if users else "somebody", fixes),)
+            if not users:
+                return (Reason("volume-in-use", fields, "somebody"),)
+            end = ending(pod, users, where, tuple([node.name for node in near]))
+            return (Reason("volume-in-use", fields, fixes=(end,)),)
         found = [(node, users) for node in near if (users := self._rivals(cycle, slot, node))]
         if not found:
             return ()
         node, users = min(found, key=lambda one: (len(one[1]), one[0].name))
         fields = {"pods": said_pods(users), "node": node.name, "pod": pod.key, "disk": _disk(slot.disks, users[0])}
-        ends = [end for node, users in found if len(users) <= _USERS_MAX for end in ending(pod, users, [node.name])]
+        ends = [ending(pod, users, [node.name]) for node, users in found if len(users) <= _USERS_MAX]
         return (Reason("volume-in-use", fields, "disk", tuple(ends)),)
 
     @staticmethod

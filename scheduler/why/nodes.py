@@ -119,7 +119,7 @@ ROWS: Final = (
 
 FIXES: Final = (
     FixKind(
-        "toleration-written", 1, "write the toleration {toleration} instead of {meant} in {edited}", ("meant", "edited")
+        "written", 1, "write {written} instead of {wrong} in [the {where} of ]{edited}", ("wrong", "where", "edited")
     ),
     FixKind(
         "toleration-added",
@@ -131,12 +131,6 @@ FIXES: Final = (
     FixKind("node-repaired", 5, "bring node {node} back into order: kubectl describe node {node} says why", ("node",)),
     FixKind("node-uncordoned", 2, "{command}", ("command",)),
     FixKind("node-labelled", 6, "{command}", ("command",)),
-    FixKind(
-        "label-written",
-        1,
-        "write {written} instead of {asked} in the {where} of {edited}",
-        ("asked", "where", "edited"),
-    ),
     FixKind("label-dropped", 4, "drop {label} from the nodeSelector of {edited}", ("label", "edited")),
     FixKind("rule-relaxed", 5, "relax the {rule} of {edited}", ("rule", "edited")),
     FixKind(

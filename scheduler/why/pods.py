@@ -78,20 +78,8 @@ ROWS: Final = (
 FIXES: Final = (
     FixKind("text", 0, "{text}", ("subject",)),
     FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
-    FixKind(
-        "priority-class-written",
-        1,
-        "write priorityClassName: {meant} instead of {priority_class} in pod {pod}",
-        ("priority_class",),
-    ),
-    FixKind("priority-class-dropped", 1, "drop priorityClassName: {priority_class} in pod {pod}", ("priority_class",)),
     FixKind("claim-moved", 1, "make {what} {name} in namespace {namespace}", ("what", "name")),
-    FixKind(
-        "template-written",
-        1,
-        "in pod {pod} write resourceClaimTemplateName: {meant} instead of {name}",
-        ("name",),
-    ),
+    FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
     FixKind("namespace-labelled", 2, "{command}", ("command",)),
     FixKind(
         "condition-set",

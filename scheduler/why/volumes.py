@@ -146,6 +146,4 @@ ROWS: Final = (
     ),
 )
 
-FIXES: Final = (
-    FixKind("volume-claim-written", 1, "write claimName: {meant} instead of {claim} in {edited}", ("claim", "edited")),
-)
+FIXES: Final[tuple[FixKind, ...]] = ()
