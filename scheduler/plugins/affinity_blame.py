@@ -5,7 +5,6 @@ Not here: the verdict (`inter_pod_affinity`); asking as if a change were made (`
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -57,19 +56,20 @@ def blame_for_pods(
     for node in looked_at:
         cycle.charge(_LOOKUPS_A_RULE * (min(_TERMS_MAX, len(rules.near)) + min(_TERMS_MAX, len(rules.far))))
         cycle.charge(_LOOKUPS_A_POD * len(node.pods))
-        for form, fields in itertools.chain(_broken(pod, node, view, rules), _kept_away(node, rules)):
+        if found := next(_broken(pod, node, view, rules), None):
+            form, fields = found
             fixes = tuple(_fixes(cycle, looked_at, view, rules))
             return (Reason("pod-affinity-unmet", {**fields, "node": node.name, "pod": pod.key}, form, fixes),)
     return ()
 
 
 def _broken(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> Iterator[tuple[str, Fields]]:
-    """The pod's own rules: a label of required affinity whose value on the node has no pod that is meant, …"""
-    terms = terms_of(pod_terms(pod), Role.REQUIRED_AFFINITY)
+    """The pod's own rules that do not hold on the node, then the pods there that keep it away."""
+    near, far = (terms_of(pod_terms(pod), one) for one in (Role.REQUIRED_AFFINITY, Role.REQUIRED_ANTI_AFFINITY))
     for question in rules.near[:_TERMS_MAX]:
         key, value = question.key, node.node.labels.get(question.key)
         total = view.pod_counts.count(question).total
-        which = _meant(next(one for one in terms if one.topology_key == key))
+        which = _meant(next(one for one in near if one.topology_key == key))
         fields = {"key": key, "value": value, "which": which, "total": total}
         if not total:
             yield "nowhere", fields
@@ -77,16 +77,11 @@ def _broken(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> Iterat
             yield "lacks", fields
         elif not _count(question, node, value, view, rules):
             yield "", fields
-    for term, question in zip(
-        terms_of(pod_terms(pod), Role.REQUIRED_ANTI_AFFINITY), rules.far[:_TERMS_MAX], strict=False
-    ):
+    for term, question in zip(far, rules.far[:_TERMS_MAX], strict=False):
         value = node.node.labels.get(question.key)
         count = _count(question, node, value, view, rules) if value is not None else 0
         if count:
             yield "ruled-out", {"key": question.key, "value": value, "which": _meant(term), "count": count}
-
-
-def _kept_away(node: NodeInfo, rules: Rules) -> Iterator[tuple[str, Fields]]:
     if found := _neighbours(node, rules):
         yield "kept-away", {"pods": said_pods(found)}
 
@@ -98,11 +93,9 @@ def _count(question: PodQuestion, node: NodeInfo, value: str, view: ClusterView,
 
 def _meant(term: PodTerm) -> Sentence:
     """Which pods a term means."""
-    names = sorted(term.namespaces)
-    namespace = names[0] if len(names) == 1 and term.namespace_selector.requirements is None else ""
-    return Sentence(
-        "with {labels}[ in namespace {namespace}]", {"labels": _selector(term.selector), "namespace": namespace}
-    )
+    is_one = len(term.namespaces) == 1 and term.namespace_selector.requirements is None
+    fields = {"labels": _selector(term.selector), "namespace": min(term.namespaces) if is_one else ""}
+    return Sentence("with {labels}[ in namespace {namespace}]", fields)
 
 
 def _selector(selector: Selector) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
@@ -80,15 +80,13 @@ class _Found(NamedTuple):
 
     def having(self, key: str, value: str | None = None) -> tuple[NodeName, ...]:
         """Nodes with a label, of those that were looked at; else the first other one."""
-        near_ones = self._having([one.node for one in self.misses], key, value)
-        return tuple(near_ones) or tuple(islice(self._having(self.nodes, key, value), 1))
 
-    @staticmethod
-    def _having(nodes: Iterable[NodeInfo], key: str, value: str | None) -> Iterator[NodeName]:
-        for node in nodes:
-            has = node.node.labels.get(key)
-            if has is not None and value in (None, has):
-                yield node.name
+        def has(node: NodeInfo) -> bool:
+            own = node.node.labels.get(key)
+            return own is not None and value in (None, own)
+
+        looked_at = tuple([one.node.name for one in self.misses if has(one.node)])
+        return looked_at or tuple(islice((one.name for one in self.nodes if has(one)), 1))
 
 
 def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
@@ -171,14 +169,11 @@ def _fact(cycle: Cycle, node: Node, found: _Found, view: ClusterView) -> tuple[s
     if found.is_choice:
         return "chosen", {"nodes": tuple(sorted(requirement.values))}
     if not _is_met_somewhere(cycle, requirement, counts):
-        values = [_value(value, count) for value, count in _nearest_first(cycle, found, _VALUES_SAID)]
-        return "value", {"asked": asked, "values": tuple(values), "more": max(0, len(counts) - _VALUES_SAID)}
+        first = _nearest_first(cycle, found, _VALUES_SAID)
+        values = tuple([f"{value} ({count} node{'s' * (count != 1)})" for value, count in first])
+        return "value", {"asked": asked, "values": values, "more": len(counts) - len(values)}
     has = node.labels.get(key)
     return "lacks" if has is None else "", {"node": node.name, "asked": asked, "has": has}
-
-
-def _value(value: str, count: int) -> str:
-    return f"{value} ({count} {'node' if count == 1 else 'nodes'})"
 
 
 def requirement_text(one: Requirement) -> str:
@@ -278,10 +273,9 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
         labels.setdefault(requirement.key, min(requirement.values, default=""))
     node = miss.node.node
     shown = [f"{key}={value}" for key, value in labels.items()]
-    overwrite = ["--overwrite"] if any(key in node.labels for key in labels) else []
+    overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []
     command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
-    metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
-    labelled = structs.replace(node, metadata=metadata)
+    labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels={**node.labels, **labels}))
     yield Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled)
 
 

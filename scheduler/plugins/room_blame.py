@@ -28,9 +28,7 @@ def blame_for_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int
     Args:
         needed: What the pod asks for, cpu in milli, others in units.
     """
-    lacking = sorted(
-        ((node, short) for node in nodes if (short := _lacking(node, needed))), key=lambda one: _rank(*one)
-    )
+    lacking = sorted([(node, short) for node in nodes if (short := _lacking(node, needed))], key=_rank)
     if not lacking:
         return ()
     nearest, *farther = [_reason(pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
@@ -39,15 +37,13 @@ def blame_for_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int
 
 
 def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Reason:
-    amounts = {name: one for name, one in short.items() if name != PODS}
+    amounts = [(name, *one) for name, one in short.items() if name != PODS]
     fields = {
         "node": node.name,
         "pod": pod.key,
         "resources": tuple(short),
-        "free": tuple([f"{_amount(name, free)} {name}" for name, (_, free) in amounts.items()]),
-        "asked": tuple(
-            [_amount(name, asked) + f" {name}" * (len(amounts) > 1) for name, (asked, _) in amounts.items()]
-        ),
+        "free": tuple([f"{_amount(name, free)} {name}" for name, _, free in amounts]),
+        "asked": tuple([_amount(name, asked) + f" {name}" * (len(amounts) > 1) for name, asked, _ in amounts]),
         "most": node.allocatable.get(PODS, 0),
         "count": len(node.pods),
     }
@@ -55,7 +51,8 @@ def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limi
     return Reason(kind, fields, fixes=tuple(_fixes(pod, node, short, limits)))
 
 
-def _rank(node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> tuple[int, float, str]:
+def _rank(lacking: tuple[NodeInfo, Mapping[str, tuple[int, int]]]) -> tuple[int, float, str]:
+    node, short = lacking
     return len(short), sum(1 - free / asked for asked, free in short.values()), node.name
 
 

@@ -8,7 +8,7 @@ Not here: the verdict (`taint_toleration`); asking as if a change were made (`co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import structs
@@ -54,16 +54,14 @@ def blame_for_taints(
         if lacking:
             by_taints.setdefault(lacking, []).append(one)
     ranked = sorted(by_taints.items(), key=lambda one: (_is_condition(one[0]), len(one[0]), -len(one[1])))
-    return [
-        _reason(cycle.pod, taints, having, likeliest(having, view, limits)) for taints, having in ranked[: limits.nodes]
-    ]
+    return [_reason(cycle.pod, *one, view, limits) for one in ranked[: limits.nodes]]
 
 
 def _is_condition(taints: _Taints) -> bool:
     return any(one.key.startswith(_CONDITION) for one in taints)
 
 
-def _reason(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo], likely: Sequence[NodeInfo]) -> Reason:
+def _reason(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Reason:
     meant = _meant(pod, taints[0]) if len(taints) == 1 else None
     fields = {
         "nodes": names(node.name for node in nodes),
@@ -71,7 +69,7 @@ def _reason(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo], likely: Sequen
         "pod": pod.key,
         "meant": _toleration(meant) if meant is not None else "",
     }
-    return Reason("node-tainted", fields, fixes=tuple(_fixes(pod, taints, meant, likely)))
+    return Reason("node-tainted", fields, fixes=tuple(_fixes(pod, taints, meant, likeliest(nodes, view, limits))))
 
 
 def _meant(pod: Pod, taint: Taint) -> Toleration | None:
@@ -87,15 +85,14 @@ def _toleration(one: Toleration) -> str:
 
 def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[NodeInfo]) -> Iterator[Fix]:
     on, edited = tuple([one.name for one in nodes]), edited_object(pod)
-    is_condition = _is_condition(taints)
-    if not is_condition:
+    if not (is_condition := _is_condition(taints)):
         own, tolerations = pod.spec.tolerations or (), tuple(map(toleration_text, taints))
         if meant is not None:
-            rest = tuple([one for one in own if one is not meant])
+            rest = [one for one in own if one is not meant]
             fields = {"written": f"the toleration {tolerations[0]}", "wrong": _toleration(meant), "edited": edited}
-            yield Fix("written", fields, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
+            yield Fix("written", fields, on, pod=_tolerating(pod, rest, taints))
         added = {"tolerations": tolerations, "edited": edited}
-        yield Fix("toleration-added", added, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
+        yield Fix("toleration-added", added, on, pod=_tolerating(pod, own, taints))
     for one in nodes if len(taints) <= _REMOVED_MAX else ():
         node = _without(one.node, taints)
         if is_condition:
@@ -106,12 +103,9 @@ def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[
         yield Fix("taint-removed", {"command": command}, (one.name,), command, node=node)
 
 
-def _for(taint: Taint) -> Toleration:
-    return Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect)
-
-
-def _tolerating(pod: Pod, tolerations: tuple[Toleration, ...]) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=tolerations))
+def _tolerating(pod: Pod, own: Iterable[Toleration], taints: _Taints) -> Pod:
+    more = [Toleration(one.key, "Equal" if one.value else "Exists", one.value, one.effect) for one in taints]
+    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=(*own, *more)))
 
 
 def _without(node: Node, taints: _Taints) -> Node:

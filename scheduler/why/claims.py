@@ -13,9 +13,7 @@ ROWS: Final = (
         "Name one that exists, or make it.",
         {
             "text": "{text}",
-            "elsewhere": (
-                "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}"
-            ),
+            "elsewhere": "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}",
         },
         ("about", "name"),
     ),
@@ -25,9 +23,7 @@ ROWS: Final = (
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
         {
             "text": "{text}",
-            "elsewhere": (
-                "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}"
-            ),
+            "elsewhere": "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}",
             "template": "ResourceClaimTemplate {namespace}/{name}, which pod {pod} names, does not exist; {there}",
         },
         ("about", "name"),

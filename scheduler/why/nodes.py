@@ -14,13 +14,8 @@ ROWS: Final = (
         {
             "": "node {node} has {key}={has}; the {where} of pod {pod} asks for {asked}",
             "lacks": "node {node} has no label {key}; the {where} of pod {pod} asks for {asked}",
-            "nowhere": (
-                "no node has the label {key}, which the {where} of pod {pod} asks for[ ({asked})][; {count} "
-                "{count:node has|nodes have} {meant}]"
-            ),
-            "value": (
-                "no node has {asked}, which the {where} of pod {pod} asks for; there is {values}[ and {more} more]"
-            ),
+            "nowhere": "no node has the label {key}, which the {where} of pod {pod} asks for[ ({asked})][; {count} {count:node has|nodes have} {meant}]",
+            "value": "no node has {asked}, which the {where} of pod {pod} asks for; there is {values}[ and {more} more]",
             "chosen": "the {where} of pod {pod} chooses {nodes:node|nodes} {nodes}",
             "gone": "node {node}, which the nodeAffinity of pod {pod} names, does not exist",
             "several": "the nodeAffinity of pod {pod} names several nodes in one term ({nodes})",
@@ -39,10 +34,7 @@ ROWS: Final = (
         "The nodes that would do have taints that the pod does not tolerate.",
         "Add a toleration, or remove the taint.",
         {
-            "": (
-                "{nodes:node|nodes} {nodes} {nodes:has|have} the {taints:taint|taints} {taints}, which pod {pod} "
-                "does not tolerate[ (it tolerates {meant})]"
-            )
+            "": "{nodes:node|nodes} {nodes} {nodes:has|have} the {taints:taint|taints} {taints}, which pod {pod} does not tolerate[ (it tolerates {meant})]"
         },
         ("taints",),
     ),
@@ -64,10 +56,7 @@ ROWS: Final = (
         "The nodes that would do run as many pods as they may.",
         "Make room, or add a node.",
         {
-            "": (
-                "node {node} has room for {most} pods, and has {count}[; it has {free} free, and pod {pod} asks "
-                "for {asked}]"
-            )
+            "": "node {node} has room for {most} pods, and has {count}[; it has {free} free, and pod {pod} asks for {asked}]"
         },
         ("resources",),
     ),
@@ -79,9 +68,7 @@ ROWS: Final = (
             "": "{key}={value} has no pod {which}, which the podAffinity of pod {pod} asks for; {total} run elsewhere",
             "nowhere": "no pod {which} runs, beside which the podAffinity of pod {pod} wants it (by {key})",
             "lacks": "node {node} has no label {key}, by which the podAffinity of pod {pod} looks for pods",
-            "ruled-out": (
-                "{key}={value} has {count} {count:pod|pods} {which}, which the podAntiAffinity of pod {pod} rules out"
-            ),
+            "ruled-out": "{key}={value} has {count} {count:pod|pods} {which}, which the podAntiAffinity of pod {pod} rules out",
             "kept-away": "{pods} on node {node} {pods:keeps|keep} pod {pod} away by required podAntiAffinity",
         },
         ("key", "value", "which", "node", "pods"),
@@ -91,14 +78,8 @@ ROWS: Final = (
         "Each node's domain has too many pods of this kind, or the node lacks the label.",
         "Relax topologySpreadConstraints, or label the nodes.",
         {
-            "": (
-                "{key}={value} has {pods} {pods:pod|pods} that pod {pod} is spread with, and another {key} has "
-                "{least}; maxSkew is {skew}"
-            ),
-            "few": (
-                "{key}={value} has {pods} {pods:pod|pods} that pod {pod} is spread with; minDomains is {needed}, "
-                "and {key} has {domains} values"
-            ),
+            "": "{key}={value} has {pods} {pods:pod|pods} that pod {pod} is spread with, and another {key} has {least}; maxSkew is {skew}",
+            "few": "{key}={value} has {pods} {pods:pod|pods} that pod {pod} is spread with; minDomains is {needed}, and {key} has {domains} values",
             "lacks": "node {node} has no label {key}, by which pod {pod} is to be spread",
         },
     ),

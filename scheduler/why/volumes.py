@@ -36,10 +36,7 @@ ROWS: Final = (
         "A PersistentVolumeClaim has the name of the one for an ephemeral volume of the pod, and is not the pod's.",
         "Rename the pod or its volume, or delete that claim.",
         {
-            "": (
-                "PersistentVolumeClaim {claim} exists and was not made for pod {pod}, whose ephemeral volume "
-                "{volume} has that name"
-            )
+            "": "PersistentVolumeClaim {claim} exists and was not made for pod {pod}, whose ephemeral volume {volume} has that name"
         },
         ("claim",),
     ),
@@ -62,19 +59,10 @@ ROWS: Final = (
         "A PersistentVolumeClaim of the pod has no volume yet, and does not wait for the pod to get one.",
         "Look at the claim's events: its provisioner says there why it makes none.",
         {
-            "": (
-                "PersistentVolumeClaim {claim} is not bound to a volume yet; its StorageClass is "
-                "{storage_class}, whose provisioner is {provisioner}"
-            ),
-            "static": (
-                "PersistentVolumeClaim {claim} is not bound to a volume yet; its StorageClass is "
-                "{storage_class}, which makes no volumes (no provisioner)"
-            ),
+            "": "PersistentVolumeClaim {claim} is not bound to a volume yet; its StorageClass is {storage_class}, whose provisioner is {provisioner}",
+            "static": "PersistentVolumeClaim {claim} is not bound to a volume yet; its StorageClass is {storage_class}, which makes no volumes (no provisioner)",
             "named": "PersistentVolumeClaim {claim} names PersistentVolume {volume}, and is not bound to it yet",
-            "classless": (
-                "PersistentVolumeClaim {claim} names no StorageClass, so no volume is made for it; no "
-                "PersistentVolume is bound to it"
-            ),
+            "classless": "PersistentVolumeClaim {claim} names no StorageClass, so no volume is made for it; no PersistentVolume is bound to it",
         },
         ("claim",),
     ),
@@ -83,10 +71,7 @@ ROWS: Final = (
         "Another pod has a volume of the pod, and only one may.",
         "Wait for that pod to end, or use another volume.",
         {
-            "": (
-                "PersistentVolumeClaim {claim} is for one pod alone (ReadWriteOncePod), and {pods} on "
-                "{nodes:node|nodes} {nodes} {pods:has|have} it"
-            ),
+            "": "PersistentVolumeClaim {claim} is for one pod alone (ReadWriteOncePod), and {pods} on {nodes:node|nodes} {nodes} {pods:has|have} it",
             "somebody": "PersistentVolumeClaim {claim} is for one pod alone (ReadWriteOncePod), and another pod has it",
             "disk": "{pods} on node {node} {pods:has|have} a disk that pod {pod} mounts, too ({disk})",
         },
@@ -104,18 +89,9 @@ ROWS: Final = (
         "No node that would do reaches a volume of the pod.",
         "Let the pod run where the volume is.",
         {
-            "": (
-                "PersistentVolume {volume} of PersistentVolumeClaim {claim} cannot be reached from node {node}; "
-                "{nodes:node|nodes} {nodes} {nodes:does|do}"
-            ),
-            "nowhere": (
-                "PersistentVolume {volume} of PersistentVolumeClaim {claim} cannot be reached from node {node}; "
-                "no node reaches it"
-            ),
-            "zone": (
-                "PersistentVolume {volume} of PersistentVolumeClaim {claim} is in {key}={values}; node {node} is "
-                "in {has}"
-            ),
+            "": "PersistentVolume {volume} of PersistentVolumeClaim {claim} cannot be reached from node {node}; {nodes:node|nodes} {nodes} {nodes:does|do}",
+            "nowhere": "PersistentVolume {volume} of PersistentVolumeClaim {claim} cannot be reached from node {node}; no node reaches it",
+            "zone": "PersistentVolume {volume} of PersistentVolumeClaim {claim} is in {key}={values}; node {node} is in {has}",
         },
         ("volume",),
     ),
@@ -124,23 +100,11 @@ ROWS: Final = (
         "No free volume fits a PersistentVolumeClaim of the pod, and none is made.",
         "Look at the claim's events and its StorageClass.",
         {
-            "": (
-                "PersistentVolumeClaim {claim}: no volume of StorageClass {storage_class} is there for node "
-                "{node}, and {provisioner} makes none there now"
-            ),
-            "static": (
-                "PersistentVolumeClaim {claim}: no free volume of StorageClass {storage_class} fits on node "
-                "{node}, and it makes none (no provisioner)"
-            ),
+            "": "PersistentVolumeClaim {claim}: no volume of StorageClass {storage_class} is there for node {node}, and {provisioner} makes none there now",
+            "static": "PersistentVolumeClaim {claim}: no free volume of StorageClass {storage_class} fits on node {node}, and it makes none (no provisioner)",
             "selected": "PersistentVolumeClaim {claim}: its volume is being made for node {selected}",
-            "topology": (
-                "PersistentVolumeClaim {claim}: StorageClass {storage_class} makes no volumes for node {node} "
-                "({topology}: not in allowedTopologies)"
-            ),
-            "full": (
-                "PersistentVolumeClaim {claim}: the driver {provisioner} of StorageClass {storage_class} has too "
-                "little storage left for it on node {node}"
-            ),
+            "topology": "PersistentVolumeClaim {claim}: StorageClass {storage_class} makes no volumes for node {node} ({topology}: not in allowedTopologies)",
+            "full": "PersistentVolumeClaim {claim}: the driver {provisioner} of StorageClass {storage_class} has too little storage left for it on node {node}",
         },
         ("claim",),
     ),
