@@ -249,9 +249,9 @@ class CauseSearch(Part):
                 elsewhere += found
             yield
         if pin is not None and not pin.cause and case.reasons:  # that it chose them is what to give up last
-            first, fixes = case.reasons[0], [fix for one in elsewhere for fix in one.fixes]
+            reason, fixes = case.reasons[0], [fix for one in elsewhere for fix in one.fixes]
             others = [structs.replace(fix, reason=None, more=fix.more + _OTHER_NODES) for fix in fixes]
-            case.reasons[0] = structs.replace(first, fixes=(*first.fixes, *others))
+            case.reasons[0] = structs.replace(reason, fixes=(*reason.fixes, *others))
             return
         # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
         case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
