@@ -13,6 +13,8 @@ from tests.explain.planted.shapes import Obj, Planted
 
 _ENDS: Final = re.compile(r"\b(?:end|delete) pods? (.+?)(?: \(priority|, whose| on node|; |$)", re.MULTILINE)
 _POD: Final = re.compile(r"([a-z0-9-]+)/([a-z0-9.-]+)")
+_LIES: Final = re.compile(r"kubectl label nodes? \S+ kubernetes\.io/(arch|os|hostname)=")
+"""The kubelet sets these labels: another value is untrue, and does not last."""
 _OTHERS: Final = re.compile(r"DeviceClass|the driver must")
 
 
@@ -30,9 +32,11 @@ def advice_faults(row: Planted, cause: str, change: str, others: str) -> Iterato
         yield "sibling"
     if _ended(others) & mates:
         yield "or-sibling"
-    static = {_key(obj) for obj in row.objects if _is_static(obj)}
-    if _ended(change + "\n" + others) & static:
-        yield "static"
+    lasting = {_key(obj) for obj in row.objects if _comes_back(obj)}
+    if _ended(change + "\n" + others) & lasting:
+        yield "comes-back"
+    if _LIES.search(change + "\n" + others):
+        yield "lie"
     is_drivers = re.search(r"\[(pool|slice)-", cause)
     if not is_drivers and _is_others(row, change) and any(not _is_others(row, line) for line in others.splitlines()):
         yield "others"
@@ -66,8 +70,12 @@ def _ties(row: Planted, obj: Obj) -> set[str]:
     return owners | {f"group {name}" for name in (group, label) if name}
 
 
-def _is_static(obj: Obj) -> bool:
-    return obj["kind"] == "Pod" and "kubernetes.io/config.mirror" in obj["metadata"].get("annotations", {})
+def _comes_back(obj: Obj) -> bool:
+    """A pod that is made anew on its node as soon as it ends: a static one, or a DaemonSet's."""
+    if obj["kind"] != "Pod":
+        return False
+    owners = [one["kind"] for one in obj["metadata"].get("ownerReferences", ())]
+    return "DaemonSet" in owners or "kubernetes.io/config.mirror" in obj["metadata"].get("annotations", {})
 
 
 def _ended(text: str) -> set[tuple[str, str]]:

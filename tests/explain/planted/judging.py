@@ -28,6 +28,7 @@ from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
 from scheduler.kube.credentials import Connection
 from scheduler.offline import OfflineCluster, PodResult, SourceObject, decide
 from tests.explain.planted.advice import advice_faults
+from tests.explain.planted.following import followed
 from tests.explain.planted.shapes import Obj, Planted
 
 NOW_MS: Final = 1_795_600_000_000
@@ -172,6 +173,8 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
     if _any(row.never, text):
         yield "harm"
     others = [line for line in told.all.splitlines() if line.startswith("or: ")]
+    if channel == "files" and not _is_true(row, told.lines[1]):
+        yield "untrue"
     yield from advice_faults(row, told.lines[0], told.lines[1], "\n".join(others))
     if channel == "event":
         if _any(row.hidden, told.all):
@@ -180,6 +183,15 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
             yield "length"
     elif len(told.lines[0].partition("]: ")[2]) > CAUSE_LENGTH_MAX:
         yield "length"
+
+
+def _is_true(row: Planted, change: str) -> bool:
+    """Whether the pod fits once the change is made, as far as its words are understood."""
+    try:
+        objects = followed(list(row.objects), change)
+    except (AssertionError, KeyError, StopIteration):
+        return False
+    return objects is None or fits(row, objects)
 
 
 def _public(row: Planted, channel: str) -> list[str]:
