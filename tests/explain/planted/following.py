@@ -1,4 +1,4 @@
-"""The objects after a first advice was followed to the letter, so that the pod can be asked about again.
+"""The objects after an advice was followed to the letter, so that the pod can be asked about again.
 
 Written from what the advice says, not from how it is found: names and amounts that are not in the objects raise.
 """
@@ -20,7 +20,7 @@ _REQUEST: Final = rf"request (\S+) of (ResourceClaim|ResourceClaimTemplate) {_NA
 def followed(objects: Objects, change: str) -> Objects | None:
     """What comes of each step, one after another; `None` where one has words that are not known here."""
     made: Objects = json.loads(json.dumps(objects))
-    for step in change.removeprefix("to make it fit: ").split("; then "):
+    for step in re.sub("^(to make it fit|or): ", "", change).split("; then "):
         found = next(((act, match) for words, act in _ACTS if (match := re.search(words, step))), None)
         if found is None:
             return None

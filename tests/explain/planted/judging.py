@@ -173,8 +173,8 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
     if _any(row.never, text):
         yield "harm"
     others = [line for line in told.all.splitlines() if line.startswith("or: ")]
-    if channel == "files" and not _is_true(row, told.lines[1]):
-        yield "untrue"
+    if channel == "files":
+        yield from _untrue(row, told.lines[1], others)
     yield from advice_faults(row, told.lines[0], told.lines[1], "\n".join(others))
     if channel == "event":
         if _any(row.hidden, told.all):
@@ -185,7 +185,14 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
         yield "length"
 
 
-def _is_true(row: Planted, change: str) -> bool:
+def _untrue(row: Planted, change: str, others: Sequence[str]) -> Iterator[str]:
+    if not _helps(row, change):
+        yield "untrue"
+    if not all(_helps(row, line) for line in others):
+        yield "or-untrue"
+
+
+def _helps(row: Planted, change: str) -> bool:
     """Whether the pod fits once the change is made, as far as its words are understood."""
     try:
         objects = followed(list(row.objects), change)
