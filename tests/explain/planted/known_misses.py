@@ -99,4 +99,6 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "a-sibling-has-the-volume@fleet": ("event harm sibling; files harm sibling; online harm sibling"),
     "a-group-s-sibling-group-is-let-be@plain": ("event change; files object change; online object change"),
     "a-group-s-sibling-group-is-let-be@fleet": ("event change; files object change; online object change"),
+    "what-two-requests-want-is-on-two-nodes@plain": "event says; files says; online says",
+    "what-two-requests-want-is-on-two-nodes@fleet": "event says; files says; online says",
 }

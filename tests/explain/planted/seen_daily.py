@@ -309,3 +309,86 @@ def the_partner_that_is_wanted_near_is_on_a_node_without_devices(d: Dress) -> Pl
         change=[r"podAffinity|app=cache|cache"],
         never=[*RELAX, r"in use"],
     )
+
+
+# --- what has to be together --------------------------------------------------------------------------------------
+
+
+@planted("seen: together", PLAIN, FLEET)
+def all_devices_are_asked_for_and_one_is_in_use(d: Dress) -> Planted:
+    return Planted(
+        [
+            node(d.at),
+            d.slice(d.all()),
+            d.klass(),
+            *d.held("user", f"{d.device}-0"),
+            d.ask(d.want(allocationMode="All")),
+            d.waiting(),
+        ],
+        d.asked,
+        HELD,
+        rf"{d.device}-0\b",
+        [ended("user")],
+        says=[r"\buser\b", r"in use"],
+        change=[r"\buser\b|ExactCount|count"],
+        never=RELAX,
+    )
+
+
+@planted("seen: together", PLAIN, FLEET)
+def what_two_requests_want_is_on_two_nodes(d: Dress) -> Planted:
+    key, have, other = d.attribute
+    rare = [d.one(f"rare-{index}", {key: {"string": other}}) for index in range(2)]
+    return Planted(
+        [
+            node(d.at),
+            node("zz-node"),
+            d.slice(d.all()),
+            d.slice(rare, "zz-node"),
+            d.klass(),
+            d.ask(d.want(d.is_(have), name="common"), d.want(d.is_(other), name="rare")),
+            d.waiting(),
+        ],
+        d.asked,
+        r"devices-short|selector-unmet",
+        r"\b(common|rare)\b",
+        [d.asks("requests.1.exactly.selectors.0.cel.expression", d.is_(have))],
+        says=[rf"\b{d.at}\b", r"zz-node"],
+        never=[r"no device of its class", r"DeviceClass", r"in use"],
+    )
+
+
+@planted("seen: together", PLAIN, PAIR)
+def the_claim_itself_is_asked_about(d: Dress) -> Planted:
+    busy = [obj for name in d.nodes for obj in d.held(f"user-{name}", *d.names(), node=name)]
+    return Planted(
+        [*d.fleet(), *busy, d.ask(), d.waiting()],
+        d.asked,
+        HELD,
+        rf"{d.device}-\d",
+        [ended(f"user-{d.at}")],
+        says=[r"in use", r"user-"],
+        change=[r"user-"],
+        never=RELAX,
+        asks=f"claim/{d.claim}",
+    )
+
+
+@planted("seen: together", PLAIN, FLEET)
+def the_device_plugin_s_node_gives_no_more(d: Dress) -> Planted:
+    """The resource is served by a device plugin on one node, and nowhere by a class."""
+    resource = f"{d.driver}/{d.device}"
+    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", resource: "2"}
+    served = node(d.at)
+    served["status"] |= {"capacity": amounts, "allocatable": amounts}
+    busy = pod("user", d.namespace, node=d.at, requests={resource: "2"})
+    return Planted(
+        [served, node("zz-node"), busy, d.plain(requests={resource: "1"})],
+        d.asked,
+        r"resources-short",
+        rf"\buser\b|nodes? {d.at}\b",
+        [gone(("Pod", "user"))],
+        says=[resource],
+        change=[r"\buser\b"],
+        never=[r"extendedResourceName", r"no node has it", r"zz-node"],
+    )
