@@ -21,7 +21,8 @@ def main(*words: str) -> None:
     only_files, only_events = "--files" in words, "--events" in words
     wanted = [word for word in words if not word.startswith("-")]
     names = [name for name in ROWS if all(word in name for word in wanted)]
-    served = {} if only_files else asyncio.run(live_all([ROWS[name] for name in names], asks_explain=not only_events))
+    asked = [ROWS[name] for name in names if not ROWS[name].unserved]
+    served = {} if only_files else asyncio.run(live_all(asked, asks_explain=not only_events))
     by_bullet: dict[str, list[bool]] = defaultdict(list)
     kinds: Counter[str] = Counter()
     known: list[str] = []
@@ -36,8 +37,9 @@ def main(*words: str) -> None:
         wrong = {channel: list(faults(row, one, channel)) for channel, one in told.items()}
         kinds.update(f"{channel} {fault}" for channel, all_ in wrong.items() for fault in all_)
         by_bullet[row.bullet].append(not any(set(all_) - {"kind"} for all_ in wrong.values()))
-        text = "; ".join(f"{channel} {' '.join(all_)}" for channel, all_ in sorted(wrong.items()) if all_)
-        known += [f'    "{name}": "{text}",\n'] if text else []
+        parts = [f"{channel} {' '.join(all_)}" for channel, all_ in sorted(wrong.items()) if all_]
+        text = '; "\n        "'.join(parts)
+        known += [f'    "{name}": (\n        "{text}"\n    ),\n'] if text else []
         problems = []
         if not row.unheard and fits(row, row.objects) != row.fits:
             problems.append("PLANT: it fits" if not row.fits else "PLANT: it does not fit")

@@ -28,6 +28,8 @@ from scheduler.framework.diagnosis import cause_of
 from scheduler.kube.credentials import Connection
 from scheduler.offline import OfflineCluster, PodResult, SourceObject, decide
 from scheduler.why.reasons import TO_MAKE_IT_FIT
+from tests.explain.planted.advice import advice_faults
+from tests.explain.planted.following import followed
 from tests.explain.planted.shapes import Obj, Planted
 
 NOW_MS: Final = 1_795_600_000_000
@@ -35,6 +37,8 @@ CAUSE_LENGTH_MAX: Final = 160
 EVENT_BYTES_MAX: Final = 1_024
 _CLUSTERS_AT_ONCE: Final = 6
 _WAIT_S: Final = 60
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
+"""Read from files apart, and not stored."""
 _NO_CAUSE_S: Final = 7.0
 """An event that has no cause by then gets none: what a scheduler leaves alone it reports after 5 s."""
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -58,7 +62,8 @@ def as_stored(objects: Sequence[Obj]) -> list[Obj]:
     loaded = cluster.load([SourceObject("", obj) for obj in objects])
     assert loaded.problems == [], loaded.problems
     kinds = [kind for kind in cluster.api.registry.kinds if kind.kind not in ("Event", "Lease")]
-    return [
+    workloads = [obj for obj in objects if obj["kind"] in _WORKLOADS]
+    return workloads + [
         {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
         for kind in kinds
         for obj in cluster.api.listed(kind.kind_id)
@@ -81,7 +86,7 @@ def of_files(row: Planted, path: Path) -> Told:
 def _explained(row: Planted, *source: str) -> Told:
     namespace, name = row.asked
     with _ONE_AT_A_TIME:
-        result = CliRunner().invoke(explain, [f"pod/{name}", "-n", namespace, *source])
+        result = CliRunner().invoke(explain, [row.asks or f"pod/{name}", "-n", namespace, *source])
     if result.exception and not isinstance(result.exception, SystemExit):
         return Told((f"TRACEBACK {result.exception!r}", ""), "")
     first, second, *_ = [*result.stdout.splitlines(), "", ""]
@@ -168,6 +173,10 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
         yield "change"
     if _any(row.never, text):
         yield "harm"
+    others = [line for line in told.all.splitlines() if line.startswith("or: ")]
+    if channel == "files":
+        yield from _untrue(row, told.lines[1], others)
+    yield from advice_faults(row, told.lines[0], told.lines[1], "\n".join(others))
     if channel == "event":
         if _any(row.hidden, told.all):
             yield "leak"
@@ -175,6 +184,22 @@ def faults(row: Planted, told: Told, channel: str) -> Iterator[str]:
             yield "length"
     elif len(told.lines[0].partition("]: ")[2]) > CAUSE_LENGTH_MAX:
         yield "length"
+
+
+def _untrue(row: Planted, change: str, others: Sequence[str]) -> Iterator[str]:
+    if not _helps(row, change):
+        yield "untrue"
+    if not all(_helps(row, line) for line in others):
+        yield "or-untrue"
+
+
+def _helps(row: Planted, change: str) -> bool:
+    """Whether the pod fits once the change is made, as far as its words are understood."""
+    try:
+        objects = followed(list(row.objects), change)
+    except (AssertionError, KeyError, StopIteration):
+        return False
+    return objects is None or fits(row, objects)
 
 
 def _public(row: Planted, channel: str) -> list[str]:

@@ -35,6 +35,8 @@ class Planted:
         hidden: What an event may not name, for it is of another namespace; `object` is not asked of the event then.
         unheard: No scheduler looks at the pod: there is no event.
         fits: Nothing is wrong: it is false to say so.
+        asks: What `explain` is asked about instead of the pod: its workload.
+        unserved: The embedded server has no such objects: files alone are asked about.
     """
 
     objects: Sequence[Obj]
@@ -48,6 +50,8 @@ class Planted:
     hidden: Sequence[str] = ()
     unheard: bool = False
     fits: bool = False
+    asks: str = ""
+    unserved: bool = False
     name: str = ""
     bullet: str = ""
 

@@ -1,0 +1,198 @@
+"""The objects after an advice was followed to the letter, so that the pod can be asked about again.
+
+Written from what the advice says, not from how it is found: names and amounts that are not in the objects raise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from tests.explain.planted.shapes import Obj
+
+Objects: TypeAlias = list[Obj]
+_NAME: Final = r"([a-z0-9-]+)/([a-z0-9.-]+)"
+_REQUEST: Final = rf"request (\S+) of (ResourceClaim|ResourceClaimTemplate) {_NAME}$"
+
+
+def followed(objects: Objects, change: str) -> Objects | None:
+    """What comes of each step, one after another; `None` where one has words that are not known here."""
+    made: Objects = json.loads(json.dumps(objects))
+    for step in re.sub("^(to make it fit|or): ", "", change).split("; then "):
+        found = next(((act, match) for words, act in _ACTS if (match := re.search(words, step))), None)
+        if found is None:
+            return None
+        act, match = found
+        made = act(made, match)
+    return made
+
+
+def _end(objects: Objects, match: re.Match[str]) -> Objects:
+    """The pods go; kube-controller-manager lets go of what claims are reserved for, where no such pod is left."""
+    ended = set(re.findall(_NAME, match[1]))
+    left = [obj for obj in objects if not (obj["kind"] == "Pod" and _key(obj) in ended)]
+    running = {obj["metadata"].get("uid") for obj in left if obj["kind"] == "Pod"}
+    for claim in left:
+        users = claim.get("status", {}).get("reservedFor") if claim["kind"] == "ResourceClaim" else None
+        if users:
+            stay = [one for one in users if one["uid"] in running]
+            claim["status"] = {**claim["status"], "reservedFor": stay} if stay else {}
+    return left
+
+
+def _ask_for_fewer(objects: Objects, match: re.Match[str]) -> Objects:
+    count, before, name, kind, *key = match.groups()
+    request = _request(objects, name, kind, (key[0], key[1]))
+    assert request.get("count", 1) == int(before), request
+    request["count"] = int(count)
+    return objects
+
+
+def _ask_for_less(objects: Objects, match: re.Match[str]) -> Objects:
+    what, amount, before, name, kind, *key = match.groups()
+    amounts = _request(objects, name, kind, (key[0], key[1]))["capacity"]["requests"]
+    assert amounts[what] == before, amounts
+    amounts[what] = amount
+    return objects
+
+
+def _select_another_value(objects: Objects, match: re.Match[str]) -> Objects:
+    value, before, name, kind, *key = match.groups()
+    request = _request(objects, name, kind, (key[0], key[1]))
+    for selector in request["selectors"]:
+        selector["cel"]["expression"] = selector["cel"]["expression"].replace(f"'{before}'", f"'{value}'")
+    return objects
+
+
+def _write_selector(objects: Objects, match: re.Match[str]) -> Objects:
+    name, kind, namespace, claim, expression = match.groups()
+    selectors = _request(objects, name, kind, (namespace, claim))["selectors"]
+    assert len(selectors) == 1, selectors
+    selectors[0]["cel"]["expression"] = expression
+    return objects
+
+
+def _drop_selector(objects: Objects, match: re.Match[str]) -> Objects:
+    what, expression, name, kind, *key = match.groups()
+    request = _request(objects, name, kind, (key[0], key[1]))
+    for selector in request["selectors"]:
+        terms = selector["cel"]["expression"].split(" && ") if what == "term" else [selector["cel"]["expression"]]
+        assert expression in terms, (expression, terms)
+        selector["cel"]["expression"] = " && ".join(one for one in terms if one != expression) or "true"
+    return objects
+
+
+def _drop_constraint(objects: Objects, match: re.Match[str]) -> Objects:
+    field, attribute, kind, *key = match.groups()
+    devices = _devices(objects, kind, (key[0], key[1]))
+    left = [one for one in devices["constraints"] if one.get(field) != attribute]
+    assert len(left) < len(devices["constraints"]), devices
+    devices["constraints"] = left
+    return objects
+
+
+def _ask_of_node(objects: Objects, match: re.Match[str]) -> Objects:
+    what, amount, before, kind, *key = match.groups()
+    for obj in _pods_of(objects, kind, (key[0], key[1])):
+        requests = obj["spec"]["containers"][0]["resources"]["requests"]
+        assert requests[what] == before, requests
+        requests[what] = amount
+    return objects
+
+
+def _take_port(objects: Objects, match: re.Match[str]) -> Objects:
+    port, _, kind, *key = match.groups()
+    for obj in _pods_of(objects, kind, (key[0], key[1])):
+        obj["spec"]["containers"][0]["ports"][0]["hostPort"] = int(port)
+    return objects
+
+
+def _select_node(objects: Objects, match: re.Match[str]) -> Objects:
+    label, value, kind, *key = match.groups()
+    for obj in _pods_of(objects, kind, (key[0], key[1])):
+        obj["spec"]["nodeSelector"][label] = value
+    return objects
+
+
+def _select_no_node(objects: Objects, match: re.Match[str]) -> Objects:
+    label, kind, *key = match.groups()
+    for obj in _pods_of(objects, kind, (key[0], key[1])):
+        del obj["spec"]["nodeSelector"][label]
+    return objects
+
+
+def _uncordon(objects: Objects, match: re.Match[str]) -> Objects:
+    for obj in objects:
+        if obj["kind"] == "Node" and obj["metadata"]["name"] == match[1]:
+            obj["spec"]["unschedulable"] = False
+    return objects
+
+
+def _tolerate(objects: Objects, match: re.Match[str]) -> Objects:
+    fields, rest = match.groups()
+    toleration = dict(field.split(": ") for field in fields.split(", "))
+    of_pod = re.match(rf"pod {_NAME}", rest)
+    of_request = re.match(rf"request (\S+) of (ResourceClaim|ResourceClaimTemplate) {_NAME}", rest)
+    if of_pod:
+        at = next(obj for obj in objects if obj["kind"] == "Pod" and _key(obj) == of_pod.groups())["spec"]
+    else:
+        assert of_request, rest
+        name, kind, *key = of_request.groups()
+        at = _request(objects, name, kind, (key[0], key[1]))
+    at["tolerations"] = [*at.get("tolerations", ()), toleration]
+    return objects
+
+
+_LABEL: Final = r"([\w./-]+): (\S+)"
+_ACTS: Final[list[tuple[str, Callable[[Objects, re.Match[str]], Objects]]]] = [
+    (r"^(?:free devices? [^:]+: )?end pods? (.+?)(?: \(priority.*| on node .*)?$", _end),
+    (rf"^ask for (\d+) devices? instead of (\d+) in {_REQUEST}", _ask_for_fewer),
+    (rf"^ask for (\S+) (\S+) instead of (\S+) in {_REQUEST}", _ask_for_less),
+    (rf"^ask for (\S+) (\S+) instead of (\S+) in container main of (\w+) {_NAME}$", _ask_of_node),
+    (rf"^ask for another host port, like (\d+) instead of (\d+), in (\w+) {_NAME}$", _take_port),
+    (rf"^write '([^']+)' instead of '([^']+)' in the selector of {_REQUEST}", _select_another_value),
+    (rf"^write .+ in the selector of {_REQUEST[:-1]}: (.+)$", _write_selector),
+    (rf"^drop or relax the (selector|term) `(.+)` of {_REQUEST}", _drop_selector),
+    (
+        rf"^drop the constraint (matchAttribute|distinctAttribute): (\S+) of (\w+) {_NAME}$",
+        _drop_constraint,
+    ),
+    (rf"^write {_LABEL} instead of \S+ in the nodeSelector of (\w+) {_NAME}$", _select_node),
+    (rf"^drop ([\w./-]+): \S+ from the nodeSelector of (\w+) {_NAME}$", _select_no_node),
+    (r"^kubectl uncordon (\S+)$", _uncordon),
+    (r"^add the toleration \{(.+?)\} to ((?:pod|request) .+)$", _tolerate),
+]
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _pods_of(objects: Objects, kind: str, key: tuple[str, str]) -> Objects:
+    """The pod, or the pods of the workload that wait."""
+    pods = [obj for obj in objects if obj["kind"] == "Pod" and obj["metadata"]["namespace"] == key[0]]
+    if kind == "pod":
+        return [obj for obj in pods if obj["metadata"]["name"] == key[1]]
+    return [
+        obj
+        for obj in pods
+        if "nodeName" not in obj["spec"]
+        and (kind, key[1]) in {(of["kind"].lower(), of["name"]) for of in obj["metadata"].get("ownerReferences", ())}
+    ]
+
+
+def _devices(objects: Objects, kind: str, key: tuple[str, str]) -> Obj:
+    spec = next(obj["spec"] for obj in objects if obj["kind"] == kind and _key(obj) == key)
+    devices: Obj = spec.get("spec", spec)["devices"]
+    return devices
+
+
+def _request(objects: Objects, name: str, kind: str, key: tuple[str, str]) -> Obj:
+    whole, _, alternative = name.partition("/")
+    found: Obj = next(one for one in _devices(objects, kind, key)["requests"] if one["name"] == whole)
+    if alternative:
+        return next(one for one in found["firstAvailable"] if one["name"] == alternative)
+    exactly: Obj = found["exactly"]
+    return exactly
