@@ -30,7 +30,7 @@ from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
-    from scheduler.offline.simulation import Arrival, Played, Simulated
+    from scheduler.offline.simulation import Arrival, Simulated
 
 _BAR_MIN: Final = 100  # arrivals
 _NAMES_MAX: Final = 3
@@ -284,12 +284,10 @@ def _print_rows(played: Simulated, *, is_wide: bool) -> None:
     ]
     if cells:
         print_table(("POD", "NODE", "DEVICES"), cells)
-    reasons: dict[str, list[Played]] = {}
-    for pod in played.pods:
-        if pod.bound_s is None:
-            reasons.setdefault(pod.reason or str(pod.outcome), []).append(pod)
-    for reason, pods in reasons.items():
-        echo(f"{some([f'{pod.namespace}/{pod.name}' for pod in pods], None if is_wide else 1)}: {reason}")
+    for maker, pods in played.alike():
+        names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        label = ", ".join(names) if is_wide else maker.named((pods[0].namespace, pods[0].name), len(pods))
+        echo(f"{label}: {pods[0].reason or pods[0].outcome}")
         for refusal in pods[0].refusals:
             nodes = some(refusal.nodes, None if is_wide else _NAMES_MAX)
             echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")

@@ -4,7 +4,8 @@ Rules of this module
   1. The cause that is said is that of a change which made the pod fit; where none did, what the plugins say, or the
      scheduler's sentence.
   2. A question about a claim is one about a pod that waits for it; where none does, about a pod with that claim alone.
-  3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
+  3. The pod is asked about with its group, or beside the pods of its owner that wait and fit: other pods that wait are
+     counted in a note.
 
 Not here: changes (the plugins, `object_edits`) and their `fix_search`, the words of a pod that does not fit
 (`wording`).
@@ -34,6 +35,7 @@ from scheduler.model.keys import PodUid
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
+from scheduler.offline.siblings import beside_siblings
 from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
@@ -63,6 +65,7 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
+    given, tried, fit = beside_siblings(given, key, now_ms=now_ms, features=features, config=config)
     world = World(given, key, now_ms, features, config)
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
@@ -71,7 +74,7 @@ def explain_pod(
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes, left_out = _notes(ruling, objects), _left_out(ruling)
+    notes, left_out = _notes(ruling, objects, tried, fit), _left_out(ruling)
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     spec = objects.pod.get("spec") or {}
     if ruling.fits:
@@ -283,8 +286,8 @@ def _left_out(ruling: Ruling) -> tuple[str, ...]:
     return (*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts)
 
 
-def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
-    notes = [*_left_out(ruling), *ruling.loaded.notes]
+def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tuple[str, ...]:
+    notes = [*_left_out(ruling), *ruling.loaded.notes, *ruling.loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(
@@ -292,8 +295,12 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
+    if placed:
+        waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
+        notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
     tried = ruling.answers.tried
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
+    waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

@@ -80,7 +80,7 @@ def _names(objects: Objects) -> Iterator[ObjectEdit]:
                     why,
                     1,
                     f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
-                    f"in pod {namespace}/{pod} write resourceClaimTemplateName: {meant} instead of {name}",
+                    f"in {objects.edited} write resourceClaimTemplateName: {meant} instead of {name}",
                     ((objects.pod_index, edit),),
                     (f"pod/{namespace}/{pod}",),
                 )
@@ -116,7 +116,7 @@ def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
 
     text = f"write priorityClassName: {meant} instead of {name}" if meant else f"drop priorityClassName: {name}"
     cause = f"pod {pod} names PriorityClass {name}, which does not exist; {listed(known)}"
-    yield ObjectEdit("priority-class-missing", 1, cause, f"{text} in pod {pod}", ((index, edit),), about)
+    yield ObjectEdit("priority-class-missing", 1, cause, f"{text} in {objects.edited}", ((index, edit),), about)
 
 
 def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:

@@ -6,14 +6,16 @@ Not here: one pod explained, with what helps (`explaining`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from allocator import Features
 from scheduler.config.settings import Config
+from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of, without_cause
 from scheduler.offline import OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
+from scheduler.offline.alike import Maker, maker_of
 from scheduler.offline.verdicts import TURNS_MAX
 
 PODS_MAX: Final = 1_000
@@ -35,6 +37,7 @@ class Waiting:
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
         node: Where it would run.
         change: What helps, where the cause says so.
+        maker: Who makes it.
     """
 
     key: Key
@@ -42,7 +45,8 @@ class Waiting:
     kind: str
     cause: str
     node: str
-    change: str = ""
+    change: str
+    maker: Maker
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -53,11 +57,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class AllWaiting:
-    """The pods that were asked about, by name; how many wait in all; what was wrong with objects."""
+    """The pods that were asked about, by name; how many wait in all; what was wrong with objects, or is of note."""
 
     pods: Sequence[Waiting]
     count: int
     problems: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 def ask_all(
@@ -90,20 +95,30 @@ def ask_all(
         reports_causes=True,
         turns_max=turns_max,
     )
-    tried = [_waiting(one) for one in answers.verdicts]
+    tried = [_waiting(one, answers.machine) for one in answers.verdicts]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
         problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
-    return AllWaiting(tried, len(wanted), problems)
+    return AllWaiting(tried, len(wanted), problems, loaded.foreign_groups)
+
+
+def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
+    """Pods of one owner and one cause together, in the order of the first of each."""
+    found: dict[Hashable, list[Waiting]] = {}
+    for one in pods:
+        like = one.maker.edited, one.outcome, one.kind, one.maker.without_names(one.cause)
+        found.setdefault(like, []).append(one)
+    return list(found.values())
 
 
 def _waits(pod: Mapping[str, Any]) -> bool:
     return is_waiting(pod) and not pod["spec"].get("nodeName")
 
 
-def _waiting(verdict: Verdict) -> Waiting:
+def _waiting(verdict: Verdict, machine: Machine) -> Waiting:
     cause, _, change = cause_of(verdict.reason).partition(TO_MAKE_IT_FIT)
     kind = _KIND.match(cause)
     text = cause[kind.end() :] if kind else cause or without_cause(verdict.reason)
-    return Waiting(verdict.pod, str(verdict.outcome), kind[1] if kind else "", text, verdict.node, change)
+    maker = maker_of(verdict.pod, verdict.uid, machine)
+    return Waiting(verdict.pod, str(verdict.outcome), kind[1] if kind else "", text, verdict.node, change, maker)

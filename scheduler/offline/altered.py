@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from scheduler.offline.alike import COPY_LABEL
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, name_of
 
 COPIES_MAX: Final = 100_000
+_LABEL_MAX: Final = 63
 _COPIED: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
 """One for each copy; all else (templates, classes) is shared by them."""
 
@@ -34,7 +36,15 @@ def copies(given: Sequence[SourceObject], count: int) -> Iterator[SourceObject]:
     for number in range(1, count + 1):
         rename = partial("{1}-{0}".format, number)
         for one in many:
-            yield SourceObject(one.place, renamed(one.obj, rename, copied))
+            yield SourceObject(one.place, _with_label(renamed(one.obj, rename, copied), name_of(one.obj)))
+
+
+def _with_label(copy_: dict[str, Any], original: str) -> dict[str, Any]:
+    """So that lists know equal pods; no selector asks for the label."""
+    if copy_.get("kind") == "Pod" and original:
+        labels = {**(copy_["metadata"].get("labels") or {}), COPY_LABEL: original[:_LABEL_MAX].rstrip("-.")}
+        copy_["metadata"] = {**copy_["metadata"], "labels": labels}
+    return copy_
 
 
 def renamed(

@@ -247,7 +247,7 @@ def test_the_table_names_each_pod_and_why_others_wait(world: str, tmp_path: Path
     rows = result.stdout.splitlines()
     assert rows[0] == "POD\tNODE\tDEVICES"
     assert rows[1].startswith("default/job-1\tnode-1\tgpu.example.com/node-1/gpu-0")
-    assert rows[-3].startswith("default/job-5 and 1 more: 0/2 nodes are available: 2 cannot allocate all claims.")
+    assert rows[-3].startswith("default/job (2 pods): 0/2 nodes are available: 2 cannot allocate all claims.")
     assert rows[-1] == f"4 placed, 2 not; given out at the end: {CLASS} 100.0 % of 4"
     assert result.exit_code == 1
 

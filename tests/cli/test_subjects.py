@@ -180,8 +180,9 @@ def test_each_cause_is_told_once_with_its_pods(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.startswith("pod default/web-0 does not fit")
     notes = [line.removeprefix("note: ") for line in result.stderr.splitlines()][:3]
-    assert notes[0] == "statefulset default/web: 4 of its 5 pods wait"
-    assert notes[1] == "3 pods of them (web-0, web-1, web-2): this one's cause"
+    assert notes[0] == "statefulset default/web: 4 of its 5 pods wait, 0 of them fit, 4 do not"
+    assert notes[1].endswith("] this one's cause")
+    assert notes[1].startswith("3 pods of them (web-0, web-1, web-2): [")
     assert notes[2].startswith("1 pod of them (web-9): ")
     assert answer["notes"][:3] == notes
 
