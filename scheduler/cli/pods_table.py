@@ -57,7 +57,8 @@ def _print(found: AllWaiting, cause_max: int | None) -> None:
         nodes = [*dict.fromkeys(pod.node for pod in pods)]
         cause = one.cause or f"fits: it would run on node{'s' * (len(nodes) > 1)} {some(nodes, _NAMES_MAX)}"
         cut = cause if cause_max is None or len(cause) <= cause_max else f"{cause[: cause_max - 1]}…"
-        rows.append((one.maker.named(one.key, len(pods)), f"[{one.kind}]" if one.kind else f"({one.outcome})", cut))
+        kind = f"[{one.kind}]" if one.kind else f"({one.outcome})"
+        rows.append((one.maker.named(one.key, len(pods)), kind + ", first look" * one.is_first_look, cut))
     if rows:
         print_table(("POD", "KIND", "CAUSE"), rows)
     kinds = Counter(f"[{one.kind}]" if one.kind else f"({one.outcome})" for one in found.pods).most_common()

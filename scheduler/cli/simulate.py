@@ -152,6 +152,7 @@ def simulate(
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
+    from scheduler.offline.altered import not_made_again
     from scheduler.offline.playing import BUDGET_STEPS, find_refusals, play, profiles_with
 
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
@@ -160,6 +161,7 @@ def simulate(
         raise click.UsageError("--what-node takes no --arrivals, --pod, --claim, -o csv or -o name")
     asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    lost = not_made_again(asked.given, given) if removed else ""
     given = _on_nodes(given, nodes)
     arguments = {"placement": placement, "searchSteps": budget_steps}
     profile = profiles_with(asked.config, asked.features, arguments, preempts=not shapes)
@@ -169,6 +171,7 @@ def simulate(
         ctx.exit(answer_shapes(shapes, given, playing, output))
     probes = _probes(asked, claims)
     played = playing([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
+    played.notes += filter(None, [lost])
     find_refusals(played, budget_steps or BUDGET_STEPS)
     plot(played.over_time, plot_file)
     if output in ("table", "wide"):

@@ -65,38 +65,65 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    given, tried, fit = beside_siblings(given, key, now_ms=now_ms, features=features, config=config)
-    world = World(given, key, now_ms, features, config)
+    world, tried, fit = _beside(World(given, key, now_ms, features, config))
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
-        world = replace(world, objects=_well_formed(given, ruling.answers.cluster)[0])
+        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
     if ruling.verdict is None:
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
     notes, left_out = _notes(ruling, objects, tried, fit), _left_out(ruling)
-    subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
-    spec = objects.pod.get("spec") or {}
-    if ruling.fits:
-        answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
-        answer = structs.replace(answer, left_out=left_out)
-        if not spec.get("nodeName") and (known := _nearest_served(objects)):
-            return _unserved(answer, name, str(spec.get("schedulerName")), known)
-        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
-        return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
-    if ruling.verdict.node and spec.get("nodeName"):
-        return structs.replace(_stuck(subject, name, ruling.verdict.reason), notes=notes, left_out=left_out)
+    # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
-    preempted = _preempted(ruling, verdict)
-    failures = selector_failures(ruling, objects) if verdict.outcome is PodResult.ERROR else ()
     search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
+    answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
+    answer = structs.replace(answer, notes=(*notes, *answer.notes))
+    if answer.outcome in ("bound", "fits"):
+        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
+        return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
+    return structs.replace(answer, nodes=groups, funnels=funnels)
+
+
+def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
+    """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
+    world, _, _ = _beside(world)
+    ruling = world.ask()
+    if ruling.loaded.problems:
+        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
+    search = Search(world, budget, True, steps_max)
+    return _answer(ruling, Objects(world), search), search.left, search.looking_steps
+
+
+def _beside(world: World) -> tuple[World, int, int]:
+    """The world in which the pod is asked about (rule 3), and how many siblings were tried and fit."""
+    given, tried, fit = beside_siblings(
+        world.objects, world.pod, now_ms=world.now_ms, features=world.features, config=world.config
+    )
+    return replace(world, objects=given), tried, fit
+
+
+def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
+    """All but the nodes, and notes on the question."""
+    assert ruling.verdict is not None
+    key, spec = objects.world.pod, objects.pod.get("spec") or {}
+    subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
+    if ruling.fits:
+        answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")))
+        if not spec.get("nodeName") and (known := _nearest_served(objects)):
+            return _unserved(answer, name, str(spec.get("schedulerName")), known)
+        return answer
+    if ruling.verdict.node and spec.get("nodeName"):
+        return _stuck(subject, name, ruling.verdict.reason)
+    preempted = _preempted(ruling, ruling.verdict)
+    failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
     if preempted:
         sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")
         answer = structs.replace(answer, advice=f"nothing needs to be done: {preempted}; {sooner}")
-    return structs.replace(answer, nodes=groups, notes=notes, left_out=left_out, funnels=funnels)
+    return answer
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -240,7 +267,7 @@ def _nearest_served(objects: Objects) -> str:
     return nearest[0] if nearest and name not in served else ""
 
 
-def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tuple[str, ...]) -> Explanation:
+def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explanation:
     assert ruling.verdict is not None
     rows = devices_of(ruling.answers, ruling.verdict)
     fields = ("claim", "request", "driver", "pool", "device")
@@ -256,7 +283,7 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
         verdict=f"{name} {verb} node {ruling.verdict.node}",
         advice=f"devices: {shown}" if shown else "it has no devices",
         devices=devices,
-        notes=(*notes, *filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
+        notes=tuple(filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
 
 
@@ -277,7 +304,7 @@ def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
 
 
 def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
-    if verdict.outcome is not PodResult.UNSCHEDULABLE:
+    if verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
         return ()
     return reasons.funnels(verdict)
 

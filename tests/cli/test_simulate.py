@@ -95,6 +95,8 @@ def test_a_pod_of_a_removed_node_waits_for_another_when_it_has_a_controller(tmp_
     assert answer("-f", file)["pods"] == []
     found = answer("-f", file, "--remove", "node/node-1")
     assert outcomes(found) == {"owned": "node-2"}
+    said = run("-f", file, "--remove", "node/node-1").stderr
+    assert "note: 1 pod (default/bare) would not be made again, as no controller makes it" in said
     assert found["allocated"][CLASS] == {"share": 0.5, "devices": 2, "used": 1.0}
 
 

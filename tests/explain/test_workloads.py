@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from allocator import Features
 from scheduler.cli.main import cli
-from scheduler.explain import Explanation, explain_pod
+from scheduler.explain import Explanation, explain_pod, waiting
 from scheduler.explain.waiting import alike, ask_all
 from scheduler.offline import OfflineCluster, SourceObject
 from tests.offline.causes import device_class, gpu, node, pod, slice_, template
@@ -186,3 +186,51 @@ def test_a_pod_group_of_another_api_group_is_not_ours(tmp_path: Path) -> None:
         result = run(tmp_path, *arguments, objects=objects)
         assert result.output.count("PodGroup") == 1, result.output
         assert note in result.stderr.splitlines()
+
+
+# -- the list and the pod by itself -----------------------------------------------------------------------------------
+
+TAINTED = {**node("other"), "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}}
+
+
+def test_the_list_says_what_is_said_of_each_pod_by_itself() -> None:
+    """A look of the event's limits named the tainted node, and two changes."""
+    big = pod(name="big", requests={"cpu": "99"})
+    objects = [*WORLD, TAINTED, big, pod("template:gup", name="typo"), *(owned(number) for number in range(3))]
+    objects.append(pod(name="held", schedulingGates=[{"name": "example.com/wait"}]))
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    for one in found.pods:
+        alone = told(one.key[1], *objects)
+        change = alone.advice.removeprefix("to make it fit: ") if not alone.fits else ""
+        assert (one.kind, one.cause, one.change, one.is_first_look) == (alone.kind, alone.cause, change, False)
+    assert {one.kind for one in found.pods} == {
+        "",
+        "resources-short",
+        "claim-not-made",
+        "devices-in-use",
+        "scheduling-gate",
+    }
+
+
+def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_cause() -> None:
+    objects = [*WORLD, *(pod("template:gpu", name=name) for name in ("a", "b", "c"))]
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    assert [(one.outcome, one.kind) for one in found.pods] == [
+        ("fits", ""),
+        ("fits", ""),
+        ("unschedulable", "devices-in-use"),
+    ]
+    assert told("c", *objects).fits
+
+
+def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_BUDGET", 1_200)  # for one pod of a small cluster
+    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]
+
+    rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
+
+    assert [row.split("\t")[1] for row in rows] == ["[resources-short]", "[resources-short], first look"]
