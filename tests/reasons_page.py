@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from scheduler.framework.cause_kinds import CAUSE_KINDS
+from scheduler.why.kinds import KINDS
+from scheduler.why.rows import Kind
 
 ROOT: Final = Path(__file__).parents[1]
 PLUGINS: Final = ROOT / "scheduler" / "plugins"
@@ -22,11 +24,12 @@ _SAYING: Final = (
     *(("Status", one) for one in ("unschedulable", "unresolvable", "error")),
     ("reasons", "append"),
 )
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
 _FIXED_MIN: Final = 12
 """Characters of a text that is worth looking for, without what differs."""
 _HEAD: Final = """# Reasons, A to Z
 
-Made from `scheduler/framework/cause_kinds.py` and the plugins by `python -m tests.reasons_page > docs/reasons.md`.
+Made from `scheduler/why` and the plugins by `python -m tests.reasons_page > docs/reasons.md`.
 
 Why a pod waits stands in its condition `PodScheduled`, in its event `FailedScheduling`, and in what
 [`dra-scheduler explain`](explain.md) prints: first kube-scheduler's sentence, then ` Cause: `, the kind of the cause in
@@ -47,8 +50,8 @@ def page() -> str:
     """The whole page."""
     parts = [_HEAD]
     parts += (
-        f"### {kind.name}\n\n> [{kind.name}] {kind.seen}\n\n{kind.means} **Do:** {kind.do}\n"
-        for kind in sorted(CAUSE_KINDS.values(), key=lambda one: one.name)
+        f"### {kind.name}\n\n{_sentences(kind)}\n\n{kind.means} **Do:** {kind.do}\n"
+        for kind in sorted(KINDS.values(), key=lambda one: one.name)
     )
     parts.append(_SENTENCES)
     said: dict[str, set[str]] = {}
@@ -62,6 +65,18 @@ def page() -> str:
         causes = f"\n\nCauses that may follow: {links}.\n" if links else "\n"
         parts.append(f"### {plugin}{causes}\n{texts}\n")
     return "\n".join(parts)
+
+
+def _sentences(kind: Kind) -> str:
+    return "\n>\n".join(f"> [{kind.name}] {_FIELD.sub(_placeholder, text)}" for text in kind.says.values())
+
+
+def _placeholder(field: re.Match[str]) -> str:
+    """A template's field by its name, a plural as for one; brackets of parts that may be left out go."""
+    name, spec = field[1], field[2] or ""
+    if name is None:
+        return field[0][0] * (len(field[0]) == 2)
+    return spec.partition("|")[0] if "|" in spec else f"{spec} {name.upper()}".strip()
 
 
 @cache
@@ -125,11 +140,15 @@ def _text(node: ast.expr, module: object) -> str:
 
 
 def kinds_of_calls(path: Path) -> Iterator[tuple[int, set[str]]]:
-    """The line of each `Cause(…)` of a module, and the kinds that it may have; of a `Fix(…)` with a kind, too."""
+    """The line of each `Reason(…)` of a module, and the kinds that it may have; of a `Fix(…)` with a kind, too."""
     for call in ast.walk(tree_of(path)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Cause", "Fix"):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id in ("Reason", "plain_reason", "plain_fix")
+        ):
             given = [one.value for one in call.keywords if one.arg == "kind"]
-            given += call.args[:1] if call.func.id == "Cause" else []
+            given += call.args[:1] if call.func.id != "plain_fix" else []
             for one in given:
                 yield call.lineno, _kinds(one, path)
 
@@ -150,7 +169,7 @@ def _kinds(node: ast.expr, path: Path) -> set[str]:
                 return found
     # A value of the module's own: one of the kinds that stand in it.
     texts = {one.value for one in ast.walk(tree_of(path)) if isinstance(one, ast.Constant)}
-    return {kind for kind in CAUSE_KINDS if kind in texts}
+    return {kind for kind in KINDS if kind in texts}
 
 
 def kinds_by_plugin() -> dict[str, set[str]]:

@@ -36,7 +36,7 @@ from msgspec import Struct, structs
 from scheduler.core.preempting.preemption_texts import making_room_for_group
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.reports.cause_search import UnplacedGroup
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, Reason
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, Refusal
 from scheduler.core.scheduling_cycle import SchedulingCycles, Tried
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Unfit
@@ -130,7 +130,7 @@ class GroupCycles(Part):
         if group is not None and (
             text := disagreement(size, group, is_136=not self._ground.view.features.has_137_semantics)
         ):
-            self._group_conditions.report(queued.pod, Reason(SCHEDULER_ERROR, text))  # pods came since PreEnqueue
+            self._group_conditions.report(queued.pod, Refusal(SCHEDULER_ERROR, text))  # pods came since PreEnqueue
             self._wait(queued, text)
             return True
         declared = declared_count(key, size, group)
@@ -227,12 +227,12 @@ class GroupCycles(Part):
             + GOES_ON.format(quorum.key, len(attempt.places.by_pod), quorum.needed, name, when)
         )
         for one in quorum.ready:
-            self._conditions.report(one.pod, Reason(UNSCHEDULABLE, text))
+            self._conditions.report(one.pod, Refusal(UNSCHEDULABLE, text))
 
     def _wait(self, queued: QueuedPod, text: str) -> None:
         """It is not tried now."""
         self._queue.rejected(queued, frozenset({GANG_SCHEDULING}), None, self._ground.timers.now_ms)
-        self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._cycles.message(text)))
+        self._conditions.report(queued.pod, Refusal(UNSCHEDULABLE, self._cycles.message(text)))
 
     def _wait_for_others(self, queued: QueuedPod, key: GroupKey, declared: int) -> None:
         """Pods of its gang exist that cannot be tried yet; the last of them that can tries all. Said if that lasts."""
@@ -242,7 +242,7 @@ class GroupCycles(Part):
     def _say_what_lacks(self, queued: QueuedPod, key: GroupKey, declared: int) -> None:
         quorum = self._count(key, queued, declared)  # others may have come meanwhile
         if quorum.missing > 0:
-            self._conditions.report(queued.pod, Reason(UNSCHEDULABLE, self._cycles.message(self._lacks(quorum))))
+            self._conditions.report(queued.pod, Refusal(UNSCHEDULABLE, self._cycles.message(self._lacks(quorum))))
 
     def _lacks(self, quorum: Quorum) -> str:
         """What keeps a group from being tried: pods that do not exist, or the first that does, and why it waits."""
@@ -284,18 +284,18 @@ class GroupCycles(Part):
         count, plugins = _count_text(quorum, unfit), frozenset(tried.given.runner.plugins)
         if self._cycles.is_in_vain(tried, f"{unfit.message} {count}") or self._cycles.reject(tried, plugins) is None:
             return
-        reason = Reason(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
+        reason = Refusal(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         self._group_conditions.report(tried.given.pod, reason)
         fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
         mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
         group = UnplacedGroup(fitting, unfit.beside, quorum.needed - unfit.placed)
-        self._cycles.causes.report_group(unfit.queued, Reason(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
+        self._cycles.causes.report_group(unfit.queued, Refusal(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
 
     def _make_room(self, quorum: Quorum, tried: Tried, found: MakeRoom) -> None:
         """Others are removed for them; all of them wait for that."""
         rooms, to = [one for _, one in found.rooms], tried.given.pod.key.namespace
         going = making_room_for_group(rooms, to=to, is_137=self._ground.view.features.has_137_semantics)
-        why = Reason(UNSCHEDULABLE, f"{found.unfit.message} {_count_text(quorum, found.unfit)} {going}")
+        why = Refusal(UNSCHEDULABLE, f"{found.unfit.message} {_count_text(quorum, found.unfit)} {going}")
         self._queue.tallies.preemptions.attempts += 1
         self._cycles.make_room(tried, found.rooms, frozenset(tried.given.runner.plugins), why)
 

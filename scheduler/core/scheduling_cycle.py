@@ -34,7 +34,7 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Reason, reason_of
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Refusal, reason_of
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
@@ -51,13 +51,13 @@ from scheduler.framework.decisions import (
     WriteClaimStatus,
 )
 from scheduler.framework.fit_error import NO_NODES, fit_error
-from scheduler.framework.held import Held
 from scheduler.framework.plan import PodSignature
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.framework.timed_runner import Measured
 from scheduler.model.group import GANG_SCHEDULING, is_disagreement
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 
 UNFINISHED: Final = (
@@ -174,7 +174,7 @@ class SchedulingCycles(Part):
         self.note(queued, f"the search goes on after others, in {rest_ms} ms")
         if rest_ms:
             message = f"{self.message('', reasons)} {UNFINISHED.format(_seconds(rest_ms))}"
-            self.conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
+            self.conditions.report(queued.pod, Refusal(UNSCHEDULABLE, message))
 
     def _reject(self, unfit: Unfit, runner: Runner, cycle: Cycle) -> None:
         """No node fits: let PostFilter help, then wait for a change."""
@@ -185,7 +185,7 @@ class SchedulingCycles(Part):
             return
         if helped.status.code is Code.ERROR or (not helped.status.is_success and helped.status.message):
             message = f"{message} {helped.status.message}"
-        self.take_back(queued, helped.decisions, Reason(UNSCHEDULABLE, message))
+        self.take_back(queued, helped.decisions, Refusal(UNSCHEDULABLE, message))
         if PREEMPTION in queued.runner.plugins:
             is_asked = helped.status.plugin == PREEMPTION or not helped.status.is_success
             self.queue.tallies.preemptions.attempts += is_asked
@@ -196,7 +196,7 @@ class SchedulingCycles(Part):
             self._unschedulable(queued, message, unfit.unschedulable_plugins, signature, nominated)
         elif self.preemptions.records.get(queued.uid) is None:
             text = making_room(helped.preemption, helped.status.message, to=queued.pod.key.namespace)
-            why = Reason(UNSCHEDULABLE, f"{message} {text}")
+            why = Refusal(UNSCHEDULABLE, f"{message} {text}")
             self.make_room(self._tried(queued), [(queued, helped.preemption)], unfit.unschedulable_plugins, why)
         else:
             self._unschedulable(queued, message, unfit.unschedulable_plugins, None)
@@ -209,14 +209,14 @@ class SchedulingCycles(Part):
         signature: PodSignature | None,
         nominated_node: NodeName | None = None,
     ) -> None:
-        self.group_conditions.report(queued.pod, Reason(UNSCHEDULABLE, message))
+        self.group_conditions.report(queued.pod, Refusal(UNSCHEDULABLE, message))
         rest_ms = self.reject(self._tried(queued), unschedulable_plugins, signature)
         if rest_ms:
             message = f"{message} {COSTLY.format(_seconds(rest_ms))}"
         self.note(queued, f"unschedulable, waits for a change ({', '.join(sorted(unschedulable_plugins))}): {message}")
         if rest_ms is None:
             return
-        why = Reason(UNSCHEDULABLE, message)
+        why = Refusal(UNSCHEDULABLE, message)
         if nominated_node is None and self._waits_for_own_write(queued.uid):
             self.say_later(queued, lambda: self.causes.report(queued, why))
         else:
@@ -237,8 +237,8 @@ class SchedulingCycles(Part):
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_rejection:
             if is_disagreement(status.message):
-                self.group_conditions.report(queued.pod, Reason(SCHEDULER_ERROR, status.message))
-            self.causes.report(queued, Reason(UNSCHEDULABLE, self.message(status.message)))
+                self.group_conditions.report(queued.pod, Refusal(SCHEDULER_ERROR, status.message))
+            self.causes.report(queued, Refusal(UNSCHEDULABLE, self.message(status.message)))
 
     def note(self, queued: QueuedPod, text: str) -> None:
         """For whoever wants to know what each cycle came to."""
@@ -293,7 +293,7 @@ class SchedulingCycles(Part):
         tried: Tried,
         rooms: Sequence[tuple[QueuedPod, Preemption]],
         unschedulable_plugins: frozenset[str],
-        why: Reason,
+        why: Refusal,
     ) -> None:
         """Others are removed for them, and they wait for that alone: the verdict on them holds for no other pod."""
         self._set_aside(tried, unschedulable_plugins, None)
@@ -315,7 +315,7 @@ class SchedulingCycles(Part):
         self.group_conditions.report(tried.given.pod, reason_of(failure))
         self._aftermath.attempt_failed(tried.given, failure, steps=tried.steps)
         for one in mates:
-            self.conditions.report(one.pod, Reason(UNSCHEDULABLE, failure.message))
+            self.conditions.report(one.pod, Refusal(UNSCHEDULABLE, failure.message))
         return True
 
     def fail(self, tried: Tried, queued: QueuedPod, failure: Status) -> None:
@@ -355,9 +355,9 @@ class SchedulingCycles(Part):
     def undo(self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName) -> None:
         """Take back what is stored for a pod that had a node."""
         decisions = runner.unreserve(cycle, node, self._view)
-        self.take_back(queued, decisions, Reason(SCHEDULER_ERROR, "the pod's node was given up again"))
+        self.take_back(queued, decisions, Refusal(SCHEDULER_ERROR, "the pod's node was given up again"))
 
-    def take_back(self, queued: QueuedPod, decisions: Sequence[Decision], why: Reason) -> None:
+    def take_back(self, queued: QueuedPod, decisions: Sequence[Decision], why: Refusal) -> None:
         """Make a plugin's writes on claims of the pod, once nobody else's are in the way."""
         if decisions:
             claims = self._store.claims_of(queued.uid)

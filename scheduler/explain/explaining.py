@@ -31,15 +31,12 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
-from scheduler.model.keys import PodUid
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import beside_siblings
-from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
-_PREEMPTED_NAMED: Final = 3
 
 
 class NotThereError(ValueError):
@@ -116,13 +113,9 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
         return answer
     if ruling.verdict.node and spec.get("nodeName"):
         return _stuck(subject, name, ruling.verdict.reason)
-    preempted = _preempted(ruling, ruling.verdict)
     failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
-    if preempted:
-        sooner = answer.advice.replace("to make it fit:", "to make it fit sooner:")
-        answer = structs.replace(answer, advice=f"nothing needs to be done: {preempted}; {sooner}")
     return answer
 
 
@@ -285,16 +278,6 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explana
         devices=devices,
         notes=tuple(filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
-
-
-def _preempted(ruling: Ruling, verdict: Verdict) -> str:
-    """Whom the scheduler preempts for the pod; "" where it preempts nobody."""
-    room = ruling.answers.machine.ground.view.preemption_of(PodUid(verdict.uid))
-    if room is None or not room.victims:
-        return ""
-    who = some([f"{one.metadata.namespace}/{one.metadata.name}" for one in room.victims], _PREEMPTED_NAMED)
-    verb = "has" if len(room.victims) == 1 else "have"
-    return f"it starts on node {room.node} when {who} {verb} ended, which the scheduler preempts for it"
 
 
 def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.explain.object_edits import ObjectEdit
 from scheduler.explain.world import Edits, Ruling, World
-from scheduler.framework.diagnosis import Diagnosis, Fix
+from scheduler.why.reasons import Diagnosis, Fix, Whom
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
@@ -28,8 +27,6 @@ _STEPS_LEAST: Final = 400
 _STEPS_OF_A_TURN: Final = 50
 """A step is about 0.1 ms, and a turn takes up to 10. A question takes a turn or two of a small cluster, 130 with 2,000
 nodes, 300 and more where selectors cost much."""
-
-Step = Fix | ObjectEdit
 
 
 @dataclass(slots=True)
@@ -45,8 +42,8 @@ class Found:
     """
 
     why: Diagnosis | None
-    steps: tuple[Step, ...] = ()
-    also: tuple[Step, ...] = ()
+    steps: tuple[Fix, ...] = ()
+    also: tuple[Fix, ...] = ()
     asked: int = 0
     is_exhausted: bool = False
 
@@ -67,15 +64,15 @@ class Search:
     looking_steps: int
     found: Found = field(default_factory=lambda: Found(None))
 
-    def smallest(self, ruling: Ruling, edits: Sequence[ObjectEdit]) -> Found:
+    def smallest(self, ruling: Ruling, edits: Sequence[Fix]) -> Found:
         """The smallest single change that helps, else two."""
         found = self.found
         found.why = self._why(ruling)
         self._of_the_plugins(ruling)
         is_single = len(found.steps) == 1
-        seconds: list[tuple[Step, ...]] = []
+        seconds: list[tuple[Fix, ...]] = []
         for edit in edits:
-            if is_single and (edit.harms, edit.size) >= (False, found.steps[0].size):
+            if is_single and (edit.whom, edit.size) >= (Whom.OWN, found.steps[0].size):
                 break
             if (made := self._ask((edit,))) is None:
                 return found
@@ -83,10 +80,10 @@ class Search:
                 found.also = (*found.steps, *found.also) if is_single else ()
                 found.steps = (edit,)
                 return found
-            if not found.steps and (second := self._why(made)) is not None and len(second.changes) == 1:
+            if not found.steps and (second := self._why(made)) is not None and len(second.fixes) == 1:
                 found.asked += second.asked
-                if self._fits_with(made, second.changes):
-                    seconds.append((edit, *second.changes))
+                if self._fits_with(made, second.fixes):
+                    seconds.append((edit, *second.fixes))
         if found.steps or seconds:
             found.steps = found.steps or seconds[0]
             return found
@@ -110,7 +107,7 @@ class Search:
         if why is None:
             return
         found.asked, found.is_exhausted = why.asked, found.is_exhausted or why.is_exhausted
-        proposed = [why.changes, *((one,) for one in why.also)] if why.changes else []
+        proposed = [why.fixes, *((one,) for one in why.also)] if why.fixes else []
         for place, changes in enumerate(proposed):
             if place:  # the machine that has seen the last one's objects is of no use any more
                 if not self._may_ask():
@@ -120,7 +117,7 @@ class Search:
                 found.steps, found.also = changes, why.also[place:]
                 return
 
-    def _ask(self, edits: Sequence[ObjectEdit]) -> Ruling | None:
+    def _ask(self, edits: Sequence[Fix]) -> Ruling | None:
         """None where the budget is used up."""
         if not self._may_ask():
             return None

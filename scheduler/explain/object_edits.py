@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import structs
 
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.world import Edits, Obj
@@ -22,33 +23,28 @@ from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.selector_mistakes import near
 from scheduler.validation.nearest import listed
+from scheduler.why.reasons import Fix, plain_fix
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectEdit:
-    """One thing that a person could do; sizes are those of `framework.diagnosis.Fix`.
-
-    Attributes:
-        harms: It changes what others use, too.
-        objects: What the cause is about, `KIND/NAMESPACE/NAME`.
-    """
-
-    kind: str
-    size: int
-    cause: str
-    text: str
-    edits: Edits
-    objects: tuple[str, ...] = ()
-    command: str = ""
-    harms: bool = False
+def _edit(  # noqa: PLR0917
+    kind: str,
+    size: int,
+    cause: str,
+    text: str,
+    edits: Edits,
+    objects: tuple[str, ...] = (),
+    command: str = "",
+) -> Fix:
+    fix = plain_fix(size, text, (), command, cause=cause, kind=kind)
+    return structs.replace(fix, edits=tuple(edits), objects=objects)
 
 
-def object_edits(objects: Objects) -> list[ObjectEdit]:
+def object_edits(objects: Objects) -> list[Fix]:
     """All that are worth asking about, the smallest first, those that harm others last."""
-    return sorted((edit for rule in _RULES for edit in rule(objects)), key=lambda one: (one.harms, one.size))
+    return sorted((edit for rule in _RULES for edit in rule(objects)), key=lambda one: (one.whom, one.size))
 
 
-def _names(objects: Objects) -> Iterator[ObjectEdit]:
+def _names(objects: Objects) -> Iterator[Fix]:
     """Claims and templates that the pod names, and that are elsewhere or have another name."""
     namespace, pod = objects.world.pod
     for place, entry in enumerate(objects.claim_entries()):
@@ -61,7 +57,7 @@ def _names(objects: Objects) -> Iterator[ObjectEdit]:
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                yield ObjectEdit(
+                yield _edit(
                     why,
                     1,
                     f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace "
@@ -76,7 +72,7 @@ def _names(objects: Objects) -> Iterator[ObjectEdit]:
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                yield ObjectEdit(
+                yield _edit(
                     why,
                     1,
                     f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
@@ -94,7 +90,7 @@ def _moved(obj: Obj, name: str, namespace: str) -> None:
     obj.pop("status", None)
 
 
-def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
+def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     """Gates, and a priority class that is not there."""
     index, pod = objects.pod_index, "/".join(objects.world.pod)
     if index is None:
@@ -105,7 +101,7 @@ def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
         cause = f"pod {pod} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
         text = f"whoever set {names} must remove it from pod {pod}"
         edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
-        yield ObjectEdit("scheduling-gate", 2, cause, text, edits, about)
+        yield _edit("scheduling-gate", 2, cause, text, edits, about)
     name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
     if not name or name in known or name.startswith("system-"):
         return
@@ -116,10 +112,10 @@ def _of_the_pod(objects: Objects) -> Iterator[ObjectEdit]:
 
     text = f"write priorityClassName: {meant} instead of {name}" if meant else f"drop priorityClassName: {name}"
     cause = f"pod {pod} names PriorityClass {name}, which does not exist; {listed(known)}"
-    yield ObjectEdit("priority-class-missing", 1, cause, f"{text} in {objects.edited}", ((index, edit),), about)
+    yield _edit("priority-class-missing", 1, cause, f"{text} in {objects.edited}", ((index, edit),), about)
 
 
-def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:
+def _admin_access(objects: Objects) -> Iterator[Fix]:
     namespace = objects.world.pod[0]
     found = objects.find("Namespace", namespace)
     if found is None or not any(request.body.get("adminAccess") for request in objects.requests):
@@ -130,10 +126,10 @@ def _admin_access(objects: Objects) -> Iterator[ObjectEdit]:
 
     cause, command = admin_access_unlabelled(namespace)
     about = (f"namespace/{namespace}",)
-    yield ObjectEdit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
+    yield _edit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
 
 
-def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
+def _binding_conditions(objects: Objects) -> Iterator[Fix]:
     conditions: dict[tuple[str, str], set[int]] = defaultdict(set)
     for index, _, spec, device in objects.devices():
         for condition in device.get("bindingConditions") or ():
@@ -156,7 +152,7 @@ def _binding_conditions(objects: Objects) -> Iterator[ObjectEdit]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        yield ObjectEdit(
+        yield _edit(
             "binding-condition-unset",
             2,
             f"driver {driver} has not set the binding condition {condition}, for which its devices wait",

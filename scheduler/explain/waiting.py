@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import structs
-
 from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
@@ -25,6 +23,7 @@ from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, 
 from scheduler.offline.alike import Maker, maker_of
 from scheduler.offline.offline_cluster import Decoded
 from scheduler.offline.verdicts import TURNS_MAX
+from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
@@ -36,8 +35,6 @@ _LOADS: Final = 3
 _STEPS_LEAST: Final = 400
 _LOOKING_STEPS: Final = 1_000_000
 """For what plugins say of all pods together, about 4 us each."""
-_BRIEF: Final = structs.replace(EVENT, names_others=True)
-"""Whoever asks has read all objects."""
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -200,9 +197,13 @@ class _Looks:
                 change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
                 return self._waiting(verdict, maker, (found.kind, found.cause, change), is_first=found.exhausted)
         # It fits when only its own kind is there, or there is no time for more than a look at what is.
-        why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), _BRIEF) if self._steps > 0 else (None, 0)
+        why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
         self._steps -= steps
-        what = (why.kind, why.cause, why.advice) if why is not None else ("", without_cause(verdict.reason), "")
+        what = (
+            (why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY))
+            if why is not None
+            else ("", without_cause(verdict.reason), "")
+        )
         return self._waiting(verdict, maker, what, is_first=self._budget < least)
 
     @staticmethod

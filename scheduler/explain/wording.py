@@ -12,7 +12,6 @@ Not here: which change helps (`fix_search`).
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -20,17 +19,18 @@ from typing import Final
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.fix_search import Found
-from scheduler.explain.fix_search import Step as Fix
-from scheduler.explain.object_edits import ObjectEdit
 from scheduler.explain.pod_explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.world import Ruling
-from scheduler.framework.diagnosis import Fix as PluginChange
 from scheduler.framework.diagnosis import edited_object, without_cause
+from scheduler.model.claim import template_of
+from scheduler.model.keys import PodUid
+from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
+from scheduler.why.reasons import MAKING_ROOM, Fix, Reason
+from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
-_MADE: Final = re.compile(r"ResourceClaim ([^\s/]+)/\S+ \(made from template ([^\s)]+)\)")
 _POD_IN_PLACE: Final = "add the toleration"
 """Tolerations may be added to a pod that is there, which lets nothing else be edited."""
 _ANEW: Final = {
@@ -46,12 +46,11 @@ def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Seq
     assert ruling.verdict is not None
     verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
     kind, cause = _cause(found, ruling, failures)
-    cause = _by_template(cause)
     waits = "does not start yet" if verdict.outcome is PodResult.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
     advice = "; then ".join(step.change for step in steps)
-    anew = "".join(dict.fromkeys(_made_anew(objects, found.steps)))
+    anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.steps)))
     return Explanation(
         subject=f"pod/{'/'.join(objects.world.pod)}",
         fits=False,
@@ -84,23 +83,21 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
     assert ruling.verdict is not None
     failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
     if found.steps:
-        return found.steps[0].kind, "; and then ".join(step.cause for step in found.steps)
+        reasons = [_reason(one) for one in found.steps]
+        return reasons[0].kind, "; and then ".join(one.text(EVERYBODY) for one in reasons)
     if (problem := ruling.loaded.claim_problems.get(ruling.verdict.uid)) is not None:
         return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.why is not None:
-        return found.why.kind, found.why.cause
+        return found.why.kind, found.why.cause(EVERYBODY)
     if failing:
         return "selector-error", failing[0]
     kind = "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained"
     return kind, without_cause(ruling.verdict.reason)
 
 
-def _by_template(text: str) -> str:
-    """A claim that was made from a template by the template's name, which is what a person edits."""
-    return _MADE.sub(r"ResourceClaimTemplate \1/\2", text)
-
-
 def _nothing(found: Found) -> str:
+    if found.why is not None and found.why.kind == MAKING_ROOM:
+        return "nothing needs to be done"
     if not found.asked and not found.is_exhausted:
         return "no change is known here that could help"
     tried = f"{found.asked} {'change' if found.asked == 1 else 'changes'}"
@@ -109,58 +106,70 @@ def _nothing(found: Found) -> str:
     return f"no change found: {tried} {'was' if found.asked == 1 else 'were'} tried, alone and two together"
 
 
-def _steps(changes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[Step]:
-    for one in changes:
-        if isinstance(one, ObjectEdit):
-            yield Step(kind=one.kind, cause=one.cause, change=one.text, command=one.command, objects=one.objects)
-            continue
-        command = one.command or (_editing(one) if is_from_a_server(objects.pod) else "")
-        text = _by_template(one.text)
+def _reason(fix: Fix) -> Reason:
+    assert fix.reason is not None
+    return fix.reason
+
+
+def _steps(fixes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[Step]:
+    for one in fixes:
+        reason, text = _reason(one), one.text(EVERYBODY)
+        template = _template(one, ruling)
+        command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) else "")
         text = text if command in text else f"{text}: {command}"
-        cause, about = _by_template(one.cause), tuple(_objects(one, ruling))
-        yield Step(kind=one.kind, cause=cause, change=text, command=command, objects=about)
+        about = one.objects or tuple(_objects(one, ruling, template))
+        yield Step(kind=reason.kind, cause=reason.text(EVERYBODY), change=text, command=command, objects=about)
 
 
-def _objects(change: PluginChange, ruling: Ruling) -> Iterator[str]:
-    pods, template = ruling.answers.machine.store.pods, _template(change)
-    yield from (f"resourceclaim/{one.key}" for one in change.claims if not template)
+def _objects(fix: Fix, ruling: Ruling, template: str) -> Iterator[str]:
+    pods = ruling.answers.machine.store.pods
     if template:
-        yield f"resourceclaimtemplate/{'/'.join(template)}"
-    yield from (f"pod/{pods[uid].key}" for uid in change.removed if uid in pods)
-    if change.node is not None:
-        yield f"node/{change.node.name}"
-    if change.pod is not None:
-        yield edited_object(change.pod).replace(" ", "/")
+        yield f"resourceclaimtemplate/{fix.claims[0].key.namespace}/{template}"
+    else:
+        yield from (f"resourceclaim/{one.key}" for one in fix.claims)
+    yield from (f"pod/{pods[uid].key}" for uid in fix.removed if uid in pods)
+    if fix.node is not None:
+        yield f"node/{fix.node.name}"
+    if fix.pod is not None:
+        yield edited_object(fix.pod).replace(" ", "/")
 
 
-def _template(change: PluginChange) -> tuple[str, str] | None:
-    """Namespace and name of what the claim was made from."""
-    found = _MADE.search(change.text) if change.claims else None
-    return (found[1], found[2]) if found else None
+def _template(fix: Fix, ruling: Ruling) -> str:
+    """What the claim was made from, "" where it was not."""
+    pod = _pod(ruling)
+    if not fix.claims or pod is None:
+        return ""
+    return template_of(fix.claims[0], pod)
 
 
-def _editing(change: PluginChange) -> str:
+def _pod(ruling: Ruling) -> Pod | None:
+    assert ruling.verdict is not None
+    return ruling.answers.machine.store.pods.get(PodUid(ruling.verdict.uid))
+
+
+def _editing(fix: Fix, template: str) -> str:
     """What opens the object whose pods or claims are otherwise made alike: a controller's, or a template."""
-    if template := _template(change):
-        return shlex.join(("kubectl", "edit", f"resourceclaimtemplate/{template[1]}", "-n", template[0]))
-    kind, _, key = edited_object(change.pod).partition(" ") if change.pod is not None else ("pod", "", "")
+    if template:
+        return shlex.join(("kubectl", "edit", f"resourceclaimtemplate/{template}", "-n", fix.claims[0].key.namespace))
+    kind, _, key = edited_object(fix.pod).partition(" ") if fix.pod is not None else ("pod", "", "")
     namespace, _, name = key.partition("/")
     return shlex.join(("kubectl", "edit", f"{kind}/{name}", "-n", namespace)) if kind not in ("pod", "job") else ""
 
 
-def _made_anew(objects: Objects, changes: Sequence[Fix]) -> Iterator[str]:
+def _made_anew(objects: Objects, ruling: Ruling, fixes: Sequence[Fix]) -> Iterator[str]:
     """What the API server would not let anybody edit in place; of what is in a file there is nothing to say."""
     stored = is_from_a_server(objects.pod)
-    for one in changes:
-        if isinstance(one, ObjectEdit):
-            if one.kind == "priority-class-missing" and stored:
+    for one in fixes:
+        kind = _reason(one).kind
+        if one.edits:
+            if kind == "priority-class-missing" and stored:
                 yield _ANEW["pod"]
             continue
-        if _template(one) and stored:
+        if _template(one, ruling) and stored:
             yield "; then make the pod anew"
-        elif one.kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
+        elif kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
-        if one.pod is not None and stored and not one.text.startswith(_POD_IN_PLACE):
+        if one.pod is not None and stored and not one.text(EVERYBODY).startswith(_POD_IN_PLACE):
             yield _ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 

@@ -21,12 +21,13 @@ from msgspec import structs
 from allocator import DeviceClass, Features, ResourceSlice
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
-from scheduler.framework.diagnosis import COMMAND, Diagnosis, Fix
+from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Node, Pod
 from scheduler.offline import Answers, Loaded, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.offline_cluster import Decoded
 from scheduler.offline.verdicts import TURNS_MAX
+from scheduler.why.reasons import Diagnosis, Fix
 
 Obj: TypeAlias = dict[str, Any]
 Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]

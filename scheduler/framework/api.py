@@ -31,9 +31,9 @@ from msgspec import Struct
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import DryRun, Preemption
 from scheduler.framework.status import SKIP, SUCCESS, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod

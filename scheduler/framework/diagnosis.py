@@ -15,29 +15,25 @@ Not here: when a pod is explained, and asking as if a change were made (`core.re
 from __future__ import annotations
 
 import shlex
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct, structs
 
-from allocator import DeviceClass, ResourceSlice
 from allocator.requests.device_taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.model.claim import ResourceClaim
-from scheduler.model.keys import ClaimKey, NodeName, PodKey, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodKey
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import Pod
+from scheduler.model.owners import controller_of
+from scheduler.why.reasons import Reason
 
 SEPARATOR: Final = " Cause: "
-TO_MAKE_IT_FIT: Final = "; to make it fit: "
-"""Between a cause and a change that helps."""
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
 NODES_NAMED: Final = 3
-_BLAMES_SAID: Final = 3
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
@@ -56,7 +52,7 @@ class Limits(Struct, frozen=True):
         firsts: Changes for which a second one is searched, each on one node.
         also: Further single changes to report beside the first that helps.
         steps: For one question, about 4 us each; a plugin that takes more does not answer.
-        all_steps: For all questions about a pod together; then the search ends.
+        all_steps: For all questions about a pod together; then the search ends, and the answer is a first look.
     """
 
     nodes: int
@@ -71,19 +67,6 @@ class Limits(Struct, frozen=True):
     all_steps: int
 
 
-EVENT: Final = Limits(
-    nodes=8,
-    devices=512,
-    counts=4,
-    holders=4,
-    changes=24,
-    names_others=False,
-    firsts=6,
-    also=0,
-    steps=5_000,
-    all_steps=500_000,
-)
-"""Found beside scheduling, and shown to whoever may read the pod's events."""
 COMMAND: Final = Limits(
     nodes=64,
     devices=50_000,
@@ -97,99 +80,8 @@ COMMAND: Final = Limits(
     all_steps=10**7,
 )
 """`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
-
-
-class Fix(Struct, frozen=True):
-    """One thing that a person could do, with all that is different once it is done.
-
-    Args:
-        size: How much it asks of people; the smallest that helps is said (docs/adr/0030-explain.md).
-        text: What to do.
-        on: The nodes that the pod may fit on then.
-        command: A line for a shell that does it, "" where there is none.
-        cause, kind: What is in the way where that is another fact than its blame's, "" where it is the same.
-        harms: Somebody else has to give way to it: it is never said first where another helps. That pods of a higher
-            priority end is seen without it.
-        pod, node, claims, slices, classes: Objects as they would be.
-        removed, released: Pods that would be gone from the node, and what claims count that would give it back.
-    """
-
-    size: int
-    text: str
-    on: tuple[NodeName, ...]
-    command: str = ""
-    cause: str = ""
-    pod: Pod | None = None
-    node: Node | None = None
-    claims: tuple[ResourceClaim, ...] = ()
-    slices: tuple[ResourceSlice, ...] = ()
-    classes: tuple[DeviceClass, ...] = ()
-    removed: tuple[PodUid, ...] = ()
-    released: tuple[Held, ...] = ()
-    kind: str = ""
-    harms: bool = False
-
-
-class Cause(Struct, frozen=True):
-    """A fact that keeps the pod from nodes which one plugin refused.
-
-    Args:
-        kind: Its entry in `framework.cause_kinds`.
-        cause: The fact; the object that makes it so stands first.
-        about: Equal for facts about the same things: a pod's events name each once.
-        changes: Worth asking about.
-    """
-
-    kind: str
-    cause: str
-    about: Hashable
-    changes: tuple[Fix, ...] = ()
-
-
-class Diagnosis(Struct, frozen=True):
-    """Why a pod fits no node.
-
-    Args:
-        blames: What plugins say, the nearest miss first.
-        changes: What lets the pod in, together and in this order: one, or two where no single one does, or none.
-        also: Other single changes that do.
-        asked: How many changes were tried.
-        is_exhausted: The limits ended the search, so there may be a change that nobody tried.
-    """
-
-    blames: tuple[Cause, ...]
-    changes: tuple[Fix, ...] = ()
-    also: tuple[Fix, ...] = ()
-    asked: int = 0
-    is_exhausted: bool = False
-
-    @property
-    def kind(self) -> str:
-        """That of the fact that is to be mended, of the nearest miss where nothing helps."""
-        return self.changes[0].kind if self.changes else self.blames[0].kind
-
-    @property
-    def cause(self) -> str:
-        """The facts alone."""
-        if self.changes:
-            return "; and then ".join(one.cause for one in self.changes)
-        return "; ".join(one.cause for one in self.blames[:_BLAMES_SAID])
-
-    @property
-    def advice(self) -> str:
-        """What to do, "" where nothing helps."""
-        return "; then ".join(one.text for one in self.changes)
-
-    @property
-    def text(self) -> str:
-        """All of it, as events have it."""
-        return f"[{self.kind}] {self.cause}{TO_MAKE_IT_FIT if self.changes else ''}{self.advice}"
-
-    @property
-    def about(self) -> Hashable:
-        """Equal for the same things."""
-        size = sum(one.size for one in self.changes)
-        return ("change", size, self.blames[0].about) if size else tuple([one.about for one in self.blames])
+EVENT: Final = structs.replace(COMMAND, devices=512, names_others=False, also=0, steps=5_000, all_steps=500_000)
+"""Found beside scheduling, and shown to whoever may read the pod's events: the same questions with fewer steps."""
 
 
 @runtime_checkable
@@ -198,7 +90,7 @@ class BlamingPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """What keeps the cycle's pod from `nodes`, all of which this plugin refused: the nearest miss first.
 
         Called after PreFilter; none where the plugin cannot say. `nodes` may be thousands: it looks closely at
@@ -211,7 +103,7 @@ class Pin(Struct, frozen=True):
     """An object that lets the pod run on few nodes only, whatever else is so.
 
     Args:
-        kind, cause: As of a `Cause`; the cause goes on with what keeps the pod from these nodes.
+        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes.
         nodes: Those few; maybe none that is there.
     """
 
@@ -258,17 +150,12 @@ def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
     return f"{told('pod', other.key, to=to.metadata.namespace, limits=limits)} (priority {other.spec.priority or 0})"
 
 
-def with_fact(change: Fix, blame: Cause) -> Fix:
-    """The change with the fact that it removes, where it has none of its own."""
-    return structs.replace(change, cause=change.cause or blame.cause, kind=change.kind or blame.kind)
-
-
 def edited_object(pod: Pod) -> str:
     """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`.
 
     A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
     """
-    owner = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    owner = controller_of(pod)
     if owner is None:
         return f"pod {pod.key}"
     kind, name = owner.kind.lower(), owner.name

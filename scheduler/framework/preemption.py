@@ -14,9 +14,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from scheduler.framework.held import Held
 from scheduler.framework.status import Status
 from scheduler.model.group import GroupKey
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 

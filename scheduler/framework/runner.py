@@ -51,19 +51,20 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.diagnosis import BlamingPlugin, Cause, Limits, Pin, PinningPlugin
+from scheduler.framework.diagnosis import BlamingPlugin, Limits, Pin, PinningPlugin
 from scheduler.framework.evaluations import Evaluations, Row
 from scheduler.framework.fit_error import not_named
-from scheduler.framework.held import Held
 from scheduler.framework.plan import Facts, Plan, PreFiltered
 from scheduler.framework.plans import NoSignatureError, Plans
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.profiles import check_profile
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.why.reasons import Reason
 
 NODE_SCORE_MAX: Final = 100
 
@@ -255,7 +256,7 @@ class Runner:
 
     def blame(
         self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-    ) -> Sequence[Cause]:
+    ) -> Sequence[Reason]:
         """What a plugin says of nodes that it refused, no nodes where PreFilter did; nothing when it cannot say."""
         plugin: object = self.plugins.get(name)
         if not isinstance(plugin, BlamingPlugin):

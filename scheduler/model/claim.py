@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from allocator import Allocation, ClaimSpec, NodeView, match_node_selector
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
-from scheduler.model.objects import OwnerReference, Record
+from scheduler.model.objects import OwnerReference, Pod, Record
 
 
 class Consumer(Record, frozen=True):
@@ -81,3 +81,11 @@ class ResourceClaim:
 def is_usable_on(allocation: Allocation, host: NodeView) -> bool:
     """Whether the allocation's node selector allows the node."""
     return allocation.node_selector is None or match_node_selector(allocation.node_selector, host)
+
+
+def template_of(claim: ResourceClaim, pod: Pod) -> str:
+    """The template that the claim was made from for the pod, "" where it was not."""
+    made = {one.resource_claim_name: one.name for one in pod.status.resource_claim_statuses or ()}
+    entry = made.get(claim.key.name)
+    names = [one.resource_claim_template_name for one in pod.spec.resource_claims or () if one.name == entry]
+    return next(filter(None, names), "")

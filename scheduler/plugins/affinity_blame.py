@@ -12,7 +12,7 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest, pod_text
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
@@ -20,6 +20,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.label_blame import requirement_text
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _PODS_MAX: Final = 4
 _LOOKUPS_A_RULE: Final = 16
@@ -46,7 +47,7 @@ class Rules(NamedTuple):
 
 def blame_for_pods(
     plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, *, rules: Rules
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """Of the first node that says: the pod's own rule that is broken there, or the pods that want to be alone."""
     looked_at = likeliest(nodes, view, limits)
     pod, changes = cycle.pod, _changes(cycle, looked_at, view, limits, rules)
@@ -55,7 +56,7 @@ def blame_for_pods(
         cycle.charge(_LOOKUPS_A_POD * len(node.pods))
         found = _near(pod, node, view, rules) or _far(pod, node, view, rules) or _alone(pod, node, limits, rules)
         if found:
-            return (Cause("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
+            return (plain_reason("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
     return ()
 
 
@@ -136,7 +137,7 @@ def _changes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits:
         if 0 < len(keeping) <= _PODS_MAX:
             who = ", ".join(pod_text(one, to=pod, limits=limits) for one in keeping)
             removed = tuple([one.uid for one in keeping])
-            found.append(Fix(6, f"end {who} on node {node.name}", (node.name,), removed=removed))
+            found.append(plain_fix(6, f"end {who} on node {node.name}", (node.name,), removed=removed))
     return found
 
 
@@ -160,7 +161,7 @@ def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
         if terms_of(terms, role):
             relaxed = structs.replace(pod, spec=structs.replace(pod.spec, affinity=_without(affinity, role)))
-            yield Fix(5, f"relax the required {kind} of {edited_object(pod)}", on, pod=relaxed)
+            yield plain_fix(5, f"relax the required {kind} of {edited_object(pod)}", on, pod=relaxed)
 
 
 def _without(affinity: Affinity, role: Role) -> Affinity:

@@ -19,12 +19,13 @@ from typing import Final
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.group import GANG_SCHEDULING, GroupKey, declared_count, disagreement, key_of_group, waiting_text
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.why.reasons import Reason, plain_reason
 
 WORKLOAD_REF: Final = "spec.workloadRef"
 
@@ -42,27 +43,27 @@ class GangScheduling:
         key = key_of_group(pod)
         return SUCCESS if key is None else _waits_for(key, view)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """The pods that the group lacks, or the field that says more than is understood."""
         if cycle.pod.spec.workload_ref is not None:
             cause = (
                 f"pod {cycle.pod.key} has the field {WORKLOAD_REF}, which this scheduler does not know: it is 1.35's"
             )
-            return (Cause("field-unread", cause, self.name),)
+            return (plain_reason("field-unread", cause, self.name),)
         key = key_of_group(cycle.pod)
         if key is None or _waits_for(key, view).is_success:
             return ()
         group, size = view.pod_group(key.pod_group), view.group_size(key)
         if group is None and key.is_pod_group:
             cause = f"PodGroup {key}, which pod {cycle.pod.key} names, does not exist"
-            return (Cause("group-missing", cause, self.name),)
+            return (plain_reason("group-missing", cause, self.name),)
         if group is not None and group.unread:
             cause = f"PodGroup {key} has the field {group.unread[0]}, which this scheduler does not know"
-            return (Cause("field-unread", cause, self.name),)
+            return (plain_reason("field-unread", cause, self.name),)
         if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
-            return (Cause("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
+            return (plain_reason("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
         cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
-        return (Cause("group-incomplete", cause, self.name),)
+        return (plain_reason("group-incomplete", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` for its own group; `concerned` has found out that the group is complete."""

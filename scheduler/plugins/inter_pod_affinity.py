@@ -29,7 +29,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.pod_counts_view import (
     MatchingTerms,
     PodClause,
@@ -48,6 +48,7 @@ from scheduler.plugins.affinity_hints import namespace_helps, node_helps, pod_he
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge, too_many
 from scheduler.validation.field_errors import FieldError, invalid
+from scheduler.why.reasons import Reason
 
 NAME: Final = "InterPodAffinity"
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -254,7 +255,7 @@ class InterPodAffinity:
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         slot = cycle.find(AffinitySlot)
         if slot is None:
             return ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -21,12 +21,13 @@ from msgspec import structs
 from allocator.pools.node_match import Requirement
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
 from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
 from scheduler.model.selector_mistakes import near
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _REQUIREMENTS_MAX: Final = 256
 _LOOKUPS_A_REQUIREMENT: Final = 4
@@ -87,12 +88,14 @@ class _Found(NamedTuple):
 
 def blame_for_labels(
     plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
     pod = cycle.pod
     if not nodes:
         return _named(plugin, pod, view)
-    misses = [miss for node in likeliest(nodes, view, limits) if (miss := _miss(cycle, node)).unmet]
+    half = cycle.steps_left - limits.steps // 2  # the other half is for the values that there are
+    asked = (_miss(cycle, node) for node in likeliest(nodes, view, limits))
+    misses = [miss for miss in takewhile(lambda _: cycle.steps_left > half, asked) if miss.unmet]
     if not misses:
         return ()
     nearest = min(misses, key=lambda one: len(one.unmet))
@@ -103,7 +106,7 @@ def blame_for_labels(
     found = _Found(misses, said, counts[said], meant, nodes)
     cause = _fact(cycle, nearest.node.node, found, view)
     return (
-        Cause(
+        plain_reason(
             "node-affinity-unmet",
             cause,
             (plugin, said.where, said.requirement.key),
@@ -230,9 +233,9 @@ def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
         without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
-        yield Fix(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
+        yield plain_fix(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
     if node_affinity_of(pod).required is not None:
-        yield Fix(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
+        yield plain_fix(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
@@ -245,7 +248,9 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     if not counts:
         like = found.meant
         if like and (having := found.having(like)):
-            yield Fix(1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None))
+            yield plain_fix(
+                1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None)
+            )
     if said.requirement.operator != "In":
         return
     written = ", ".join(sorted(values)[:_VALUES_SAID])
@@ -253,7 +258,7 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
         cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
             text = f"write {key}: {value} instead of {written} {where}"
-            yield Fix(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
+            yield plain_fix(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
 
 
 def _labelled(miss: _Miss) -> Iterator[Fix]:
@@ -270,7 +275,7 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
     overwrite = ["--overwrite"] if any(key in node.labels for key in labels) else []
     command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
     metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
-    yield Fix(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
+    yield plain_fix(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
 
 
 def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
@@ -305,7 +310,7 @@ def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
 # Nodes by name
 
 
-def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Cause]:
+def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Reason]:
     """The only nodes that the pod's nodeAffinity takes, by their names, of which there are none."""
     required = node_affinity_of(pod).required
     terms = required.node_selector_terms or () if required is not None else ()
@@ -318,4 +323,4 @@ def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Cause]:
         cause = f"the nodeAffinity of pod {pod.key} names several nodes in one term ({', '.join(sorted(names)[:3])})"
     else:
         cause = f"node {absent[0]}, {where}, does not exist"
-    return (Cause("node-affinity-unmet", cause, (plugin, "names")),)
+    return (plain_reason("node-affinity-unmet", cause, (plugin, "names")),)

@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -32,6 +32,7 @@ from scheduler.model.objects import Node, NodeAffinityTerms, Pod
 from scheduler.plugins.label_blame import blame_for_labels
 from scheduler.plugins.normalize import normalize
 from scheduler.validation.field_errors import FieldError
+from scheduler.why.reasons import Reason, plain_reason
 
 NAME: Final = "NodeAffinity"
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -97,13 +98,13 @@ class NodeAffinity:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Which of the labels that the pod asks for is on no node, or not on the nearest."""
         slot = cycle.find(NodeAffinitySlot)
         refused = nodes[0].node if nodes else None
         if slot is not None and refused is not None and not slot.added.matches(refused):
             cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
-            return (Cause("node-affinity-unmet", cause, (self.name, "added")),)
+            return (plain_reason("node-affinity-unmet", cause, (self.name, "added")),)
         return blame_for_labels(self.name, cycle, nodes, view, limits)
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:

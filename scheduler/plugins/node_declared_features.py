@@ -24,11 +24,12 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.declared_features import required_features
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
+from scheduler.why.reasons import Reason, plain_reason
 
 NAME: Final = "NodeDeclaredFeatures"
 REASON: Final = "node(s) didn't match Pod's required features"
@@ -62,7 +63,7 @@ class NodeDeclaredFeatures:
         required = cycle.get(NodeDeclaredFeaturesSlot).required
         return SUCCESS if _has(node.node, required) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """What the node lacks that lacks fewest."""
         slot, near = cycle.find(NodeDeclaredFeaturesSlot), likeliest(nodes, view, limits)
         if slot is None or not near:
@@ -71,7 +72,7 @@ class NodeDeclaredFeatures:
         name = min(lacking, key=lambda one: len(lacking[one]))
         what = ", ".join(lacking[name])
         cause = f"node {name} does not declare the kubelet feature {what}, which pod {cycle.pod.key} needs"
-        return (Cause("node-feature-missing", cause, (self.name, what)),)
+        return (plain_reason("node-feature-missing", cause, (self.name, what)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came that has what it needs, or came to have it."""

@@ -23,11 +23,12 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
+from scheduler.why.reasons import Reason, plain_reason
 
 NAME: Final = "NodeName"
 REASON: Final = "node(s) didn't match the requested node name"
@@ -55,12 +56,12 @@ class NodeNamePlugin:
         wanted = cycle.pod.spec.node_name
         return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         wanted = cycle.pod.spec.node_name
         cause = f"pod {cycle.pod.key} may run on node {wanted} alone (spec.nodeName)"
         if wanted not in view.node_infos:
             cause = f"node {wanted}, which pod {cycle.pod.key} names (spec.nodeName), does not exist"
-        return (Cause("node-name-unmet", cause, self.name),)
+        return (plain_reason("node-name-unmet", cause, self.name),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when its node appears."""

@@ -25,11 +25,12 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest, pod_text
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -72,7 +73,7 @@ class NodePorts:
         taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
         return Status.unschedulable(REASON) if taken else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Who has the ports, on the node with fewest such pods; another port, or that these pods end."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
         near = [(_users_of(cycle, _taken(cycle, wanted, node), node), node) for node in likeliest(nodes, view, limits)]
@@ -87,7 +88,7 @@ class NodePorts:
         changes = [
             one for users, node in near for one in _changes(cycle, _taken(cycle, wanted, node), node, users, limits)
         ]
-        return (Cause("port-taken", f"{cause}, which pod {pod.key} asks for", self.name, tuple(changes)),)
+        return (plain_reason("port-taken", f"{cause}, which pod {pod.key} asks for", self.name, tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""
@@ -127,10 +128,10 @@ def _changes(
         free = next((one for one in numbers if not is_any_used([old._replace(port=one)], node.used_ports)), None)
         if free is not None:
             text = f"ask for another host port, like {free} instead of {old.port}, in {edited_object(pod)}"
-            yield Fix(4, text, (node.name,), pod=_with_port(pod, old, free))
+            yield plain_fix(4, text, (node.name,), pod=_with_port(pod, old, free))
     if len(users) <= _USERS_MAX:
         text = f"end {_who(users, pod, limits)} on node {node.name}"
-        yield Fix(6, text, (node.name,), removed=tuple([one.uid for one in users]))
+        yield plain_fix(6, text, (node.name,), removed=tuple([one.uid for one in users]))
 
 
 def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:

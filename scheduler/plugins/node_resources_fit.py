@@ -20,7 +20,7 @@ from allocator import DeviceClass
 from scheduler.framework.api import PRE_FILTERED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
@@ -50,6 +50,7 @@ from scheduler.plugins.scoring_strategies import (
 from scheduler.plugins.served_devices import served_devices
 from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.validation.name_rules import check_text, label_key
+from scheduler.why.reasons import Reason
 
 _FEW: Final = 16
 _NODES_BLAMED: Final = 128
@@ -137,7 +138,7 @@ class NodeResourcesFit:
                 usages.append((used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Of resources that devices serve somewhere nothing: there DynamicResources decides."""
         asked = self._looked_at(cycle.get(PodAmounts)) if nodes else ()
         looked_at = nodes[:: max(1, len(nodes) // _NODES_BLAMED)][:_NODES_BLAMED]

@@ -17,11 +17,12 @@ from msgspec import structs
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, named
+from scheduler.framework.diagnosis import Limits, likeliest, named
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint
 from scheduler.model.taints import is_tolerated
+from scheduler.why.reasons import Reason, plain_fix, plain_reason
 
 NAME: Final = "NodeUnschedulable"
 REASON: Final = "node(s) were unschedulable"
@@ -53,9 +54,9 @@ class NodeUnschedulable:
         # Evicting pods never uncordons a node, so preemption must not try.
         return Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         changes = [
-            Fix(
+            plain_fix(
                 2,
                 command := shlex.join(("kubectl", "uncordon", one.name)),
                 (one.name,),
@@ -65,7 +66,7 @@ class NodeUnschedulable:
             for one in likeliest(nodes, view, limits)
         ]
         cause = f"{named(nodes, 'is', 'are')} cordoned"
-        return (Cause("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
+        return (plain_reason("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""

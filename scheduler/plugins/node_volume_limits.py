@@ -31,7 +31,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, likeliest, pod_text
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import (
     CsiVolume,
@@ -53,6 +53,7 @@ from scheduler.model.storage import (
     why_not_owned,
 )
 from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 NAME: Final = "NodeVolumeLimits"
 REASON: Final = "node(s) exceed max volume count"
@@ -142,7 +143,7 @@ class NodeVolumeLimits:
         except _RefusedError as refused:
             return refused.status
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """How many volumes the driver has on the node where it has fewest more than it may."""
         slot, pod = cycle.find(NodeVolumeLimitsSlot), cycle.pod
         if slot is None or not nodes or slot.refusal is not None:
@@ -162,7 +163,7 @@ class NodeVolumeLimits:
         brings = f"pod {pod.key} brings {new} more" if new > 1 or attached else f"pod {pod.key} brings {new}"
         cause = f"node {node.name} has {attached} of {limit} volumes of driver {driver}, and {brings}"
         changes = [change for excess, one in found for change in _ending(pod, excess, one, view, limits)]
-        return (Cause("volume-limit", cause, (self.name, driver), tuple(changes)),)
+        return (plain_reason("volume-limit", cause, (self.name, driver), tuple(changes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a limit rises, volumes leave a node, or one of its claims appears."""
@@ -218,7 +219,7 @@ def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits
             found.append(one)
     for one in sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))[: limits.holders]:
         text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield Fix(6, text, (node.name,), removed=(one.uid,))
+        yield plain_fix(6, text, (node.name,), removed=(one.uid,))
 
 
 def _may_attach(pod: Pod) -> bool:

@@ -10,10 +10,11 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, pod_text, with_fact
+from scheduler.framework.diagnosis import Limits, edited_object, pod_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason, removing
 
 _NANO: Final = 10**9
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -21,7 +22,7 @@ _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 def blame_for_room(
     plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """The node that lacks fewest resources, and of these least.
 
     Args:
@@ -33,13 +34,13 @@ def blame_for_room(
     if not lacking:
         return ()
     nearest, *farther = [_blame(plugin, pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
-    others = [with_fact(change, blame) for blame in farther for change in blame.changes]
-    return (structs.replace(nearest, changes=(*nearest.changes, *others)),)
+    others = [removing(change, blame) for blame in farther for change in blame.fixes]
+    return (structs.replace(nearest, fixes=(*nearest.fixes, *others)),)
 
 
-def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Cause:
+def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Reason:
     kind = "pods-full" if PODS in short else "resources-short"
-    return Cause(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
+    return plain_reason(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
 
 
 def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> str:
@@ -70,11 +71,11 @@ def _changes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], lim
         ((name, (asked, free)),) = short.items()
         if free and (less := less_in_container(pod, name, asked - free)) is not None:
             text, smaller = less
-            yield Fix(3, text, (node.name,), pod=smaller)
+            yield plain_fix(3, text, (node.name,), pod=smaller)
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
     for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[: limits.holders]:
         text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield Fix(6, text, (node.name,), removed=(one.uid,))
+        yield plain_fix(6, text, (node.name,), removed=(one.uid,))
 
 
 def _importance(pod: Pod) -> tuple[int, str]:

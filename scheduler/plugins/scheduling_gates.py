@@ -16,10 +16,11 @@ from msgspec import structs
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.why.reasons import Reason, plain_fix, plain_reason
 
 _GATES_SAID: Final = 4
 NAME: Final = "SchedulingGates"
@@ -38,7 +39,7 @@ class SchedulingGates:
             return SUCCESS
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """The gates, and the pod without them: whoever set one must remove it."""
         pod, gates = cycle.pod, cycle.pod.spec.scheduling_gates or ()
         if not gates:
@@ -47,8 +48,8 @@ class SchedulingGates:
         cause = f"pod {pod.key} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
         free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
         text = f"whoever set {names} must remove it from pod {pod.key}"
-        changes = (Fix(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
-        return (Cause("scheduling-gate", cause, self.name, changes),)
+        changes = (plain_fix(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
+        return (plain_reason("scheduling-gate", cause, self.name, changes),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it is the pod that lost its gates."""

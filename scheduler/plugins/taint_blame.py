@@ -15,20 +15,12 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import (
-    Cause,
-    Fix,
-    Limits,
-    edited_object,
-    likeliest,
-    named,
-    taint_text,
-    toleration_text,
-)
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest, named, taint_text, toleration_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint, Toleration
 from scheduler.model.selector_mistakes import near
 from scheduler.model.taints import REPELLING_EFFECTS
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _NODES_BLAMED: Final = 64
 _TAINTS_MAX: Final = 16
@@ -48,7 +40,7 @@ def blame_for_taints(
     limits: Limits,
     *,
     tolerates: Callable[[Taint], bool],
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """What the nodes have that the pod does not tolerate: the nodes with fewest such taints first, then most nodes.
 
     Args:
@@ -63,7 +55,7 @@ def blame_for_taints(
             by_taints.setdefault(lacking, []).append(one)
     ranked = sorted(by_taints.items(), key=lambda one: (_is_condition(one[0]), len(one[0]), -len(one[1])))
     return [
-        Cause("node-tainted", _fact(cycle.pod, taints, having), (plugin, taints), tuple(changes))
+        plain_reason("node-tainted", _fact(cycle.pod, taints, having), (plugin, taints), tuple(changes))
         for taints, having in ranked[: limits.nodes]
         for changes in (_changes(cycle.pod, taints, likeliest(having, view, limits)),)
     ]
@@ -101,11 +93,11 @@ def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[F
         if meant is not None:
             rest = tuple([one for one in own if one is not meant])
             text = f"write the toleration {toleration_text(taints[0])} instead of {_toleration(meant)} in {edited}"
-            yield Fix(1, text, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
+            yield plain_fix(1, text, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
         what = " and ".join(map(toleration_text, taints[:_SAID_MAX]))
         what += f" and {len(taints) - _SAID_MAX} more" if len(taints) > _SAID_MAX else ""
         text = f"add the toleration{'s' if len(taints) > 1 else ''} {what} to {edited}"
-        yield Fix(2, text, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
+        yield plain_fix(2, text, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
     for one in nodes if len(taints) <= _SAID_MAX else ():
         taint_node = ("kubectl", "taint", "node", one.name)
         command = " && ".join(shlex.join((*taint_node, f"{taint_text(taint)}-")) for taint in taints)
@@ -113,7 +105,7 @@ def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[F
         if _is_condition(taints):
             describe = shlex.join(("kubectl", "describe", "node", one.name))
             text, command = f"bring node {one.name} back into order: {describe} says why", ""
-        yield Fix(5, text, (one.name,), command=command, node=_without(one.node, taints))
+        yield plain_fix(5, text, (one.name,), command=command, node=_without(one.node, taints))
 
 
 def _for(taint: Taint) -> Toleration:

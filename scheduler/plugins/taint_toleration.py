@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -22,6 +22,7 @@ from scheduler.model.objects import Node, Pod, Taint
 from scheduler.model.taints import FEW_TOLERATIONS, PREFER_NO_SCHEDULE, Tolerance, find_untolerated, is_tolerated
 from scheduler.plugins.normalize import normalize
 from scheduler.plugins.taint_blame import blame_for_taints
+from scheduler.why.reasons import Reason
 
 NAME: Final = "TaintToleration"
 REASON: Final = "node(s) had untolerated taint(s)"
@@ -70,7 +71,7 @@ class TaintToleration:
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         tolerance, own = _tolerance(cycle), cycle.pod.spec.tolerations or ()
 
         cycle.charge(2 * len(own))

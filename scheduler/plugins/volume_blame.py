@@ -13,7 +13,7 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object
+from scheduler.framework.diagnosis import Limits, edited_object
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import ClaimVolume, Pod, Volume
 from scheduler.model.selector_mistakes import near
@@ -24,6 +24,7 @@ from scheduler.model.storage import (
     claim_of_volume,
     why_not_owned,
 )
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _NAMES_COMPARED: Final = 200
 _VOLUMES_MAX: Final = 64
@@ -31,9 +32,9 @@ _LOOKUPS_A_CLAIM: Final = 32
 _LOOKUPS_A_NAME: Final = 100
 
 
-def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Cause]:
+def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """The first claims that cannot be used yet."""
-    found: list[Cause] = []
+    found: list[Reason] = []
     for volume in (cycle.pod.spec.volumes or ())[:_VOLUMES_MAX]:
         name = claim_of_volume(cycle.pod, volume)
         if name and len(found) < limits.counts:
@@ -46,31 +47,33 @@ def claim_text(claim: ObjectKey) -> str:
     return f"PersistentVolumeClaim {claim}"
 
 
-def _of_claim(plugin: str, cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Sequence[Cause]:
+def _of_claim(plugin: str, cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Sequence[Reason]:
     pod = cycle.pod
     key = ObjectKey(pod.metadata.namespace, name)
     claim, what, about = view.storage.persistent_volume_claim(*key), claim_text(key), (plugin, name)
     if claim is None:
         if volume.ephemeral is not None:
             cause = f"{what}, for the ephemeral volume {volume.name} of pod {pod.key}, has not been made yet"
-            return (Cause("volume-claim-not-made", cause, about),)
+            return (plain_reason("volume-claim-not-made", cause, about),)
         meant = _near(cycle, name, view.storage.claim_names(key.namespace))
         cause = f"{what}, which pod {pod.key} names, does not exist" + (f"; {meant} does" if meant else "")
-        return (Cause("volume-claim-missing", cause, about, _renamed(pod, volume, meant, view) if meant else ()),)
+        return (
+            plain_reason("volume-claim-missing", cause, about, _renamed(pod, volume, meant, view) if meant else ()),
+        )
     if claim.metadata.deletion_timestamp is not None:
-        return (Cause("volume-claim-deleting", f"{what} of pod {pod.key} is being deleted", about),)
+        return (plain_reason("volume-claim-deleting", f"{what} of pod {pod.key} is being deleted", about),)
     if volume.ephemeral is not None and why_not_owned(pod, claim) is not None:
         cause = f"{what} exists and was not made for pod {pod.key}, whose ephemeral volume {volume.name} has that name"
-        return (Cause("volume-claim-foreign", cause, about),)
+        return (plain_reason("volume-claim-foreign", cause, about),)
     if claim.status.phase == "Lost":
         cause = f"{what} has lost its PersistentVolume {claim.spec.volume_name}, which does not exist any more"
-        return (Cause("volume-missing", cause, about),)
+        return (plain_reason("volume-missing", cause, about),)
     return _unbound(cycle, claim, what, about, view)
 
 
 def _unbound(
     cycle: Cycle, claim: PersistentVolumeClaim, what: str, about: tuple[str, str], view: ClusterView
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     if claim.is_bound:
         return ()
     if claim.spec.volume_name:
@@ -78,22 +81,26 @@ def _unbound(
         cause = f"{what} names PersistentVolume {claim.spec.volume_name}, " + (
             "and is not bound to it yet" if is_there else "which does not exist"
         )
-        return (Cause("volume-not-bound" if is_there else "volume-missing", cause, about),)
+        return (plain_reason("volume-not-bound" if is_there else "volume-missing", cause, about),)
     name = claim.class_name
     if not name:
         cause = f"{what} names no StorageClass, so no volume is made for it; no PersistentVolume is bound to it"
-        return (Cause("volume-not-bound", cause, about),)
+        return (plain_reason("volume-not-bound", cause, about),)
     storage_class = view.storage.storage_class(name)
     if storage_class is None:
         meant = _near(cycle, name, view.storage.class_names())
         more = f"; {meant} does" if meant else ""
-        return (Cause("storage-class-missing", f"{what} names StorageClass {name}, which does not exist{more}", about),)
+        return (
+            plain_reason(
+                "storage-class-missing", f"{what} names StorageClass {name}, which does not exist{more}", about
+            ),
+        )
     if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return ()
     who = storage_class.provisioner
     made = "which makes no volumes (no provisioner)" if who in ("", NO_PROVISIONER) else f"whose provisioner is {who}"
     cause = f"{what} is not bound to a volume yet; its StorageClass is {name}, {made}"
-    return (Cause("volume-not-bound", cause, about),)
+    return (plain_reason("volume-not-bound", cause, about),)
 
 
 def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
@@ -110,4 +117,4 @@ def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Fi
     ]
     text = f"write claimName: {name} instead of {old.claim_name} in {edited_object(pod)}"
     changed = structs.replace(pod, spec=structs.replace(pod.spec, volumes=tuple(volumes)))
-    return (Fix(1, text, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)
+    return (plain_fix(1, text, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)

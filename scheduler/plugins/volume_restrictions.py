@@ -26,13 +26,14 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, likeliest, pod_text
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
 from scheduler.plugins.volume_blame import blame_for_claims, claim_text
+from scheduler.why.reasons import Reason, plain_fix, plain_reason
 
 _USERS_MAX: Final = 4
 NAME: Final = "VolumeRestrictions"
@@ -98,7 +99,7 @@ class VolumeRestrictions:
             return Status.unschedulable(REASON_DISK)
         return Status.unschedulable(REASON_ONE_POD) if slot.has_rival else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Who has the claim, or the disk."""
         slot, pod, near = cycle.find(VolumeRestrictionsSlot), cycle.pod, likeliest(nodes, view, limits)
         if slot is None or not near:
@@ -110,8 +111,8 @@ class VolumeRestrictions:
             who = ", ".join(f"{pod_text(one, to=pod, limits=limits)} on node {view.node_of(one.uid)}" for one in users)
             cause = f"{claim_text(claim)} is for one pod alone (ReadWriteOncePod), and {who or 'another pod'} has it"
             on = tuple([node.name for node in near])
-            end = Fix(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
-            return (Cause("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
+            end = plain_fix(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
+            return (plain_reason("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
         found = [(node, users) for node in near if (users := self._rivals(cycle, slot, node))]
         if not found:
             return ()
@@ -119,7 +120,7 @@ class VolumeRestrictions:
         who = ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX])
         cause = f"{who} on node {node.name} has a disk that pod {pod.key} mounts, too ({_disk(slot.disks, users[0])})"
         changes = [
-            Fix(
+            plain_fix(
                 6,
                 f"end {', '.join(pod_text(one, to=pod, limits=limits) for one in users)} on node {node.name}",
                 (node.name,),
@@ -128,7 +129,7 @@ class VolumeRestrictions:
             for node, users in found
             if len(users) <= _USERS_MAX
         ]
-        return (Cause("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
+        return (plain_reason("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
 
     @staticmethod
     def _rivals(cycle: Cycle, slot: VolumeRestrictionsSlot, node: NodeInfo) -> list[Pod]:

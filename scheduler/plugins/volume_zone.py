@@ -24,7 +24,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONES_DELIMITER
 from scheduler.model.keys import ObjectKey, PodUid
@@ -38,6 +38,7 @@ from scheduler.model.storage import (
     named_claims,
 )
 from scheduler.plugins.volume_blame import blame_for_claims, claim_text
+from scheduler.why.reasons import Reason, plain_reason
 
 _VALUES_SAID: Final = 3
 NAME: Final = "VolumeZone"
@@ -96,7 +97,7 @@ class VolumeZone:
                 return Status.unresolvable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Where the volume is, and where the node."""
         near = likeliest(nodes, view, limits)
         if not near:
@@ -115,7 +116,7 @@ class VolumeZone:
                     where = f"{_NOW_CALLED.get(key, key)}={','.join(sorted(values)[:_VALUES_SAID])}"
                     there = f"in {has}" if has is not None else "in none"
                     cause = f"{what} is in {where}; node {node.name} is {there}"
-                    return (Cause("volume-unreachable", cause, (self.name, found.name)),)
+                    return (plain_reason("volume-unreachable", cause, (self.name, found.name)),)
         return ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

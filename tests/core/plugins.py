@@ -19,9 +19,9 @@ from scheduler.framework.api import (
     Resource,
 )
 from scheduler.framework.decisions import WriteClaimStatus
-from scheduler.framework.held import Held
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.claim import Consumer
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey
 from tests import builders
 

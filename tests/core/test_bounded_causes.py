@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import COMMAND, EVENT, Cause, Limits
+from scheduler.framework.diagnosis import COMMAND, EVENT, Limits
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import Reason
+from scheduler.why.say import EVERYBODY
 from tests import builders
 from tests.core.rig import Rig
 from tests.core.test_node_causes import REQUIRED, pods, port, rule, terms
@@ -98,7 +100,7 @@ ATTACKS = [
 ]
 
 
-def blamed(attack: Attack, limits: Limits) -> tuple[list[Cause], int, int]:
+def blamed(attack: Attack, limits: Limits) -> tuple[list[Reason], int, int]:
     """What the plugin says, the steps that it has counted, and the calls of functions that it took."""
     rig = Rig(*default_plugins(), is_paranoid=False)
     for fields in attack.nodes():
@@ -133,8 +135,8 @@ def test_what_it_takes_is_counted_and_little(attack: Attack) -> None:
     assert steps <= EVENT.steps
     assert calls <= BEFORE_ANY + CALLS_A_STEP * steps
     for one in blames:
-        assert len(one.cause) <= 300, one.cause
-        assert all(len(change.text) <= 600 for change in one.changes)
+        assert len(one.text(EVERYBODY)) <= 300, one.text(EVERYBODY)
+        assert all(len(fix.text(EVERYBODY)) <= 600 for fix in one.fixes)
 
 
 @pytest.mark.slow

@@ -17,18 +17,18 @@ from scheduler.framework.diagnosis import (
     EVENT,
     LENGTH_MAX,
     SEPARATOR,
-    Cause,
-    Fix,
     cause_of,
     edited_object,
     with_cause,
     without_cause,
 )
-from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import OwnerReference
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import Fix, plain_fix, plain_reason
+from scheduler.why.say import EVERYBODY
 from tests import builders
 from tests.core.rig import Rig
 
@@ -364,7 +364,9 @@ def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
     (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
     runner = rig.machine.runners[builders.SCHEDULER]
     (held,) = rig.machine.overlay.counted[claim.uid]
-    change = Fix(6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),))
+    change = plain_fix(
+        6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),)
+    )
     case, search = _Case(runner, pods["second"], EVENT), rig.machine.causes._search
     assert search._helped(case, change)
     rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
@@ -407,16 +409,20 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     want(rig, "important", priority=1_000)
     rig.settle()
     (important,) = [pod.uid for pod in rig.server.pods.values()]
-    theirs = Fix(1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ())
-    ours = Fix(7, "ours", (NodeName("a"),))
-    monkeypatch.setattr(Runner, "blame", lambda *_: (Cause("devices-short", "it is so", 0, (theirs, ours)),))
+    theirs = plain_fix(
+        1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ()
+    )
+    ours = plain_fix(7, "ours", (NodeName("a"),))
+    monkeypatch.setattr(Runner, "blame", lambda *_: (plain_reason("devices-short", "it is so", 0, (theirs, ours)),))
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
     rig.settle()
     (asked,) = rig.machine.queue.all()
     for helping in (("ours", "theirs"), ("theirs",)):
-        rig.machine.causes._search._helped = lambda _, change, texts=helping: change if change.text in texts else None
+        rig.machine.causes._search._helped = lambda _, change, texts=helping: (
+            change if change.text(EVERYBODY) in texts else None
+        )
         why, _ = rig.machine.causes.why(asked.uid, COMMAND)
-        assert tuple(one.text for one in (*why.changes, *why.also)) == helping
+        assert tuple(one.text(EVERYBODY) for one in (*why.fixes, *why.also)) == helping
 
 
 @pytest.mark.parametrize(

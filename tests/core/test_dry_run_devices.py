@@ -24,9 +24,9 @@ from scheduler.core.preempting.preemption_records import Record
 from scheduler.core.trying.dry_run import DryRuns, beside_nominated, reserve
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Trial
 from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodKey, PodUid
 from scheduler.plugins import default_plugins
 from tests import builders

@@ -8,9 +8,9 @@ from scheduler.core.invariants import InvariantError
 from scheduler.core.preempting.preemption_records import Record
 from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindPod, WriteClaimStatus
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
 from scheduler.model.api_rules import FINALIZER
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from tests import builders
 from tests.core.plugins import Slots, TinyDevices

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import cause_of
 from scheduler.model.objects import Pod
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests import builders
 from tests.core.rig import Rig
 

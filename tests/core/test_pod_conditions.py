@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Refusal
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.model.keys import PodKey
 from tests.core.rig import Rig
@@ -34,7 +34,7 @@ class Reporting:
     def report(self, text: str, *names: str) -> None:
         for name in names or self.pods:
             pod = self.rig.machine.store.pods[self.pods[name]]
-            self.conditions.report(pod, Reason(UNSCHEDULABLE, text))
+            self.conditions.report(pod, Refusal(UNSCHEDULABLE, text))
         self.rig.tick()
 
     def under_way(self, namespace: str = "many") -> list[PatchPodStatus]:

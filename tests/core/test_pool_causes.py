@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.diagnosis import EVENT, LENGTH_MAX, TO_MAKE_IT_FIT
+from scheduler.framework.diagnosis import EVENT, LENGTH_MAX
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests import builders
 from tests.core.rig import Rig
 from tests.core.test_causes import said

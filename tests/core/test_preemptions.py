@@ -18,9 +18,9 @@ from scheduler.framework.decisions import (
     RecordEvent,
     WriteClaimStatus,
 )
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodKey
 from tests import builders
 from tests.core.plugins import Patience, Slots, TinyDevices

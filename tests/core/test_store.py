@@ -9,7 +9,7 @@ from allocator import Features
 from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.state.claim_overlay import ClaimOverlay
 from scheduler.core.state.store import Store, claims_of
-from scheduler.framework.held import Held
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from tests import builders

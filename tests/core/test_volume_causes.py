@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import cause_of
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests import builders
 from tests.core.rig import Rig
 from tests.storage_builders import csi_node, storage_class, volume, volume_claim

@@ -15,8 +15,9 @@ from typing import Any, Final
 import pytest
 
 from allocator import Features
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import cause_of
 from scheduler.offline import OfflineCluster, SourceObject, decide
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests.explain.cause_checks import CHECKERS, Facts, amount, first_of, named_devices, named_nodes, untrue
 from tests.explain.planted.judging import NOW_MS, as_stored
 from tests.explain.planted.shapes import PLAIN, Obj, holder, node, pod, slice_of

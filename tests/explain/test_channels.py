@@ -22,8 +22,9 @@ from scheduler.app import SchedulerApp
 from scheduler.cli.explain import explain
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import cause_of
 from scheduler.kube.credentials import Connection
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests.explain.test_explaining import OTHERWISE, PLANTED
 from tests.nightly import fifth
 from tests.offline.causes import CAUSES, store

@@ -21,10 +21,11 @@ from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.core.reports.causes import Causes
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
 from scheduler.explain.world import Ruling
-from scheduler.framework.cause_kinds import CAUSE_KINDS
-from scheduler.framework.diagnosis import COMMAND, Diagnosis, Limits
+from scheduler.framework.diagnosis import COMMAND, Limits
 from scheduler.model.keys import PodUid
 from scheduler.offline import Answers, OfflineCluster, Reasons, SourceObject
+from scheduler.why.kinds import KINDS
+from scheduler.why.reasons import Diagnosis
 from tests.explain.answer_schema import Explanation as ExplainAnswer
 from tests.offline.causes import (
     CAUSES,
@@ -444,13 +445,13 @@ def assert_form(answer: Explanation) -> None:
     begin = rf"pod \S+ (does not fit|does not start yet|waits though it fits on node \S+) \[{answer.kind}\]: "
     found = re.match(begin, answer.verdict)
     assert found, answer.verdict
-    assert answer.kind in CAUSE_KINDS
+    assert answer.kind in KINDS
     assert len(answer.verdict[found.end() :]) <= 160
     shown = answer.verdict[found.end() :].removesuffix("…")
     assert answer.cause.startswith(shown)
     assert not answer.cause[len(shown) :][:1].isalnum()
     assert answer.advice.startswith(("to make it fit: ", "to make it start: ")) == bool(answer.changes)
-    assert {step.kind for step in (*answer.changes, *answer.also)} <= CAUSE_KINDS.keys()
+    assert {step.kind for step in (*answer.changes, *answer.also)} <= KINDS.keys()
     assert answer.cause.count(answer.message or "…") == 0, "the scheduler's sentence stands there once"
 
 
@@ -533,9 +534,10 @@ def test_a_pod_for_which_others_are_preempted_needs_nobody() -> None:
     held = allocated(claim(name="held"), "gpu-0", users=["experiment"])
     answer = told(node(), slice_(gpu()), device_class(), claim(), held, running, waits)
 
-    assert (answer.fits, answer.kind) == (False, "holder-terminating")
-    words = "it starts on node node-1 when default/experiment has ended, which the scheduler preempts for it"
-    assert answer.advice.startswith(f"nothing needs to be done: {words}")
+    assert (answer.fits, answer.kind) == (False, "making-room")
+    assert "node node-1 is being freed" in answer.verdict
+    assert "when the scheduler has preempted pod default/experiment (priority 0)" in answer.verdict
+    assert answer.advice == "nothing needs to be done"
 
 
 def two_misspelt() -> list[Obj]:
@@ -636,8 +638,8 @@ def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pyte
 
     def find(self: CauseSearch, *args: object) -> Iterator[Diagnosis | None]:
         for why in real(self, *args):
-            useless = () if why is None else (structs.replace(why.changes[0], node=None, text="useless"),)
-            yield None if why is None else structs.replace(why, changes=useless, also=why.changes)
+            useless = () if why is None else (structs.replace(why.fixes[0], node=None, fields={"text": "useless"}),)
+            yield None if why is None else structs.replace(why, fixes=useless, also=why.fixes)
 
     monkeypatch.setattr(CauseSearch, "find", find)
     answer = told(*objects)

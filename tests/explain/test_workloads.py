@@ -203,7 +203,7 @@ def test_the_list_says_what_is_said_of_each_pod_by_itself() -> None:
 
     for one in found.pods:
         alone = told(one.key[1], *objects)
-        change = alone.advice.removeprefix("to make it fit: ") if not alone.fits else ""
+        change = alone.advice.removeprefix("to make it fit: ") if alone.changes else ""
         assert (one.kind, one.cause, one.change, one.is_first_look) == (alone.kind, alone.cause, change, False)
     assert {one.kind for one in found.pods} == {
         "",

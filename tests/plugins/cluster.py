@@ -12,10 +12,10 @@ from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.store import Store
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import AddClaimFinalizer, WriteClaimStatus
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Trial
 from scheduler.framework.status import Status
 from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import OwnerReference, Pod

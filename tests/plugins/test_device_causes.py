@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from allocator import Features
-from scheduler.framework.cause_kinds import CAUSE_KINDS
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import COMMAND, EVENT, TO_MAKE_IT_FIT, Cause, Limits
+from scheduler.framework.diagnosis import COMMAND, EVENT, Limits
 from scheduler.offline import OfflineCluster, SourceObject, decide
 from scheduler.offline.every_node import EveryNode
 from scheduler.plugins.dynamic_resources import NAME
+from scheduler.why.kinds import KINDS
+from scheduler.why.reasons import TO_MAKE_IT_FIT, Reason
+from scheduler.why.say import EVERYBODY, Reader
 from tests.offline.causes import (
     COUNTERS,
     PARTITIONED,
@@ -36,7 +38,7 @@ HOT = {"key": "example.com/hot", "effect": "NoSchedule"}
 SHARE = {"shareID": "5a4b1f9c-70a7-4b52-9c5b-6f9f3a0f6f21", "consumedCapacity": {"memory": "50Gi"}}
 
 
-def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9) -> tuple[list[Cause], str, int]:
+def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9) -> tuple[list[Reason], str, int]:
     """What the plugin blames, what the pod's event says, and the steps that it took."""
     cluster = OfflineCluster(NOW_MS)
     assert not cluster.load([SourceObject("", obj) for obj in objects]).problems
@@ -50,7 +52,7 @@ def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9)
     assert runner.pre_filter(cycle, view).status.is_success
     plugin: Any = runner.plugins[NAME]
     found = plugin.blame(cycle, list(view.node_infos.values()), view, limits)
-    assert all(one.kind in CAUSE_KINDS for one in found)
+    assert all(one.kind in KINDS for one in found)
     return list(found), " ".join(said), steps - cycle.steps_left
 
 
@@ -424,7 +426,7 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
 )
 def test_the_cause_is_the_fact_that_ends_the_funnel(objects, kind, cause, change) -> None:
     found, said, _ = blamed(objects)
-    assert (found[0].cause, found[0].kind) == (cause, kind)
+    assert (found[0].text(EVERYBODY), found[0].kind) == (cause, kind)
     assert len(cause) <= 170
     made = said.partition(TO_MAKE_IT_FIT)[2]
     assert change in made
@@ -498,10 +500,10 @@ def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
     theirs = allocated(claim(name="secret", namespace="hidden"), "part-0", users=["secret"])
     for objects in ([*PARTITIONED, secret, theirs, claim(), pod("gpu")],):
         (event, *_), (command, *_) = blamed(objects, EVENT)[0], blamed(objects)[0]
-        texts = " ".join([event.cause, *(change.text + change.cause for change in event.changes)])
+        texts = " ".join([event.text(Reader("default")), *(fix.text(Reader("default")) for fix in event.fixes)])
         assert "secret" not in texts
         assert "hidden" not in texts
-        assert "pod hidden/secret" in command.cause
+        assert "pod hidden/secret" in command.text(EVERYBODY)
 
 
 def test_steps_are_bounded_by_what_is_looked_at() -> None:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from allocator import Features
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
 from scheduler.framework.decisions import AddClaimFinalizer, BindingWait, RecordEvent, WriteClaimStatus
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of, without_cause
+from scheduler.framework.diagnosis import cause_of, without_cause
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.kube.metrics import Metrics
 from scheduler.model.api_rules import FINALIZER
 from scheduler.model.claim import Consumer
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.binding_conditions import BindingState, Readiness, binding_state
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests.plugins.cluster import (
     DRIVER,
     NOW_MS,

@@ -13,9 +13,9 @@ from msgspec import structs
 from allocator import Features
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import WriteClaimStatus
-from scheduler.framework.held import Held
 from scheduler.framework.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.dynamic_resources.device_equivalence import DeviceLikeness

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from scheduler.framework.api import Profile
-from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.claim import Consumer
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import PodResourceClaim
 from scheduler.model.pod_group import PodGroup

@@ -28,9 +28,9 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.reservations import Released
 from scheduler.core.state.store import claims_of
 from scheduler.framework.api import Action, Resource
-from scheduler.framework.held import Held
 from scheduler.framework.status import Code, Status
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.ground.timers import TimerId
-from scheduler.core.reports.pod_conditions import Reason
+from scheduler.core.reports.pod_conditions import Refusal
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
@@ -86,7 +86,7 @@ class BindingCycle(Struct, eq=False):
     failure: Status | None = None
     retry_ms: int | None = None
     refusal: WriteRejected | None = None
-    waits_for: Reason | None = None
+    waits_for: Refusal | None = None
     is_wait_reported: bool = False
 
     @property

@@ -38,7 +38,7 @@ from scheduler.core.binding.withdrawals import Withdrawals
 from scheduler.core.ground.core_settings import CONFIGURATION_RETRY_MS
 from scheduler.core.ground.inputs import WriteAccepted, WriteConflicted, WriteRejected
 from scheduler.core.ground.outbox import GONE, WriteAnswer
-from scheduler.core.reports.pod_conditions import PodConditions, Reason
+from scheduler.core.reports.pod_conditions import PodConditions, Refusal
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pod_writes import notes_of
@@ -47,7 +47,7 @@ from scheduler.core.writes.writers import Writers
 from scheduler.framework.api import PreBindDone, PreBindFailed, PreBindWait, PreBindWrite
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindPod, Decision, ReadPod, RecordEvent, WriteClaimStatus
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, admin_access_unlabelled, with_cause, without_cause
+from scheduler.framework.diagnosis import admin_access_unlabelled, with_cause, without_cause
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
@@ -55,6 +55,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.model.storage import AnyStorageObject
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 
 _WAITING_SILENT_MS: Final = 1_000
 """A pod that waits for something in PreBind says so in its condition when it lasts so long."""
@@ -194,12 +195,12 @@ class BindingCycles(Part):
                 self._report(events)
                 self._sleep(binding, claims, self._timers.from_wall(deadline_ms))
                 if reason:
-                    self._report_wait(binding, Reason(reason, message))
+                    self._report_wait(binding, Refusal(reason, message))
             case PreBindFailed(status, events):
                 self._report(events)
                 self._give_up(binding, status)
 
-    def _report_wait(self, binding: BindingCycle, waits_for: Reason) -> None:
+    def _report_wait(self, binding: BindingCycle, waits_for: Refusal) -> None:
         """Say in the pod's condition what it waits for: the first time once it has lasted, later as it changes."""
         was, binding.waits_for = binding.waits_for, waits_for
         if was is None:

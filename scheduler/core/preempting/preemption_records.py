@@ -22,8 +22,8 @@ from allocator import PoolId
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.state.claim_overlay import ClaimOverlay, is_same_taking
 from scheduler.core.state.store import Store
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import is_provisional

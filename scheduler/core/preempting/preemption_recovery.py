@@ -28,9 +28,9 @@ from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.dry_run import without
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.runner import Runner
 from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod

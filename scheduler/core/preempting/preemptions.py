@@ -48,15 +48,15 @@ from scheduler.core.preempting.preemption_records import PreemptionRecords, Reco
 from scheduler.core.preempting.preemption_texts import announcement, given_up, preempted, refused
 from scheduler.core.queue.queued_pod import Place
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Reason
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, PodConditions, Refusal
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.pending_writes import WriteOutcome, may_have_landed
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, PatchPodStatus, WriteClaimStatus
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import Status
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 
@@ -89,7 +89,7 @@ class Preemptions(Part):
 
     # Beginning
 
-    def begin(self, rooms: Iterable[tuple[Pod, Preemption]], why: Reason) -> None:
+    def begin(self, rooms: Iterable[tuple[Pod, Preemption]], why: Refusal) -> None:
         """Make room for a pod, or for those of a group, unless room is being made for one of them already (rule 2)."""
         rooms = tuple(rooms)
         group = frozenset([pod.uid for pod, _ in rooms])
@@ -139,7 +139,7 @@ class Preemptions(Part):
                 self._clear(pod)
             self._queue.activate(pod.uid, self._timers.now_ms)
 
-    def _nominate(self, record: Record, why: Reason) -> None:
+    def _nominate(self, record: Record, why: Refusal) -> None:
         pod = self._store.pods[record.uid]
         self._conditions.expect(pod.uid, why)
         nomination = PatchPodStatus(
@@ -153,7 +153,7 @@ class Preemptions(Part):
         )
         self._pod_writes.send(nomination, partial(self._nominated, record, why))
 
-    def _nominated(self, record: Record, why: Reason, outcome: WriteOutcome) -> None:
+    def _nominated(self, record: Record, why: Refusal, outcome: WriteOutcome) -> None:
         if not self.records.is_current(record):
             return
         nominated = self._store.pods[record.uid].status.nominated_node_name
@@ -279,7 +279,7 @@ class Preemptions(Part):
         if key in record.freeing:
             return
         record.freeing[key] = None
-        why = Reason(SCHEDULER_ERROR, given_up(record.pod, record.node, to=key.namespace))
+        why = Refusal(SCHEDULER_ERROR, given_up(record.pod, record.node, to=key.namespace))
         derive = partial(self._stored_for_nobody, record, key)
         self._taking_back.prepare((key,), derive, why, partial(self._send_freeing, record, key))
 
@@ -428,7 +428,7 @@ class Preemptions(Part):
         if pod is None or record.placed_on is not None:
             return
         self._queue.activate(record.uid, self._timers.now_ms, delay_ms=delay_ms)
-        self._conditions.report(pod, Reason(SCHEDULER_ERROR, text))
+        self._conditions.report(pod, Refusal(SCHEDULER_ERROR, text))
 
     def _end(self, record: Record, held: Sequence[Held] = (), *, is_moved: bool = False, delay_ms: int = 0) -> None:
         """Drop the record and the nomination.

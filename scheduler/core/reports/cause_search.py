@@ -29,13 +29,16 @@ from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Diagnosis, Fix, Limits, Pin, with_fact
+from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.owners import ends_in_vain
+from scheduler.why.reasons import MAKING_ROOM, Diagnosis, Fix, Reason, Whom, removing
+from scheduler.why.say import Pods
 
 _OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
@@ -66,7 +69,7 @@ class _Case(Struct):
     pod: Pod
     limits: Limits
     beside: Beside | None = None
-    blames: list[Cause] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
     left: int = 0
     steps_left: int = 0
     asked: int = 0
@@ -95,7 +98,7 @@ class _Case(Struct):
 
     def why(self, changes: Sequence[Fix] = (), also: Sequence[Fix] = ()) -> Diagnosis:
         is_exhausted = self.is_exhausted or not self.has_steps
-        return Diagnosis(tuple(self.blames), tuple(changes), tuple(also), self.asked, is_exhausted)
+        return Diagnosis(tuple(self.reasons), tuple(changes), tuple(also), self.asked, is_exhausted)
 
 
 class CauseSearch(Part):
@@ -127,17 +130,23 @@ class CauseSearch(Part):
             finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=group.lacking == 1)
             why = next(filter(None, finding), None) if are_there else None
         if why is not None:
-            yield _of_group(why, f"{group.count}; pod {pod.key.name} does not: ")
+            yield _of_group(why, group.count, pod.key.name)
 
     def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
         pod, limits = case.pod, case.limits
+        preemption = self._view.preemption_of(pod.uid)
+        if preemption is not None and preemption.victims:
+            victims = Pods(tuple([(one.key, one.spec.priority or 0) for one in preemption.victims]))
+            case.reasons.append(Reason(MAKING_ROOM, {"node": preemption.node, "victims": victims}))
+            yield case.why()
+            return
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
-        if not case.blames:
+        if not case.reasons:
             return
         others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
-        offered = [with_fact(change, blame) for blame in case.blames for change in blame.changes] if may_change else []
-        offered = [one for one in offered if others.isdisjoint(one.removed)]
+        offered = [removing(change, reason) for reason in case.reasons for change in reason.fixes] if may_change else []
+        offered = [one for one in offered if others.isdisjoint(one.removed) and not self._is_vain(pod, one)]
         changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
         singles: list[Fix] = []
         case.left = limits.changes
@@ -171,11 +180,15 @@ class CauseSearch(Part):
                 return
         yield case.why()
 
+    def _is_vain(self, pod: Pod, fix: Fix) -> bool:
+        ending = (self._store.pods.get(uid) for uid in fix.removed)
+        return any(one is not None and not one.is_deleting and ends_in_vain(one, pod) for one in ending)
+
     def _harms(self, pod: Pod, change: Fix) -> bool:
         """Whether somebody else has to give way who is more important, or has said so."""
         least = pod.spec.priority or 0
         ending = (self._store.pods.get(uid) for uid in change.removed)
-        return change.harms or any(one is not None and (one.spec.priority or 0) > least for one in ending)
+        return change.whom > Whom.OWN or any(one is not None and (one.spec.priority or 0) > least for one in ending)
 
     # Blame
 
@@ -183,12 +196,12 @@ class CauseSearch(Part):
         runner, cycle = case.runner, case.cycle(case.pod, self._timers.wall_ms)
         kept_out = runner.pre_enqueue(case.pod, self._view)
         if kept_out.is_rejection and (found := self._blame(case, cycle, kept_out.plugin, [])):
-            case.blames += found
+            case.reasons += found
             return
         filtered = runner.pre_filter(cycle, self._view)
         self._charge(case, _DRY_RUN_STEPS)
         if not filtered.status.is_success:
-            case.blames += self._blame(case, cycle, filtered.status.plugin, [])
+            case.reasons += self._blame(case, cycle, filtered.status.plugin, [])
             return
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
@@ -202,21 +215,21 @@ class CauseSearch(Part):
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)
-        elsewhere: list[Cause] = []
+        elsewhere: list[Reason] = []
         for plugin, nodes in refused.items():
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             found = self._blame(case, cycle, plugin, few or nodes)
             if few:
-                case.blames += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
+                case.reasons += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
             else:
                 elsewhere += found
             yield
         # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
-        case.blames += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
-            elsewhere if not case.blames else []
+        case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
+            elsewhere if not case.reasons else []
         )
 
-    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Cause]:
+    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Reason]:
         before = cycle.steps_left
         found = [*case.runner.blame(name, cycle, nodes, self._view, case.limits)]
         self._charge(case, 1 + before - cycle.steps_left)
@@ -292,12 +305,14 @@ class CauseSearch(Part):
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
         for _, made, blames in self._asked_again(case, first, name, blames=True):
             for blame in blames:
-                for second in blame.changes:
-                    yield structs.replace(made, on=(name,)), with_fact(second, blame)
+                for second in blame.fixes:
+                    if self._is_vain(case.pod, second):
+                        continue
+                    yield structs.replace(made, on=(name,)), removing(second, blame)
 
     def _asked_again(
         self, case: _Case, change: Fix, name: NodeName, *, blames: bool = False
-    ) -> Iterator[tuple[Status, Fix, list[Cause]]]:
+    ) -> Iterator[tuple[Status, Fix, list[Reason]]]:
         """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
         if not case.has_steps:
@@ -312,7 +327,7 @@ class CauseSearch(Part):
         attempt = case.cycle(change.pod or case.pod, self._timers.wall_ms)
         steps = attempt.steps_left
         devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
-        found: list[Cause] = []
+        found: list[Reason] = []
         with (
             ground.suppositions.claims(view, change.claims),
             ground.suppositions.inventory(view, info, change.slices, change.classes),
@@ -332,33 +347,30 @@ class CauseSearch(Part):
         case.steps_left -= max(0, steps)
 
 
-def _pinned(blame: Cause, pin: Pin) -> Cause:
+def _pinned(reason: Reason, pin: Pin) -> Reason:
     """What keeps the pod from the nodes to which it is pinned, with what pins it."""
 
-    def with_pin(cause: str) -> str:
-        return f"{pin.cause}, and {cause}"
+    def with_pin(inner: Reason) -> Reason:
+        return Reason(pin.kind, {"pin": pin.cause, "why": inner.sentence}, "and")
 
-    changes = [structs.replace(one, cause=with_pin(one.cause or blame.cause), kind=pin.kind) for one in blame.changes]
-    return structs.replace(blame, kind=pin.kind, cause=with_pin(blame.cause), changes=tuple(changes))
+    fixes = [structs.replace(one, reason=with_pin(one.reason or reason)) for one in reason.fixes]
+    return structs.replace(with_pin(reason), fixes=tuple(fixes))
 
 
-def _of_group(why: Diagnosis, begins: str) -> Diagnosis:
+def _of_group(why: Diagnosis, begins: str, pod: str) -> Diagnosis:
     """That of the pod, as the group's."""
 
-    blames = [structs.replace(why.blames[0], kind=_OF_GROUP, cause=begins + why.blames[0].cause), *why.blames[1:]]
-    changes = [structs.replace(one, kind=_OF_GROUP) for one in why.changes]
-    if changes:
-        changes[0] = structs.replace(changes[0], cause=begins + changes[0].cause)
-    return structs.replace(why, blames=tuple(blames), changes=tuple(changes))
+    def of_group(inner: Reason) -> Reason:
+        return Reason(_OF_GROUP, {"count": begins, "pod": pod, "why": inner.sentence}, "pod")
+
+    reasons = [of_group(why.reasons[0]), *why.reasons[1:]]
+    fixes = [structs.replace(one, reason=of_group(one.reason or why.reasons[0])) for one in why.fixes[:1]]
+    return structs.replace(why, reasons=tuple(reasons), fixes=(*fixes, *why.fixes[1:]))
 
 
 def _is_said(change: Fix, helpful: Sequence[Fix]) -> bool:
     """Whether another one says the same: where less of something helps, still less does, too."""
-    return any(_subject(one) == _subject(change) for one in helpful)
-
-
-def _subject(change: Fix) -> str:
-    return change.text.partition(" instead of ")[2] or change.text
+    return any(one.same == change.same for one in helpful)
 
 
 def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:
@@ -366,8 +378,9 @@ def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:
     seen: Counter[tuple[str, int]] = Counter()
     found: list[Fix] = []
     for one in changes:
-        seen[one.kind, one.size] += 1
-        if seen[one.kind, one.size] <= _ALIKE_MAX:
+        what = one.reason.kind if one.reason is not None else "", one.size
+        seen[what] += 1
+        if seen[what] <= _ALIKE_MAX:
             found.append(one)
     return found
 
@@ -383,8 +396,8 @@ def _both(first: Fix, second: Fix) -> Fix:
     """Both changes; the second was found as if the first were made, so what it changes has that, too."""
     claims = {one.key: one for one in (*first.claims, *second.claims)}
     return Fix(
-        first.size + second.size,
-        "",
+        first.kind,
+        first.fields,
         first.on,
         pod=second.pod or first.pod,
         node=second.node or first.node,

@@ -29,11 +29,13 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
 from scheduler.core.reports.cause_search import CauseSearch, UnplacedGroup
-from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Reason, condition_of, without_numbers
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Refusal, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.feasibility import Feasibility
-from scheduler.framework.diagnosis import EVENT, Diagnosis, Limits, cause_of, with_cause, without_cause
+from scheduler.framework.diagnosis import EVENT, Limits, cause_of, with_cause, without_cause
 from scheduler.model.keys import NodeName, PodUid
+from scheduler.why.reasons import Diagnosis
+from scheduler.why.say import Reader
 
 _PAUSE_MS: Final = 10
 _WAITING_MAX: Final = 20_000
@@ -56,7 +58,7 @@ class _Asked(Struct, eq=False):
 
     queued: QueuedPod
     ticket: int
-    refusal: Reason
+    refusal: Refusal
     nominated_node: NodeName | None = None
     said: str = ""
     group: UnplacedGroup | None = None
@@ -99,7 +101,7 @@ class Causes(Part):
 
     # Reporting
 
-    def report(self, queued: QueuedPod, refusal: Reason, nominated_node: NodeName | None = None) -> None:
+    def report(self, queued: QueuedPod, refusal: Refusal, nominated_node: NodeName | None = None) -> None:
         """The pod has no node, for this reason: reported when this tick ends."""
         if not self._is_on:
             self._conditions.report(queued.pod, refusal, nominated_node)
@@ -107,7 +109,7 @@ class Causes(Part):
         self._ask_about(_Asked(queued, queued.ticket, refusal, nominated_node))
 
     def report_group(
-        self, queued: QueuedPod, refusal: Reason, group: UnplacedGroup, mates: Iterable[tuple[QueuedPod, Reason]]
+        self, queued: QueuedPod, refusal: Refusal, group: UnplacedGroup, mates: Iterable[tuple[QueuedPod, Refusal]]
     ) -> None:
         """A group has no room, as this pod has no place beside the others: all of them get its cause."""
         others = tuple([_Asked(one, one.ticket, why) for one, why in mates])
@@ -187,7 +189,7 @@ class Causes(Part):
         """The event repeats what was said of the pod, the condition what is so now."""
         sentence, pod = asked.refusal.message, asked.queued.pod
         event = with_cause(sentence, said.text) if said is not None else sentence
-        condition = Reason(asked.refusal.reason, with_cause(sentence, said.now) if said is not None else sentence)
+        condition = Refusal(asked.refusal.reason, with_cause(sentence, said.now) if said is not None else sentence)
         if event != asked.said:
             nominated = asked.nominated_node if not asked.said else None
             asked.said = event
@@ -203,11 +205,11 @@ class Causes(Part):
 
     def _conclude(self, asked: _Asked, why: Diagnosis) -> None:
         uid, now_ms, reasons = asked.queued.uid, self._timers.now_ms, without_numbers(asked.refusal.message)
-        said = self._said.get(uid)
+        said, text = self._said.get(uid), why.text(Reader(asked.queued.namespace))
         if said is None or (said.reasons, said.about) != (reasons, why.about) or now_ms - said.at_ms >= _AGAIN_MS:
-            said = _Said(reasons, why.about, why.text, now_ms, why.text)
+            said = _Said(reasons, why.about, text, now_ms, text)
         else:
-            said = structs.replace(said, now=why.text)
+            said = structs.replace(said, now=text)
         self._keep(uid, said)
         self._say(asked, said)
         for mate in asked.mates:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from scheduler.core.reports.pod_conditions import Reason, Reporter, without_numbers
+from scheduler.core.reports.pod_conditions import Refusal, Reporter, without_numbers
 from scheduler.core.state.ground import Ground
 from scheduler.framework.decisions import PatchPodGroupStatus
 from scheduler.model.group import key_of_group
@@ -23,7 +23,7 @@ from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import GroupCondition, PodGroup
 
-SCHEDULED: Final = Reason("Scheduled", "")
+SCHEDULED: Final = Refusal("Scheduled", "")
 _STORED_MAX: Final = 4_096
 _MESSAGE_MAX: Final = 4_096
 """Characters; the API allows 32,768."""
@@ -36,7 +36,7 @@ class GroupConditions(Reporter[PodGroupKey, PatchPodGroupStatus]):
         super().__init__(ground)
         self._stored: Final[OrderedDict[str, GroupCondition]] = OrderedDict()  # by uid, and not observed yet, perhaps
 
-    def report(self, pod: Pod, why: Reason) -> None:
+    def report(self, pod: Pod, why: Refusal) -> None:
         """What became of the group of this pod, if it has one; SCHEDULED, or why it was not placed."""
         key = key_of_group(pod)
         if key is None or not key.is_pod_group:
@@ -44,7 +44,7 @@ class GroupConditions(Reporter[PodGroupKey, PatchPodGroupStatus]):
         group = self._store.pod_groups.get(key.pod_group)
         if group is None:
             return
-        why = Reason(why.reason, why.message[:_MESSAGE_MAX])
+        why = Refusal(why.reason, why.message[:_MESSAGE_MAX])
         if self._says(group, why):
             self.forget(group.key)
             return
@@ -75,7 +75,7 @@ class GroupConditions(Reporter[PodGroupKey, PatchPodGroupStatus]):
         if len(self._stored) > _STORED_MAX:
             self._stored.popitem(last=False)
 
-    def _says(self, group: PodGroup, why: Reason) -> bool:
+    def _says(self, group: PodGroup, why: Refusal) -> bool:
         """Whether the group says that already, or was placed before."""
         known = self._known(group)
         if known is None or known.is_true:

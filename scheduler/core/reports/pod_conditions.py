@@ -45,16 +45,16 @@ Key = TypeVar("Key", PodUid, PodGroupKey)
 Patch = TypeVar("Patch", PatchPodStatus, PatchPodGroupStatus)
 
 
-class Reason(Struct, frozen=True):
+class Refusal(Struct, frozen=True):
     """What a condition says."""
 
     reason: str
     message: str
 
 
-def reason_of(failure: Status) -> Reason:
+def reason_of(failure: Status) -> Refusal:
     """What the condition says of a pod that is given up for `failure`."""
-    return Reason(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
+    return Refusal(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
 
 
 class _Rewrites(Struct):
@@ -71,7 +71,7 @@ class Reporter(Part, ABC, Generic[Key, Patch]):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        self._asked: Final[dict[Key, Reason]] = {}  # what each object is to say, while it may not be observed yet
+        self._asked: Final[dict[Key, Refusal]] = {}  # what each object is to say, while it may not be observed yet
         self._under_way: Final[dict[str, int]] = {}  # by namespace
         # Whose condition waits for its turn, by namespace, and which attempt it is.
         self._waiting: Final[dict[str, dict[Key, int]]] = {}
@@ -132,7 +132,7 @@ class Reporter(Part, ABC, Generic[Key, Patch]):
             again()
 
     def _still_holds(self, key: Key, patch: Patch) -> bool:
-        return self._asked.get(key) == Reason(patch.reason, patch.message)
+        return self._asked.get(key) == Refusal(patch.reason, patch.message)
 
 
 class PodConditions(Reporter[PodUid, PatchPodStatus]):
@@ -142,12 +142,12 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        self._sent: Final[dict[PodUid, Reason]] = {}  # the condition that was sent last
+        self._sent: Final[dict[PodUid, Refusal]] = {}  # the condition that was sent last
         self._owed: Final[dict[PodUid, str]] = {}  # pods of which an event is to be recorded, and what it says
         self._rewrites: Final[dict[str, _Rewrites]] = {}
         self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
 
-    def report(self, pod: Pod, why: Reason, nominated_node: NodeName | None = None, note: str = "") -> None:
+    def report(self, pod: Pod, why: Refusal, nominated_node: NodeName | None = None, note: str = "") -> None:
         """The pod was not placed: an event and the condition. The event waits with a condition that waits (rule 4).
 
         Args:
@@ -158,7 +158,7 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         if not self._is_waiting(pod):
             self._record_event(pod)
 
-    def amend(self, pod: Pod, why: Reason) -> None:
+    def amend(self, pod: Pod, why: Refusal) -> None:
         """The condition says something else by now, and no event does."""
         self._set(pod, why, None)
 
@@ -166,7 +166,7 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         if (note := self._owed.pop(pod.uid, None)) is not None:
             self._outbox.report_on_pod(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
-    def report_wait(self, uid: PodUid, why: Reason) -> None:
+    def report_wait(self, uid: PodUid, why: Refusal) -> None:
         """What a pod that is being bound waits for."""
         pod = self._store.pods.get(uid)
         if pod is not None and pod.node_name is None:
@@ -174,11 +174,11 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
 
     def report_trouble(self, uid: PodUid, text: str) -> None:
         """Which failing request keeps a pod from being bound; reported once."""
-        pod, why = self._store.pods.get(uid), Reason(SCHEDULER_ERROR, text)
+        pod, why = self._store.pods.get(uid), Refusal(SCHEDULER_ERROR, text)
         if pod is not None and pod.node_name is None and self._asked.get(uid) != why:
             self.report(pod, why)
 
-    def expect(self, uid: PodUid, why: Reason) -> None:
+    def expect(self, uid: PodUid, why: Refusal) -> None:
         """The condition goes with somebody else's write."""
         self._asked[uid] = self._sent[uid] = why
 
@@ -188,7 +188,7 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         self._sent.pop(key, None)
         self._owed.pop(key, None)
 
-    def _set(self, pod: Pod, why: Reason, nominated_node: NodeName | None) -> None:
+    def _set(self, pod: Pod, why: Refusal, nominated_node: NodeName | None) -> None:
         is_nominated = nominated_node is None or nominated_node == pod.status.nominated_node_name
         if is_nominated and (self._asked.get(pod.uid) or condition_of(pod)) == why:
             return
@@ -242,7 +242,7 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         self._send_next(namespace)
 
     def _nominate(self, patch: PatchPodStatus, attempt: int) -> None:
-        self._sent[patch.uid] = Reason(patch.reason, patch.message)
+        self._sent[patch.uid] = Refusal(patch.reason, patch.message)
         again = partial(self._nominate, patch, attempt + 1)
         self._outbox.ask(patch, partial(self._patched, patch.uid, attempt, patch, again))
 
@@ -252,17 +252,17 @@ def without_numbers(message: str) -> str:
     return _NUMBER.sub("", message)
 
 
-def _is_same_but_for_numbers(one: Reason, other: Reason) -> bool:
+def _is_same_but_for_numbers(one: Refusal, other: Refusal) -> bool:
     return one.reason == other.reason and without_numbers(one.message) == without_numbers(other.message)
 
 
-def _patch_of(pod: Pod, why: Reason, nominated_node: NodeName | None) -> PatchPodStatus:
+def _patch_of(pod: Pod, why: Refusal, nominated_node: NodeName | None) -> PatchPodStatus:
     return PatchPodStatus(pod.key, pod.uid, why.reason, why.message, nominated_node, generation=pod.metadata.generation)
 
 
-def condition_of(pod: Pod) -> Reason | None:
+def condition_of(pod: Pod) -> Refusal | None:
     """What PodScheduled=False says, as observed."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return Reason(condition.reason, condition.message)
+            return Refusal(condition.reason, condition.message)
     return None

@@ -28,8 +28,8 @@ from msgspec import Struct
 from allocator import Allocation, DeviceId, InUse, PoolId
 from scheduler.core.state.double_allocations import DoubleAllocations
 from scheduler.core.state.store import Store
-from scheduler.framework.held import Held
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimUid, PodUid
 from scheduler.model.special_claim import stands_for
 

@@ -35,8 +35,8 @@ from scheduler.core.state.claim_overlay import ClaimOverlay, is_same_taking
 from scheduler.core.state.store import Store
 from scheduler.core.state.supposition import AS_THEY_ARE, SupposedDevices
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import Preemption
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimUid, NodeName
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import asks_extended_resources

@@ -11,7 +11,7 @@ from scheduler.core.state.claim_overlay import ClaimOverlay
 from scheduler.core.state.store import Store
 from scheduler.core.state.volume_overlay import Holdable, VolumeOverlay
 from scheduler.framework.api import ReserveResult
-from scheduler.framework.held import Held
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 
 

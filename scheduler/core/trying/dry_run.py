@@ -19,10 +19,10 @@ from scheduler.core.state.supposition import AS_THEY_ARE, SupposedDevices
 from scheduler.core.trying.dry_run_memory import DryRunMemory
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.preemption import NodeTried, Preemption, Trial
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod

@@ -34,7 +34,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from scheduler.core.ground.inputs import WriteRejected
-from scheduler.core.reports.pod_conditions import Reason
+from scheduler.core.reports.pod_conditions import Refusal
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.writes.claim_writes import ClaimWrites
 from scheduler.core.writes.pending_writes import WriteOutcome, may_have_landed
@@ -57,7 +57,7 @@ GoOn: TypeAlias = Callable[[tuple[Decision, ...] | None], None]
 class _Attempt(Struct, eq=False):
     claims: tuple[ClaimKey, ...]
     derive: Callable[[], Sequence[Decision]]
-    why: Reason
+    why: Refusal
     go_on: GoOn
     decisions: tuple[Decision, ...] = ()
     fences: dict[PodUid, int] = {}
@@ -99,7 +99,7 @@ class TakingBack(Part):
         return info is None or is_usable_on(claim.allocation, info.host)
 
     def prepare(
-        self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Reason, go_on: GoOn
+        self, claims: Iterable[ClaimKey], derive: Callable[[], Sequence[Decision]], why: Refusal, go_on: GoOn
     ) -> None:
         """Call `go_on`, once, with what may be sent: at once, or when the fences are stored.
 

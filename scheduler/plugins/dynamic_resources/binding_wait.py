@@ -22,7 +22,7 @@ from msgspec import Struct
 from scheduler.framework.api import PRE_BIND_DONE, PreBindDone, PreBindFailed, PreBindStep, PreBindWait
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import BindingWait, RecordEvent, WaitStatus
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, with_cause
+from scheduler.framework.diagnosis import with_cause
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
@@ -33,6 +33,7 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     has_binding_conditions,
     missing_conditions,
 )
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 
 # The reason of the event that begins the wait, and of the pod's condition. Not "Unschedulable": the cluster autoscaler
 # adds nodes for pods with that reason, and this pod has a node. Not "SchedulerError": nothing is wrong. Upstream leaves

@@ -9,18 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from allocator.values.model import Request, RequestAlternative
-from scheduler.model.claim import ResourceClaim
+from scheduler.model.claim import ResourceClaim, template_of
 from scheduler.model.objects import Pod
 
 
 def label_of(claim: ResourceClaim, pod: Pod) -> str:
-    """A claim by its name and, where it was made from one, by its template's, which is what a person edits."""
-    made = {one.resource_claim_name: one.name for one in pod.status.resource_claim_statuses or ()}
-    entry = made.get(claim.key.name)
-    for one in pod.spec.resource_claims or ():
-        if one.name == entry and one.resource_claim_template_name:
-            return f"ResourceClaim {claim.key} (made from template {one.resource_claim_template_name})"
-    return f"ResourceClaim {claim.key}"
+    """What a person edits to change the claim: itself, or the template that it was made from."""
+    template = template_of(claim, pod)
+    return f"ResourceClaimTemplate {claim.key.namespace}/{template}" if template else f"ResourceClaim {claim.key}"
 
 
 def requests_of(claim: ResourceClaim) -> Iterator[str]:

@@ -12,7 +12,6 @@ from typing import Final
 from allocator import decode_slice
 from allocator.requests.requests import Slot
 from allocator.requests.subterms import last_subterm
-from scheduler.framework.diagnosis import Cause, Fix
 from scheduler.model.selector_mistakes import compared_values, named_drivers
 from scheduler.plugins.dynamic_resources.selector_blame import (
     changes_of_class,
@@ -22,6 +21,7 @@ from scheduler.plugins.dynamic_resources.selector_blame import (
     unmet_term,
 )
 from scheduler.plugins.dynamic_resources.survey import Survey
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _DRIVERS_NAMED: Final = 3
 _SIZE_OF_DRIVER: Final = 7
@@ -29,7 +29,7 @@ _DEVICES_MAX: Final = 64
 _ANY_DRIVER: Final = "driver"
 
 
-def blame_class(looked: Survey, slot: Slot) -> Sequence[Cause]:
+def blame_class(looked: Survey, slot: Slot) -> Sequence[Reason]:
     """Nothing where the class selects a device, or the devices that were looked at do not show it."""
     if not looked.devices:
         return _no_devices(looked, slot)
@@ -50,18 +50,20 @@ def blame_class(looked: Survey, slot: Slot) -> Sequence[Cause]:
     changes = list(_installed(looked, slot)) if is_driver and not is_meant else []
     changes += changes_of_class(looked, slot, found, mistakes)
     return (
-        Cause("class-unmatched", f"DeviceClass {name}: {cause}{drivers_there}", ("class", name, cause), tuple(changes)),
+        plain_reason(
+            "class-unmatched", f"DeviceClass {name}: {cause}{drivers_there}", ("class", name, cause), tuple(changes)
+        ),
     )
 
 
-def _no_devices(looked: Survey, slot: Slot) -> Sequence[Cause]:
+def _no_devices(looked: Survey, slot: Slot) -> Sequence[Reason]:
     if not looked.is_whole:
         return ()  # this node has none, and others do
     slices = len(looked.view.inventory.slices)
     empty = f"{slices} ResourceSlice{'s' if slices > 1 else ''} without devices"
     there = empty if slices else "there is no ResourceSlice"
     cause = f"no driver publishes any device ({there}), and {looked.named(slot)} waits for one"
-    return (Cause("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
+    return (plain_reason("no-devices", cause, "no-devices", tuple(_installed(looked, slot))),)
 
 
 def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
@@ -89,7 +91,7 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
         }
         for node in nodes
     ]
-    yield Fix(
+    yield plain_fix(
         _SIZE_OF_DRIVER,
         f"install {whose}, or look at its log: it publishes no ResourceSlice",
         nodes,

@@ -12,38 +12,40 @@ from allocator.answers.constraint_room import Counted, Unmet
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
 from allocator.values.pool_attribute import Value
-from scheduler.framework.diagnosis import Cause, Fix
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _VALUES_NAMED: Final = 3
 _DEVICES_READ: Final = 2_000
 """Of a request; their attributes are read for a name like the one that is missing."""
 
 
-def blame_unmet(found: NearNode, unmet: Unmet) -> Cause:
+def blame_unmet(found: NearNode, unmet: Unmet) -> Reason:
     """One constraint that the node's devices cannot satisfy."""
     about = ("constraint", unmet.claim, unmet.index, unmet.attribute)
     missing = next((one for one in unmet.counted if not one.present), None)
     if missing is not None:
         other = _other_name(found, missing, unmet)
         cause = _missing(found, missing, unmet, other)
-        return Cause("constraint-attribute-missing", cause, about, tuple(_changes(found, unmet, 0, other[0])))
+        return plain_reason("constraint-attribute-missing", cause, about, tuple(_changes(found, unmet, 0, other[0])))
     if unmet.asked > 1:
-        return Cause("constraint-unmet", _too_few_groups(found, unmet), about, tuple(_changes(found, unmet, 0, "")))
+        return plain_reason(
+            "constraint-unmet", _too_few_groups(found, unmet), about, tuple(_changes(found, unmet, 0, ""))
+        )
     if not unmet.is_match:
         values = {value for one in unmet.counted for value in one.counts}
         cause = (
             f"{_names(found, unmet)}: {unmet.needed} devices with different {unmet.attribute} are needed; node "
             f"{found.node.name} has {_some(values)}"
         )
-        return Cause("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
+        return plain_reason("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
     if len(unmet.counted) > 1:
         taken = _taken(found, unmet)
         cause = _taken_text(found, unmet, taken) or _no_common(found, unmet)
         changes = [*_changes(found, unmet, 0, "", 7 if taken else 5), *found.ends(taken, len(taken))]
-        return Cause("constraint-unmet", cause, about, tuple(changes))
+        return plain_reason("constraint-unmet", cause, about, tuple(changes))
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
     free, in_use = _in_use_with(found, counted)
@@ -52,10 +54,10 @@ def blame_unmet(found: NearNode, unmet: Unmet) -> Cause:
         f"{'that are free ' if free else ''}on node {found.node.name} is {most}{_of(value)}"
     )
     changes = [*_changes(found, unmet, most, ""), *in_use]
-    return Cause("constraint-unmet", cause, about, tuple(changes))
+    return plain_reason("constraint-unmet", cause, about, tuple(changes))
 
 
-def blame_several(found: NearNode, funnel: Funnel) -> Cause:
+def blame_several(found: NearNode, funnel: Funnel) -> Reason:
     """Constraints of which each could be satisfied, and that leave the request too little together."""
     constraints = [
         found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
@@ -66,7 +68,7 @@ def blame_several(found: NearNode, funnel: Funnel) -> Cause:
     claim = found.claim(funnel.slot)
     changes = [_without(found, claim, one) for one in constraints] if claim is not None else []
     about = ("constraints", funnel.claim, funnel.request)
-    return Cause("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
+    return plain_reason("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
 
 
 def _most(one: tuple[int, Value]) -> tuple[int, str]:
@@ -224,7 +226,7 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 
         match, distinct = (other, None) if unmet.is_match else (None, other)
         changed = unmet.constraint._replace(match_attribute=match, distinct_attribute=distinct)
         text = f"write {other} instead of {unmet.attribute} in the constraint of {label}"
-        yield Fix(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
+        yield plain_fix(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
     if len(unmet.counted) == 1 or found.limits.also:
         yield from found.fewer(slot, most)
     yield _without(found, claim, unmet.constraint, drops)
@@ -244,7 +246,7 @@ def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size
     slots = found.explanation.problem.plan.slots
     label = next(found.label(one).partition(" of ")[2] for one in slots if found.claim(one) is claim)
     text = f"drop the constraint {what}: {attribute} of {label}"
-    return Fix(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
+    return plain_fix(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
 
 
 def _with(claim: ResourceClaim, constraint: Constraint, changed: Constraint | None) -> ResourceClaim:

@@ -15,10 +15,10 @@ from allocator.pools.pools import CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
-from scheduler.framework.diagnosis import Cause, Fix
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.holder_blame import unused_claim
 from scheduler.plugins.dynamic_resources.near_node import NearNode, free_of, some_devices
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _NANO: Final = 10**9
 
@@ -39,13 +39,13 @@ class _Blocked(NamedTuple):
         return self.takes - self.left
 
 
-def blame_partitions(found: NearNode, funnel: Funnel) -> Cause:
+def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses and nobody can be given, as partitions of the same device are in use."""
     blocked = list(_blocked(found, funnel))
     about = ("counters", funnel.claim, funnel.request)
     if not blocked:
         which = some_devices([one.id for one in funnel.devices(funnel.step(Stage.COUNTERS).removed)])
-        return Cause("partition-blocked", f"{which}: the counters of the pool are overdrawn", about)
+        return plain_reason("partition-blocked", f"{which}: the counters of the pool are overdrawn", about)
     first = min(blocked, key=lambda one: (one.takes > one.whole, one.lacks / max(one.takes, 1), one.position))
     set_, counter = first.counter
     what = f"{some_devices([first.device.id])}"
@@ -53,7 +53,7 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Cause:
     if first.takes > first.whole:
         whole = _amount(first, first.whole)
         cause = f"{what} takes {takes} of counter {counter}, and counter set {set_} has {whole}"
-        return Cause("counters-short", cause, about)
+        return plain_reason("counters-short", cause, about)
     users = _users(found, first)
     cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left"
     start, rest = f"{cause}; {some_devices(users)} of ", f" {'takes' if len(users) == 1 else 'take'} the rest"
@@ -67,10 +67,10 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Cause:
     if funnel.lacks > 1:
         every = sorted({user for one in blocked for user in _users(found, one)})
         changes += found.ends(every, len(every))
-    return Cause("partition-blocked", cause, (*about, set_, counter), tuple(changes))
+    return plain_reason("partition-blocked", cause, (*about, set_, counter), tuple(changes))
 
 
-def blame_together(found: NearNode, short: CountersShort) -> Cause:
+def blame_together(found: NearNode, short: CountersShort) -> Reason:
     """Requests of the pod that a pool's counters cannot serve together."""
     names = " and ".join(dict.fromkeys(found.named(slot) for slot in short.slots))
     set_, counter = short.counter
@@ -84,10 +84,10 @@ def blame_together(found: NearNode, short: CountersShort) -> Cause:
     changes = [*found.fewer(short.slots[0], short.possible)] if len(short.slots) == 1 else []
     users = [one.id for one in short.pool.devices if _takes(one, short.counter)]
     held = [one for one in users if found.holding([one])]
-    return Cause("counters-short", cause, about, (*changes, *found.ends(held, 1), *found.ends(held, len(held))))
+    return plain_reason("counters-short", cause, about, (*changes, *found.ends(held, 1), *found.ends(held, len(held))))
 
 
-def blame_groups(found: NearNode, funnel: Funnel) -> Cause:
+def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses or can be given, as devices of other compatibility groups draw on their counters."""
     position = next(positions_of(funnel.step(Stage.GROUPS).removed))
     _, view, index = funnel.pools.locate(position)
@@ -108,17 +108,17 @@ def blame_groups(found: NearNode, funnel: Funnel) -> Cause:
     holders = found.holding(users)
     cause = found.briefly(lambda pods: f"{start}, which {pods} has", holders) if holders else start
     changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *found.ends(users, len(users))]
-    return Cause("partition-blocked", cause, ("groups", funnel.claim, funnel.request, set_), tuple(changes))
+    return plain_reason("partition-blocked", cause, ("groups", funnel.claim, funnel.request, set_), tuple(changes))
 
 
-def blame_apart(found: NearNode, apart: GroupsApart) -> Cause:
+def blame_apart(found: NearNode, apart: GroupsApart) -> Reason:
     """A request of which each device would do, and no compatibility group has as many."""
     cause = (
         f"{found.named(apart.slot)}: at most {apart.possible} of {apart.needed} devices fit together on node "
         f"{found.node.name}, as the devices of a counter set must have a compatibility group in common"
     )
     changes = tuple(found.fewer(apart.slot, apart.possible))
-    return Cause("devices-short", cause, ("groups together", apart.slot.label), changes)
+    return plain_reason("devices-short", cause, ("groups together", apart.slot.label), changes)
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
@@ -177,7 +177,7 @@ def _other_profiles(found: NearNode, funnel: Funnel, blocked: _Blocked) -> Itera
             changed = tuple([_naming(selector, value.value, other.value) for selector in selectors])
             if changed != selectors:
                 done.add(other.value)
-                yield Fix(
+                yield plain_fix(
                     4,
                     f"write '{other.value}' instead of '{value.value}' in the selector of {found.label(funnel.slot)}",
                     (found.node.name,),

@@ -7,16 +7,17 @@ from typing import Final
 
 from allocator import OPTIONAL_NODE_OPERATIONS, Device, DeviceTaint, DeviceToleration, Funnel, Stage, prevent_allocation
 from cel.quantity import Quantity
-from scheduler.framework.diagnosis import Cause, Fix, taint_text, toleration_text
+from scheduler.framework.diagnosis import taint_text, toleration_text
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, free_of, ids_of, some_devices
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _NANO: Final = 10**9
 
 
-def blame_holders(found: NearNode, funnel: Funnel) -> Cause:
+def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that pods have."""
     name, removed = found.named(funnel.slot), funnel.step(Stage.IN_USE).removed
     devices = ids_of(funnel.devices(removed))
@@ -26,7 +27,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Cause:
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = some_devices(sorted(own.devices.intersection(devices)))
         text = f"{which}: ResourceClaim {own.claim.key}, which the pod uses too, has what {name} asks for"
-        return Cause("own-claims-compete", text, about, changes)
+        return plain_reason("own-claims-compete", text, about, changes)
     # Beside devices of pods those of claims that no pod here uses are named by themselves.
     theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
     what, is_one = some_devices(theirs), len(theirs) == 1
@@ -37,10 +38,10 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Cause:
     def cause(pods: str) -> str:
         return f"{start}{f'{claim} ({pods})' if claim else pods or 'other claims'}{rest}"
 
-    return Cause("devices-in-use", found.briefly(cause, holders), about, changes)
+    return plain_reason("devices-in-use", found.briefly(cause, holders), about, changes)
 
 
-def blame_unread(found: NearNode, funnel: Funnel) -> Cause:
+def blame_unread(found: NearNode, funnel: Funnel) -> Reason:
     """Devices with a field that nobody here acts on."""
     fields: dict[str, list[Device]] = {}
     for device in funnel.devices(funnel.step(Stage.UNREAD).removed):
@@ -54,10 +55,10 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Cause:
         f"{free_of(funnel, found.named(funnel.slot))}"
     )
     changes = found.fewer(funnel.slot, funnel.left)
-    return Cause("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
+    return plain_reason("field-unread", cause, ("unread", funnel.claim, funnel.request, tuple(fields)), tuple(changes))
 
 
-def blame_operations(found: NearNode, funnel: Funnel) -> Cause:
+def blame_operations(found: NearNode, funnel: Funnel) -> Reason:
     """Devices for which the kubelet is to skip calls of the driver, where it does not say that it can."""
     devices = ids_of(funnel.devices(funnel.step(Stage.OPERATIONS).removed))
     needs = "needs" if len(devices) == 1 else "need"
@@ -66,10 +67,10 @@ def blame_operations(found: NearNode, funnel: Funnel) -> Cause:
         f"the ResourceSlice), and node {found.node.name} does not{free_of(funnel, found.named(funnel.slot))}"
     )
     changes = found.fewer(funnel.slot, funnel.left)
-    return Cause("devices-short", cause, ("operations", funnel.claim, funnel.request), tuple(changes))
+    return plain_reason("devices-short", cause, ("operations", funnel.claim, funnel.request), tuple(changes))
 
 
-def blame_taints(found: NearNode, funnel: Funnel) -> Cause:
+def blame_taints(found: NearNode, funnel: Funnel) -> Reason:
     """Devices with taints that the request does not tolerate."""
     slot, removed = funnel.slot, funnel.step(Stage.TAINT).removed
     taints: dict[DeviceTaint, list[Device]] = {}
@@ -88,7 +89,7 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Cause:
     cause = f"{texts[0]}{more}, which {found.named(slot)} does not tolerate{free_of(funnel, found.named(slot))}"
     about = ("taint", funnel.claim, funnel.request, tuple(taints))
     changes = (*tolerated(found, funnel, taints), *found.fewer(slot, funnel.left))
-    return Cause("device-tainted", cause, about, changes)
+    return plain_reason("device-tainted", cause, about, changes)
 
 
 def tolerated(found: NearNode, funnel: Funnel, taints: dict[DeviceTaint, list[Device]]) -> Iterator[Fix]:
@@ -105,7 +106,7 @@ def tolerated(found: NearNode, funnel: Funnel, taints: dict[DeviceTaint, list[De
             changed = with_request(changed, funnel.request, tolerations=toleration)
             texts.append(toleration_text(taint))
         what = f"toleration{'s' if len(some) > 1 else ''} {' and '.join(texts)}"
-        yield Fix(
+        yield plain_fix(
             2 + len(some) - 1,
             f"add the {what} to {found.label(funnel.slot)}, or have the taint removed",
             (found.node.name,),
@@ -113,14 +114,14 @@ def tolerated(found: NearNode, funnel: Funnel, taints: dict[DeviceTaint, list[De
         )
 
 
-def blame_capacity(found: NearNode, funnel: Funnel) -> Cause:
+def blame_capacity(found: NearNode, funnel: Funnel) -> Reason:
     """Devices without the capacity that the request asks for, or of which others have left too little."""
     slot, name = funnel.slot, found.named(funnel.slot)
     consumed, large = funnel.step(Stage.CAPACITY).removed, funnel.step(Stage.SIZE).removed
     about = ("capacity", funnel.claim, funnel.request, tuple(slot.capacity))
     changes = tuple(_less_capacity(found, funnel))
     if not consumed:
-        return Cause("capacity-short", _too_small(found, funnel, list(funnel.devices(large))), about, changes)
+        return plain_reason("capacity-short", _too_small(found, funnel, list(funnel.devices(large))), about, changes)
     best: tuple[int, str] = (-(1 << 200), "")
     for device, position in _with_positions(funnel, consumed):
         for what, amount, value in found.explanation.consumption(slot, position).nanos:
@@ -134,7 +135,7 @@ def blame_capacity(found: NearNode, funnel: Funnel) -> Cause:
                 best = max(best, (left - amount, f"{text}{_shared_by(found, device)}"))
     cause = best[1] or f"{some_devices(ids_of(funnel.devices(consumed)))}: others' shares leave too little for {name}"
     devices = ids_of(funnel.devices(consumed))
-    return Cause("capacity-short", cause, about, (*changes, *found.ends(devices, funnel.lacks)))
+    return plain_reason("capacity-short", cause, about, (*changes, *found.ends(devices, funnel.lacks)))
 
 
 def _shared_by(found: NearNode, device: Device) -> str:
@@ -198,7 +199,7 @@ def _asking(  # noqa: PLR0917
     amount: Quantity,
 ) -> Fix:
     assert claim is not None
-    return Fix(
+    return plain_fix(
         3,
         f"ask for {name} {dict(requests)[name]} instead of {amount} in {found.label(funnel.slot)}",
         (found.node.name,),

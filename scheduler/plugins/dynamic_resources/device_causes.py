@@ -20,7 +20,7 @@ from msgspec import structs
 from allocator import AllocationError, AllocationRequest, Explanation, Funnel, PausedError, Stage, explain
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits, likeliest, with_fact
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
@@ -44,6 +44,7 @@ from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_er
 from scheduler.plugins.dynamic_resources.survey import within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason, removing
 
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
@@ -52,7 +53,7 @@ _CLAIMS_STEPS: Final = 100
 """Names of claims and classes are read and compared."""
 
 
-def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """What keeps the pod from the node that lacks least, and what would make its devices do."""
     search = cycle.find(NodeSearch)
     if not nodes:
@@ -70,10 +71,8 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
-    others = [
-        with_fact(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.changes
-    ]
-    return [structs.replace(blames[0], changes=(*blames[0].changes, *others)), *blames[1:]] if blames else ()
+    others = [removing(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.fixes]
+    return [structs.replace(blames[0], fixes=(*blames[0].fixes, *others)), *blames[1:]] if blames else ()
 
 
 # Nodes
@@ -134,10 +133,10 @@ def _rank(found: NearNode) -> tuple[int, int, int, str]:
 # Causes
 
 
-def _of_node(found: NearNode) -> list[Cause]:
+def _of_node(found: NearNode) -> list[Reason]:
     """Each request that has too few devices by itself, the lasting reasons first; or what is short together."""
     unmet = {one.claim_index for one in found.explanation.unmet}
-    blames: list[tuple[int, Cause]] = []
+    blames: list[tuple[int, Reason]] = []
     for funnels in found.explanation.by_request():
         if any(not one.lacks for one in funnels):
             continue
@@ -153,14 +152,14 @@ def _of_node(found: NearNode) -> list[Cause]:
     said += [blame_unmet(found, one) for one in found.explanation.unmet]
     if not said:
         together = blame_all(found)
-        more = [change for one in found.explanation.requests for change in _let_by(found, one, together.changes)]
-        said = [structs.replace(together, changes=(*together.changes, *more))]
+        more = [change for one in found.explanation.requests for change in _let_by(found, one, together.fixes)]
+        said = [structs.replace(together, fixes=(*together.fixes, *more))]
     if found.search.claims.special is not None:
-        said[0] = structs.replace(said[0], changes=(*said[0].changes, *_fewer_of_resources(found)))
+        said[0] = structs.replace(said[0], fixes=(*said[0].fixes, *_fewer_of_resources(found)))
     return said
 
 
-def _of_funnel(found: NearNode, funnel: Funnel) -> Cause:
+def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
     """What is blamed for too few devices: the stage that ends the funnel chooses who speaks."""
     end = funnel.end
     match end.stage if end is not None else None:
@@ -185,9 +184,9 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Cause:
         case _:
             return _too_few(found, funnel)
     if stale := blame_stale(found, funnel):
-        others = [with_fact(one, blame) for one in blame.changes]
-        blame = structs.replace(stale, changes=(*stale.changes, *others))
-    return structs.replace(blame, changes=(*blame.changes, *_let_by(found, funnel)))
+        others = [removing(one, blame) for one in blame.fixes]
+        blame = structs.replace(stale, fixes=(*stale.fixes, *others))
+    return structs.replace(blame, fixes=(*blame.fixes, *_let_by(found, funnel)))
 
 
 def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Fix] = ()) -> Iterator[Fix]:
@@ -196,10 +195,10 @@ def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Fix] = ()) -> Ite
     for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
         if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
             earlier = speaks(found, funnel)
-            yield from (with_fact(change, earlier) for change in earlier.changes if change.text not in texts)
+            yield from (removing(change, earlier) for change in earlier.fixes if change.text not in texts)
 
 
-def _of_selectors(found: NearNode, funnel: Funnel) -> Cause:
+def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
     """Some devices match, and too few; or those that do are of other nodes."""
     claim, slot, changes = found.claim(funnel.slot), funnel.slot, list[Fix]()
     for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
@@ -207,14 +206,16 @@ def _of_selectors(found: NearNode, funnel: Funnel) -> Cause:
             break
         rest = tuple([one for one in slot.details.selectors if one is not selector])
         text = f"drop or relax the selector `{selector.expression}` of {found.label(slot)}"
-        changes.append(Fix(7, text, (found.node.name,), claims=(with_request(claim, funnel.request, selectors=rest),)))
+        changes.append(
+            plain_fix(7, text, (found.node.name,), claims=(with_request(claim, funnel.request, selectors=rest),))
+        )
     if funnel.step(Stage.REQUEST_SELECTOR).left:
         return _too_few(found, funnel, tuple(changes))
     about = ("selectors", funnel.claim, funnel.request)
-    return Cause("devices-short", f"node {found.node.name}: {funnel}", about, tuple(changes))
+    return plain_reason("devices-short", f"node {found.node.name}: {funnel}", about, tuple(changes))
 
 
-def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Fix, ...] = ()) -> Cause:
+def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Fix, ...] = ()) -> Reason:
     """Not as many devices are published."""
     name, node, published = found.named(funnel.slot), found.node.name, funnel.published
     about = ("too few", funnel.claim, funnel.request)
@@ -226,7 +227,7 @@ def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Fix, ...] = ()) -> 
         cause = f"node {node} has {devices} that would do for {name}, which asks for {_count(funnel)}"
     else:
         cause = f"node {node}: {funnel}"
-    return Cause("devices-short", cause, about, (*found.fewer(funnel.slot, funnel.left), *changes))
+    return plain_reason("devices-short", cause, about, (*found.fewer(funnel.slot, funnel.left), *changes))
 
 
 def _count(funnel: Funnel) -> str:
@@ -242,4 +243,4 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
             if (less := less_in_container(pod, name, excess)) is None:
                 continue
             text, smaller = less
-            yield Fix(3, text, (found.node.name,), pod=smaller)
+            yield plain_fix(3, text, (found.node.name,), pod=smaller)

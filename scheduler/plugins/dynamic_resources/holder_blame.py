@@ -21,11 +21,12 @@ from msgspec import Struct
 
 from allocator import Allocation, DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
-from scheduler.framework.diagnosis import Cause, Fix, told
-from scheduler.framework.held import Held
+from scheduler.framework.diagnosis import told
 from scheduler.model.claim import Consumer, ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _SIZE: Final = 2
 _USERS_NAMED: Final = 2
@@ -48,7 +49,7 @@ class _Stale(Struct):
     going: tuple[PodUid, ...]
 
 
-def blame_stale(found: NearNode, funnel: Funnel) -> Cause | None:
+def blame_stale(found: NearNode, funnel: Funnel) -> Reason | None:
     """The claim of that kind with most of the devices that are in the way; all of them are offered to be let go."""
     if (twice := _published_twice(found, funnel)) is not None:
         return twice
@@ -69,7 +70,7 @@ def blame_stale(found: NearNode, funnel: Funnel) -> Cause | None:
     if len(ordered) > 1:
         changes.append(_released(found, ordered[: found.limits.holders]))
     about = (worst.kind, worst.claim.key, tuple(worst.devices))
-    return Cause(worst.kind, _cause(found, worst), about, tuple(changes))
+    return plain_reason(worst.kind, _cause(found, worst), about, tuple(changes))
 
 
 def unused_claim(found: NearNode, devices: Iterable[DeviceId]) -> str:
@@ -81,7 +82,7 @@ def unused_claim(found: NearNode, devices: Iterable[DeviceId]) -> str:
     return ""
 
 
-def _published_twice(found: NearNode, funnel: Funnel) -> Cause | None:
+def _published_twice(found: NearNode, funnel: Funnel) -> Reason | None:
     """Devices that are in use on another node, which publishes a pool of the same name: to a claim they are the same.
 
     Asked as if this node's pool had its own name.
@@ -103,10 +104,10 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Cause | None:
             if slice_.node_name == node
         ]
         text = f"the driver must give each node's pool a name of its own, such as the node's, instead of {pool.pool}"
-        change = Fix(_SIZE, text, (node,), slices=tuple(slices))
+        change = plain_fix(_SIZE, text, (node,), slices=tuple(slices))
         nodes = listed_names(sorted({one.node_name or "" for one in view.inventory.slices_of_pool(pool).values()}))
         cause = f"pool {pool} is published by nodes {nodes}, and {some_devices([device.id])} is in use on one of them"
-        return Cause("pool-contradictory", cause, ("two nodes", pool), (change,))
+        return plain_reason("pool-contradictory", cause, ("two nodes", pool), (change,))
     return None
 
 
@@ -185,7 +186,7 @@ def _who(found: NearNode, one: _Stale) -> str:
 def _released(found: NearNode, some: list[_Stale]) -> Fix:
     texts = list(dict.fromkeys(text for one in some for text in _advice(found, one)))
     command = _command(found, some[0]) if len(some) == 1 else ""
-    return Fix(
+    return plain_fix(
         _SIZE + len(some) - 1,
         "; then ".join(texts),
         (found.node.name,),

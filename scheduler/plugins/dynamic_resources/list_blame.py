@@ -7,22 +7,22 @@ from typing import Final
 
 from allocator import Funnel, Stage
 from allocator.requests.selectors import OPTIONAL_HINT
-from scheduler.framework.diagnosis import Cause
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of
+from scheduler.why.reasons import Reason, plain_reason
 
 _TEXT_MAX: Final = 150
 """Characters, beyond which reasons are counted."""
 
 
 def blame_alternatives(
-    found: NearNode, funnels: Sequence[Funnel], of_one: Callable[[NearNode, Funnel], Cause]
-) -> Cause:
+    found: NearNode, funnels: Sequence[Funnel], of_one: Callable[[NearNode, Funnel], Reason]
+) -> Reason:
     """What keeps all alternatives of one request from the node.
 
     Args:
         of_one: What is blamed for one of them.
     """
-    changes = tuple([change for funnel in funnels for change in of_one(found, funnel).changes])
+    changes = tuple([change for funnel in funnels for change in of_one(found, funnel).fixes])
     slot = funnels[0].slot
     about = ("alternatives", funnels[0].claim, slot.base, tuple(tuple(one.removed) for one in funnels))
     taken = 0
@@ -33,7 +33,7 @@ def blame_alternatives(
         what = f"{'all ' if not any(one.left for one in funnels) else ''}{len(devices)} devices"
         start = f"request {slot.base}: {what} of its {len(funnels)} alternatives are in use by "
         cause = found.briefly(lambda pods: f"{start}{pods or 'other claims'}", found.holding(devices))
-        return Cause("alternatives-unmet", cause, about, changes)
+        return plain_reason("alternatives-unmet", cause, about, changes)
     reasons: dict[str, list[str]] = {}
     for funnel in funnels:
         reasons.setdefault(_in_short(found, funnel), []).append(funnel.slot.name)
@@ -45,7 +45,7 @@ def blame_alternatives(
             text += f"; {', '.join(rest)}: for other reasons"
             break
         text += more
-    return Cause("alternatives-unmet", text, about, changes)
+    return plain_reason("alternatives-unmet", text, about, changes)
 
 
 def _in_short(found: NearNode, funnel: Funnel) -> str:

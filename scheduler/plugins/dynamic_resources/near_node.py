@@ -16,13 +16,14 @@ from allocator import Device, DeviceId, Explanation, Funnel
 from allocator.requests.requests import Slot
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Fix, Limits, may_name, pod_text, told_pods
-from scheduler.framework.held import Held
+from scheduler.framework.diagnosis import Limits, may_name, pod_text, told_pods
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.why.reasons import Fix, plain_fix
 
 USERS_NAMED: Final = 4
 CAUSE_MAX: Final = 160
@@ -165,7 +166,7 @@ class NearNode:
         pods, names = self.pods(holders), sorted({name for one in holders for name in one.devices})
         claims = [str(one.claim.key) for one in holders if self.may_name(one.claim.key)]
         whose = f", whose ResourceClaim is {claims[0]}" if len(claims) == 1 and len(holders) == 1 else ""
-        return Fix(
+        return plain_fix(
             5 + len(holders),
             f"free {some_devices(names)}: end {pods}{whose}",
             (self.node.name,),
@@ -180,7 +181,7 @@ class NearNode:
             return
         most = slot.count - 1 if self.limits.also else most
         for less in range(min(slot.count - 1, most), 0, -1)[: self.limits.counts]:
-            yield Fix(
+            yield plain_fix(
                 3,
                 f"ask for {less} {'device' if less == 1 else 'devices'} instead of {slot.count} in {self.label(slot)}",
                 (self.node.name,),

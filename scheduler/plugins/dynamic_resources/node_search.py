@@ -39,8 +39,8 @@ from allocator import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.status import UNFINISHED, Status
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims

@@ -55,11 +55,11 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, WriteClaimStatus
-from scheduler.framework.diagnosis import Cause, Limits, Pin
-from scheduler.framework.held import Held
+from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -97,6 +97,7 @@ from scheduler.plugins.dynamic_resources.resolved_claims import (
 from scheduler.plugins.normalize import NODE_SCORE_MAX, normalize
 from scheduler.plugins.scoring_strategies import ScoringStrategy
 from scheduler.validation.field_errors import FieldError
+from scheduler.why.reasons import Reason
 
 NAME: Final = "DynamicResources"
 
@@ -255,7 +256,7 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         return blame_nodes(cycle, nodes, view, limits)
 
     def pin(self, cycle: Cycle) -> Pin | None:

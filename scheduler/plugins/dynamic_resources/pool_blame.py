@@ -22,13 +22,14 @@ from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
 from scheduler.plugins.dynamic_resources.survey import HIDING, NODES_TRIED, Survey, survey, within_steps
+from scheduler.why.reasons import Reason, plain_fix, plain_reason
 
 _SIZE: Final = 5
 _NAMES_A_STEP: Final = 40
@@ -36,9 +37,9 @@ _NAMES_A_STEP: Final = 40
 
 def blame_unpublished(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
-    found: list[Cause] = []
+    found: list[Reason] = []
     try:
         with within_steps(cycle, view):
             looked = survey(search, cycle, nodes, view, limits)
@@ -64,7 +65,7 @@ class _Hiding(Struct):
     pools: int = 1
 
 
-def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Cause]:
+def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Reason]:
     """The worst fault of each kind."""
     worst: dict[FaultKind, _Hiding] = {}
     left = looked.limits.devices
@@ -102,7 +103,7 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
     )
 
 
-def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Cause:
+def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
     fault, pool = hiding.fault, hiding.pool
     slices = looked.view.inventory.slices_of_pool(pool).values()
     newest = newest_slices(slices, looked.view.features)
@@ -110,7 +111,7 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Cause:
     more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
     match fault.kind:
         case "unread-counters":
-            return Cause("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
+            return plain_reason("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
         case "older-generation":
             kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
             cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"
@@ -128,8 +129,8 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Cause:
             text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
     older = [one for one in slices if one.name in fault.slices and one.generation < generation]
     mended = tuple(_mended([*older, *newest], generation))
-    change = Fix(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
-    return Cause(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
+    change = plain_fix(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
+    return plain_reason(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
 
 
 def _contradiction(fault: Fault) -> str:
@@ -167,7 +168,7 @@ def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[Resour
         )
 
 
-def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Cause]:
+def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Reason]:
     """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
     inventory, infos = looked.view.inventory, looked.view.node_infos
     cycle.charge(len(inventory.nodes_with_own_slices) // _NAMES_A_STEP)
@@ -190,12 +191,12 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Cause]:
     which = listed_names([one.name for one in slices])
     cause = f"ResourceSlice {which} is for node {name}, and no Node has that name (pool {best.pool_id}{many})"
     stand_in = looked.nodes[0]
-    yield Cause(
+    yield plain_reason(
         "slice-node-missing",
         cause,
         ("slice-node-missing", name, slot.key),
         (
-            Fix(
+            plain_fix(
                 _SIZE,
                 f"the kubelet of {name} must register its Node, or the driver publish these devices for the node that "
                 "has them",

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from allocator import OPTIONAL_NODE_OPERATIONS
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import NODES_NAMED, Cause, Fix, Limits, Pin, likeliest
-from scheduler.framework.held import Held
+from scheduler.framework.diagnosis import NODES_NAMED, Limits, Pin, likeliest
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim, is_usable_on
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -25,12 +25,13 @@ from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, requests_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.resolved_claims import nodes_named_by, walk_claims
+from scheduler.why.reasons import Reason, plain_fix, plain_reason
 
 _USERS_NAMED: Final = 4
 _NAMES_MAX: Final = 200
 
 
-def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Cause]:
+def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Reason]:
     """Why no node was asked: the pod's claim is not there, is full, or names a class that is not there."""
     walk = walk_claims(pod, view)
     if walk.problem is not None:
@@ -44,7 +45,7 @@ def _anywhere(view: ClusterView) -> tuple[NodeName, ...]:
     return tuple([node.name for node in likeliest(list(view.node_infos.values()), view)])
 
 
-def _missing_claim(pod: Pod, view: ClusterView) -> Cause | None:
+def _missing_claim(pod: Pod, view: ClusterView) -> Reason | None:
     entries, namespace = pod.spec.resource_claims or (), pod.metadata.namespace
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
     for place, entry in enumerate(entries):
@@ -53,14 +54,16 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Cause | None:
                 f"no ResourceClaim has been made from ResourceClaimTemplate {namespace}/"
                 f"{entry.resource_claim_template_name} yet; where it cannot be made, an event of the pod says why"
             )
-            return Cause("claim-not-made", cause, "template")
+            return plain_reason("claim-not-made", cause, "template")
         name = entry.resource_claim_name
         name = name or made.get(entry.name) or ""
         claim = view.claim(ClaimKey(namespace, name))
         if claim is not None and claim.is_deleting:
             return _deleting_claim(claim, pod, view)
         if claim is not None and claim.problem is not None:
-            return Cause("field-unread", f"ResourceClaim {claim.key} cannot be read: {claim.problem}", ("claim", name))
+            return plain_reason(
+                "field-unread", f"ResourceClaim {claim.key} cannot be read: {claim.problem}", ("claim", name)
+            )
         if not name or claim is not None:
             continue
         known = sorted(view.claim_names(namespace))
@@ -70,12 +73,12 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Cause | None:
             other = structs.replace(entry, resource_claim_name=meant)
             spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
             text = f"in pod {pod.key} write resourceClaimName: {meant} instead of {name}"
-            changes.append(Fix(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
-        return Cause("claim-missing", cause, ("claim", name), tuple(changes))
+            changes.append(plain_fix(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+        return plain_reason("claim-missing", cause, ("claim", name), tuple(changes))
     return None
 
 
-def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Cause:
+def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Reason:
     """No pod is given a claim that goes; asked as if it had gone and were made anew."""
     users = [consumer.name for consumer in claim.reserved_for]
     kept = [f"finalizer {one}" for one in claim.finalizers]
@@ -86,11 +89,11 @@ def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Cause:
     maker = "kube-controller-manager makes it anew" if is_generated else f"make ResourceClaim {claim.key} anew"
     anew = replace(claim, deletion_timestamp=None, allocation=None, reserved_for=())
     released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-    change = Fix(2, f"once it is gone, {maker}", _anywhere(view), claims=(anew,), released=released)
-    return Cause("claim-deleting", cause, ("deleting", claim.key), (change,))
+    change = plain_fix(2, f"once it is gone, {maker}", _anywhere(view), claims=(anew,), released=released)
+    return plain_reason("claim-deleting", cause, ("deleting", claim.key), (change,))
 
 
-def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Cause | None:
+def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Reason | None:
     for claim in claims:
         users = len(claim.reserved_for)
         if claim.allocation is not None and users >= RESERVED_FOR_MAX and not is_reserved_for(claim, pod):
@@ -100,11 +103,11 @@ def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) ->
             )
             text = f"give the pod a claim of its own, or wait until one of the {users} pods of {claim.key} ends"
             one_less = replace(claim, reserved_for=claim.reserved_for[: RESERVED_FOR_MAX - 1])
-            return Cause("claim-full", cause, "full", (Fix(4, text, _anywhere(view), claims=(one_less,)),))
+            return plain_reason("claim-full", cause, "full", (plain_fix(4, text, _anywhere(view), claims=(one_less,)),))
     return None
 
 
-def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Cause | None:
+def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Reason | None:
     known = sorted(view.inventory.classes)
     for claim in claims:
         for name in requests_of(claim) if claim.allocation is None else ():
@@ -116,10 +119,12 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
                 if not there.unread:
                     continue
                 has = f"has the field {there.unread[0]}, which this scheduler does not know"
-                return Cause("field-unread", f"DeviceClass {wrong}, which {label} names, {has}", ("class", wrong))
+                return plain_reason(
+                    "field-unread", f"DeviceClass {wrong}, which {label} names, {has}", ("class", wrong)
+                )
             cause = f"{label} names DeviceClass {wrong}, which does not exist; {_there(known)}"
             changes = [
-                Fix(
+                plain_fix(
                     1,
                     f"write deviceClassName: {meant} instead of {wrong} in {label}",
                     _anywhere(view),
@@ -127,7 +132,7 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
                 )
                 for meant in _meant(wrong, known)
             ]
-            return Cause("class-missing", cause, ("class", wrong), tuple(changes))
+            return plain_reason("class-missing", cause, ("class", wrong), tuple(changes))
     return None
 
 
@@ -154,7 +159,7 @@ def pin_of(search: NodeSearch) -> Pin | None:
     return None
 
 
-def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """Claims that are allocated where these nodes are not."""
     on, changes = tuple([node.name for node in likeliest(nodes, view, limits)]), []
     for index, claim in enumerate(search.claims.claims):
@@ -172,7 +177,9 @@ def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterVie
         text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
         without = replace(claim, allocation=None, reserved_for=())
         released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        changes.append(Fix(6, text, on, cause=cause, claims=(without,), released=released))
+        changes.append(plain_fix(6, text, on, cause=cause, claims=(without,), released=released))
     if not changes:
         return ()
-    return (Cause("claim-pinned", changes[0].cause, ("pinned", changes[0].cause), tuple(changes)),)
+    reason = changes[0].reason
+    assert reason is not None
+    return (structs.replace(reason, kind="claim-pinned", fixes=tuple(changes)),)

@@ -25,9 +25,9 @@ from typing import Final
 from allocator import AllocationError, AllocationRequest
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.held import Held
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod

@@ -17,12 +17,13 @@ from msgspec import structs
 from allocator import DeviceClass
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, edited_object, likeliest
+from scheduler.framework.diagnosis import edited_object, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import is_served_resource
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _NAMES_A_STEP: Final = 10
 _NAMED: Final = 3
@@ -31,7 +32,7 @@ _CLASSES_TRIED: Final = 2
 _CLASS_SIZE: Final = 8
 
 
-def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Cause]:
+def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Reason]:
     """A fact for each of the pod's resources that is nowhere; `names` are those that no class stands behind."""
     if not names:
         return ()
@@ -45,7 +46,7 @@ def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequ
     return [_blame(cycle.pod, name, list(served), on, view) for name in names if name not in known]
 
 
-def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Cause:
+def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
     unnamed = _unnamed(name, view)
     meant = near(name, served)
     if meant:
@@ -57,7 +58,9 @@ def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], vie
     cause = (
         f"resource {name} of pod {pod.key}: no node has it, and no DeviceClass has it as extendedResourceName{there}"
     )
-    return Cause("extended-resource-unknown", cause, ("resource", name), tuple(_changes(pod, name, meant, unnamed, on)))
+    return plain_reason(
+        "extended-resource-unknown", cause, ("resource", name), tuple(_changes(pod, name, meant, unnamed, on))
+    )
 
 
 def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
@@ -81,12 +84,12 @@ def _changes(
             init_containers=tuple([_renamed(one, name, meant) for one in pod.spec.init_containers or ()]),
         )
         text = f"write {meant} instead of {name} in the resources of {edited_object(pod)}"
-        yield Fix(1, text, on, pod=structs.replace(pod, spec=spec))
+        yield plain_fix(1, text, on, pod=structs.replace(pod, spec=spec))
     for one in unnamed:
         patch = f'{{"spec":{{"extendedResourceName":"{name}"}}}}'
         command = shlex.join(("kubectl", "patch", "deviceclass", one.name, "--type=merge", "-p", patch))
         named = replace(one, extended_resource_name=name)
-        yield Fix(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
+        yield plain_fix(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
 
 
 def _renamed(container: Container, name: str, meant: str) -> Container:

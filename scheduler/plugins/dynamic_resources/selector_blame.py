@@ -23,12 +23,13 @@ from allocator.requests.subterms import Subterm, last_subterm
 from allocator.values.model import DeviceSelector, Request, RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Fix, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Survey, survey, within_steps
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
@@ -40,7 +41,7 @@ _SIZE_OF_CLASS: Final = 8
 _ALIKE: Final = 0.85
 
 
-def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Cause]:
+def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     """The request's own selectors, of which some term leaves none of the devices that its class selects.
 
     Raises:
@@ -64,7 +65,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Cause]:
     mistakes = mistakes_of(found.text, found.before, where)
     cause = mistakes[0].cause if mistakes else unmet_term(found, where)
     return (
-        Cause(
+        plain_reason(
             "selector-unmet",
             f"{looked.named(slot)}: {cause}",
             ("selector", looked.label(slot), cause),
@@ -75,7 +76,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Cause]:
 
 def blame_selector_errors(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """Selectors that fail for a device, so that no node was decided about."""
     try:
         with within_steps(cycle, view):
@@ -85,7 +86,7 @@ def blame_selector_errors(
         return ()
 
 
-def _errors(looked: Survey) -> Iterator[Cause]:
+def _errors(looked: Survey) -> Iterator[Reason]:
     for slot in looked.plan.slots:
         for device in looked.devices:
             answer = slot.matcher.answer(device)
@@ -107,14 +108,14 @@ def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
     return None
 
 
-def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Cause:
+def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Reason:
     expression = next(one.expression for one in slot.details.derived if one.name == name)
     devices = [one for one in looked.devices if slot.matcher.answer(one) is None]
     mistakes = mistakes_of(expression, devices, f" that the request selects{looked.place()}")
     fails = f"the expression of {name} fails for device {device.id.pool}/{device.id.device}: {failure.text}"
     cause = f"{looked.named(slot)}: {mistakes[0].cause if mistakes else fails}"
     changes = _changes_of_derived(looked, slot, name, mistakes)
-    return Cause("selector-error", cause, ("derived", name, cause), tuple(changes))
+    return plain_reason("selector-error", cause, ("derived", name, cause), tuple(changes))
 
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
@@ -130,13 +131,15 @@ def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterabl
         )
         text = f"write {mistake.instead} in the expression of {name} of {label}: {mistake.expression}"
         changed = with_request(claim, slot.label, derived=mended)
-        yield Fix(mistake.size, text, looked.tried, cause=f"{looked.named(slot)}: {mistake.cause}", claims=(changed,))
+        yield plain_fix(
+            mistake.size, text, looked.tried, cause=f"{looked.named(slot)}: {mistake.cause}", claims=(changed,)
+        )
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
     changed = replace(claim, spec=replace(claim.spec, constraints=left))
-    yield Fix(_DROP, f"drop the constraints on {name} of {label}", looked.tried, claims=(changed,))
+    yield plain_fix(_DROP, f"drop the constraints on {name} of {label}", looked.tried, claims=(changed,))
 
 
-def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Cause:
+def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reason:
     is_class, place = failure.is_class, looked.place()
     devices = looked.devices if is_class else of_class(looked, slot)
     owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
@@ -147,7 +150,7 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Caus
     cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
     changes = changes_of_class(looked, slot, whole, mistakes) if is_class else _changes(looked, slot, whole, mistakes)
-    return Cause("selector-error", cause, ("selector", cause), tuple(changes))
+    return plain_reason("selector-error", cause, ("selector", cause), tuple(changes))
 
 
 def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
@@ -158,7 +161,7 @@ def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Itera
             continue
         whole = _mended(found.expression(mistake.expression), mistake, found)
         mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield Fix(
+        yield plain_fix(
             _SIZE_OF_CLASS + mistake.size,
             f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
             looked.tried,
@@ -184,7 +187,7 @@ def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mist
             continue
         whole = _mended(found.expression(mistake.expression), mistake, found)
         mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield Fix(
+        yield plain_fix(
             mistake.size,
             f"write {mistake.instead} in the selector of {label}: {whole}",
             on,
@@ -194,7 +197,7 @@ def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mist
     rest = found.expression()
     left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
     part = "the term" if rest else "the selector"
-    yield Fix(
+    yield plain_fix(
         _DROP,
         f"drop or relax {part} `{found.text}` of {label}",
         on,

@@ -8,15 +8,15 @@ from typing import Final
 from allocator import Stage
 from allocator.answers.together import Competing, CountersShort, GroupsApart, SharesShort
 from allocator.requests.requests import Slot
-from scheduler.framework.diagnosis import Cause
 from scheduler.plugins.dynamic_resources.constraint_blame import without_constraints
 from scheduler.plugins.dynamic_resources.counter_blame import blame_apart, blame_together
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
+from scheduler.why.reasons import Reason, plain_reason
 
 _NAMED: Final = 3
 
 
-def blame_all(found: NearNode) -> Cause:
+def blame_all(found: NearNode) -> Reason:
     """What the node's devices do not suffice for."""
     match found.explanation.together:
         case Competing() as short:
@@ -28,12 +28,12 @@ def blame_all(found: NearNode) -> Cause:
         case SharesShort(slots):
             texts = [f"{found.named(slot)} {_shares(slot)}" for slot in slots[:_NAMED]]
             cause = f"devices of node {found.node.name} have too little capacity left for {', '.join(texts)} together"
-            return Cause("capacity-short", cause, ("shares", *[slot.label for slot in slots]))
+            return plain_reason("capacity-short", cause, ("shares", *[slot.label for slot in slots]))
         case None:
             return _unfit(found)
 
 
-def _competing(found: NearNode, short: Competing) -> Cause:
+def _competing(found: NearNode, short: Competing) -> Reason:
     """Fewer devices than the requests need, though any of these would do for one of them."""
     funnels = [
         one for one in found.explanation.requests if any(one.slot.request == slot.request for slot in short.slots)
@@ -51,13 +51,13 @@ def _competing(found: NearNode, short: Competing) -> Cause:
     only = f"is the only {free}one" if len(devices) == 1 else f"are all {free}ones"
     cause = f"{which} {only} on node {found.node.name} for {names}, which need {short.needed}"
     if not in_use:
-        return Cause("own-claims-compete", cause, about, tuple(changes))
+        return plain_reason("own-claims-compete", cause, about, tuple(changes))
     holders = found.pods(found.holding(in_use)) or "other claims"
     cause += f"; {holders} {'has' if len(in_use) == 1 else 'have'} {len(in_use)} more"
-    return Cause("devices-in-use", cause, about, (*changes, *found.ends(in_use, lacks)))
+    return plain_reason("devices-in-use", cause, about, (*changes, *found.ends(in_use, lacks)))
 
 
-def _unfit(found: NearNode) -> Cause:
+def _unfit(found: NearNode) -> Reason:
     """Only the search knows that they do not fit together."""
     node = found.node.name
     funnels = [one for one in found.explanation.requests if not one.lacks]
@@ -69,7 +69,7 @@ def _unfit(found: NearNode) -> Cause:
         cause = f"{names}: no {one.needed} of the {one.left} devices on node {node} that would do fit together"
     else:
         cause = f"node {node} has enough devices for each of {names}, and not for all together"
-    return Cause("devices-short", cause, ("together", names), tuple(changes))
+    return plain_reason("devices-short", cause, ("together", names), tuple(changes))
 
 
 def _names(found: NearNode, slots: Iterable[Slot]) -> str:

@@ -27,7 +27,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause, Limits
+from scheduler.framework.diagnosis import Limits
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
@@ -42,6 +42,7 @@ from scheduler.plugins.pod_topology_spread.spread_constraints import (
     Constraints,
     constraints_of,
 )
+from scheduler.why.reasons import Reason
 
 NAME: Final = "PodTopologySpread"
 REASON: Final = "node(s) didn't match pod topology spread constraints"
@@ -141,7 +142,7 @@ class PodTopologySpread:
                 return Status.unschedulable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         slot, most = cycle.find(SpreadSlot), cycle.find(MostPods)
         if slot is None or most is None:
             return ()

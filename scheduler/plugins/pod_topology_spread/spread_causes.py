@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Cause, Fix, Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, Constraint
+from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
 
 
 def blame_for_spread(  # noqa: PLR0917
@@ -25,7 +26,7 @@ def blame_for_spread(  # noqa: PLR0917
     most: Sequence[tuple[Constraint, PodCount, int]],
     view: ClusterView,
     limits: Limits,
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """The constraint that the likeliest node breaks which breaks fewest.
 
     Args:
@@ -36,7 +37,7 @@ def blame_for_spread(  # noqa: PLR0917
     if not broken:
         return ()
     cause = min(broken, key=len)[0]
-    return (Cause("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
+    return (plain_reason("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
 
 
 def _broken(pod: Pod, node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
@@ -58,4 +59,4 @@ def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     if len(soft) < len(own):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
         text = f"relax the topologySpreadConstraints of {edited_object(pod)}"
-        yield Fix(5, text, on, pod=structs.replace(pod, spec=spec))
+        yield plain_fix(5, text, on, pod=structs.replace(pod, spec=spec))

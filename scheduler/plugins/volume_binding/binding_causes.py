@@ -10,7 +10,6 @@ from typing import Final
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Cause
 from scheduler.framework.status import Status
 from scheduler.model.csi_translation import TranslationError
 from scheduler.model.keys import NodeName
@@ -19,6 +18,7 @@ from scheduler.model.storage import PersistentVolume
 from scheduler.plugins.volume_binding.pod_volumes import DelayedClaim, PodVolumes
 from scheduler.plugins.volume_binding.volume_matching import REASON_SPACE, find_volumes, is_reachable
 from scheduler.plugins.volume_blame import claim_text
+from scheduler.why.reasons import Reason, plain_reason
 
 _LOOKUPS_A_NODE: Final = 8
 _NODES_SAID: Final = 3
@@ -26,14 +26,14 @@ _NODES_SAID: Final = 3
 
 def blame_for_volumes(
     plugin: str, cycle: Cycle, wanted: PodVolumes, node: NodeInfo, view: ClusterView
-) -> Sequence[Cause]:
+) -> Sequence[Reason]:
     """The claim whose volume the node does not reach, or for which it has none."""
     csi_node = view.storage.csi_node(node.name)
     for bound in wanted.bound:
         claim, volume = claim_text(bound.claim.key), bound.volume
         if volume is None:
             cause = f"{claim} has lost its PersistentVolume {bound.claim.spec.volume_name}, which does not exist"
-            return (Cause("volume-missing", cause, (plugin, claim)),)
+            return (plain_reason("volume-missing", cause, (plugin, claim)),)
         try:
             is_reached = is_reachable(volume, node.node, csi_node)
         except TranslationError:
@@ -41,10 +41,10 @@ def blame_for_volumes(
         if not is_reached:
             where = _reached(cycle, volume, view)
             cause = f"PersistentVolume {volume.name} of {claim} cannot be reached from node {node.name}; {where}"
-            return (Cause("volume-unreachable", cause, (plugin, claim)),)
+            return (plain_reason("volume-unreachable", cause, (plugin, claim)),)
     refused = [one for one in wanted.delayed if not _has(one, node, view)]
     return [
-        Cause("volume-not-provided", _delayed(one, node, view), (plugin, claim_text(one.claim.key)))
+        plain_reason("volume-not-provided", _delayed(one, node, view), (plugin, claim_text(one.claim.key)))
         for one in refused or wanted.delayed[:1]
     ]
 

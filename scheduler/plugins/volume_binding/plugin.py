@@ -32,7 +32,7 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision
-from scheduler.framework.diagnosis import Cause, Limits, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -54,6 +54,7 @@ from scheduler.plugins.volume_binding.scoring import EMPTIEST_FIRST, score_volum
 from scheduler.plugins.volume_binding.volume_matching import NodeVolumes, find_volumes
 from scheduler.plugins.volume_blame import blame_for_claims
 from scheduler.validation.field_errors import FieldError, invalid
+from scheduler.why.reasons import Reason
 
 NAME: Final = "VolumeBinding"
 
@@ -113,7 +114,7 @@ class VolumeBinding:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return score_volumes(found, self.scoring_shape) if isinstance(found, NodeVolumes) else 0
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Cause]:
+    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
         if wanted is None or not near:
             return blame_for_claims(self.name, cycle, view, limits)

@@ -24,9 +24,10 @@ from scheduler.cli.explain import explain
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.loading import restore_object
-from scheduler.framework.diagnosis import TO_MAKE_IT_FIT, cause_of
+from scheduler.framework.diagnosis import cause_of
 from scheduler.kube.credentials import Connection
 from scheduler.offline import OfflineCluster, PodResult, SourceObject, decide
+from scheduler.why.reasons import TO_MAKE_IT_FIT
 from tests.explain.planted.shapes import Obj, Planted
 
 NOW_MS: Final = 1_795_600_000_000

@@ -1,0 +1,82 @@
+"""Reasons and fixes about pods and groups: one row a kind. docs/reasons.md is made from it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.why.rows import FixKind, Kind
+
+ROWS: Final = (
+    Kind(
+        "scheduler-unknown",
+        "No pod that has a node names the scheduler that this pod names.",
+        "Write the name of a scheduler that runs, or start that one.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "priority-class-missing",
+        "The PriorityClass that the pod names does not exist.",
+        "Write the name of one that is there.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "pod-refused",
+        "The API server would not take the pod.",
+        "Correct what its message names.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "unexplained",
+        "The scheduler's message is all that is known.",
+        "Read the reasons of the nodes below it.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "making-room",
+        "The scheduler preempts less important pods for the pod, and they have not ended yet.",
+        "Nothing: it starts when they have ended. One that stays has a finalizer, or its kubelet does not answer.",
+        {"": "node {node} is being freed for it: it starts there when the scheduler has preempted {victims}"},
+        ("node", "victims"),
+    ),
+    Kind(
+        "group-unmet",
+        "Pods of a group are placed together, and one of them has no place beside the others.",
+        "Help that pod, whose own cause follows; or let the group need fewer pods.",
+        {"text": "{text}", "pod": "{count}; pod {pod} does not: {why}"},
+        ("about",),
+    ),
+    Kind(
+        "group-incomplete",
+        "Pods of a group are placed together, and fewer exist than are needed.",
+        "Make the other pods, or let the group need fewer.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "group-unlike",
+        "The pods of a PodGroup name several schedulers, or have another priority or preemptionPolicy than it.",
+        "Make pods and PodGroup with one priorityClassName, schedulerName and preemptionPolicy.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "group-missing",
+        "The PodGroup that the pod names does not exist.",
+        "Make it, or name one that exists.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+    Kind(
+        "scheduling-gate",
+        "The pod has scheduling gates, and is not tried while it has one.",
+        "Whoever set the gate must remove it.",
+        {"text": "{text}"},
+        ("about",),
+    ),
+)
+
+FIXES: Final = (FixKind("text", 0, "{text}", ("subject",)),)
