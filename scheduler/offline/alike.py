@@ -33,7 +33,8 @@ class Maker(NamedTuple):
 
     def without_names(self, text: str) -> str:
         """A cause as it is of all of its pods."""
-        return re.sub(rf"\b{re.escape(self.stem)}(-[-a-z0-9.]*)?(?![-\w])", "*", text)
+        text = re.sub(rf"\b{re.escape(self.stem)}(-[-a-z0-9.]*)?(?![-\w])", "*", text)
+        return text.replace(" (pod *)", "")  # of a group, to all but the pod itself
 
 
 def maker_of(key: tuple[str, str], uid: str, machine: Machine) -> Maker:

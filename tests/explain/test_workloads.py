@@ -234,3 +234,15 @@ def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypat
     rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
 
     assert [row.split("\t")[1] for row in rows] == ["[resources-short]", "[resources-short], first look"]
+
+
+def test_a_group_is_one_line(tmp_path: Path) -> None:
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}}
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    objects = [*WORLD, group, workload("Job", schedulingGroup={"podGroupName": "g"})]
+
+    rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
+    played = run(tmp_path, "simulate", objects=objects).stdout.splitlines()
+
+    assert [row.split("\t")[:2] for row in rows] == [["default/web (3 pods)", "[group-unmet]"]]
+    assert [line.partition(":")[0] for line in played[:-1] if line[:2] != "  "] == ["default/web (3 pods)"]
