@@ -95,9 +95,8 @@ def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanat
 
 def _beside(world: World) -> tuple[World, int, int]:
     """The world in which the pod is asked about (rule 3), and how many siblings were tried and fit."""
-    given, tried, fit = beside_siblings(
-        world.objects, world.pod, now_ms=world.now_ms, features=world.features, config=world.config
-    )
+    cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
+    given, tried, fit = beside_siblings(world.objects, world.pod, cluster, features=world.features, config=world.config)
     return replace(world, objects=given), tried, fit
 
 

@@ -27,6 +27,8 @@ from scheduler.offline.verdicts import PodResult, decide
 
 SIBLINGS_MAX: Final = 1_000
 """Pods that are tried beside the one that is asked about; there may be more."""
+_TURNS_MAX: Final = 2_000
+"""Of the scheduler, for the siblings: those that have no place by then take none."""
 _BUDGET_STEPS: Final = 200_000
 _WORKLOADS: Final = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
 _KINDS: Final = {"Pod": POD, "ResourceClaim": CLAIM}
@@ -44,13 +46,21 @@ class Beside(NamedTuple):
 
 
 def beside_siblings(
-    given: Sequence[SourceObject], key: Key, *, now_ms: int, features: Features, config: Config | None
+    given: Sequence[SourceObject],
+    key: Key,
+    cluster: OfflineCluster,
+    *,
+    features: Features,
+    config: Config | None,
 ) -> Beside:
-    """The objects with the pod's siblings on their nodes, where they fit."""
+    """The objects with the pod's siblings on their nodes, where they fit.
+
+    Args:
+        cluster: An empty one, of which nothing is left to use.
+    """
     makes = any(makes_pods(one.obj) for one in given)
     if not makes and not any(True for _ in _siblings(_pods(given), key)):
         return Beside(given)
-    cluster = OfflineCluster(now_ms)
     cluster.load(given)
     if makes:
         given = [*_with_made(given, cluster)]
@@ -59,8 +69,10 @@ def beside_siblings(
         return Beside(given)
     before = {kind: {(one.namespace, one.name): one.revision for one in _stored(cluster, kind)} for kind in _KINDS}
     asked = {key, *siblings}
-    verdicts = decide(cluster, features=features, budget_steps=_BUDGET_STEPS, config=config, asked=asked).verdicts
-    fit = {one.pod for one in verdicts if one.outcome is PodResult.FITS and one.pod != key}
+    answers = decide(
+        cluster, features=features, budget_steps=_BUDGET_STEPS, config=config, asked=asked, turns_max=_TURNS_MAX
+    )
+    fit = {one.pod for one in answers.verdicts if one.outcome is PodResult.FITS and one.pod != key}
     return Beside([*_placed(given, key, cluster, fit, before)], len(siblings), len(fit))
 
 
