@@ -5,7 +5,6 @@ Not here: asking about them (`scheduler.explain.waiting`), one pod explained, wi
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
@@ -17,7 +16,7 @@ from scheduler.cli.terminal import caution, echo, print_left_out, working
 from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
-    from scheduler.explain.waiting import AllWaiting, Waiting
+    from scheduler.explain.waiting import AllWaiting
 
 _CAUSE_MAX: Final = 160
 """Characters of a cause in a table."""
@@ -42,20 +41,27 @@ def explain_all(asked: CommandInput, output: str, now_ms: int) -> int:
         _print(found, cause_max=_CAUSE_MAX if output == "table" else None)
     else:
         print_document({"waiting": found.count, "pods": [one.document() for one in found.pods]}, output)
+    for note in found.notes:
+        caution(f"note: {note}", is_error=True)
     for problem in found.problems:
         caution(f"warning: {problem}", is_error=True)
     return 0 if all(one.outcome in _GOOD for one in found.pods) else 1
 
 
 def _print(found: AllWaiting, cause_max: int | None) -> None:
+    from scheduler.explain.waiting import alike
+
     rows = []
-    for one in found.pods:
-        cause = one.cause or f"fits: it would run on node {one.node}"
+    for pods in alike(found.pods):
+        one = pods[0]
+        nodes = [*dict.fromkeys(pod.node for pod in pods)]
+        cause = one.cause or f"fits: it would run on node{'s' * (len(nodes) > 1)} {some(nodes, _NAMES_MAX)}"
         cut = cause if cause_max is None or len(cause) <= cause_max else f"{cause[: cause_max - 1]}…"
-        rows.append(("/".join(one.key), f"[{one.kind}]" if one.kind else f"({one.outcome})", cut))
+        kind = f"[{one.kind}]" if one.kind else f"({one.outcome})"
+        rows.append((one.maker.named(one.key, len(pods)), kind + ", first look" * one.is_first_look, cut))
     if rows:
         print_table(("POD", "KIND", "CAUSE"), rows)
-    kinds = Counter(row[1] for row in rows).most_common()
+    kinds = Counter(f"[{one.kind}]" if one.kind else f"({one.outcome})" for one in found.pods).most_common()
     verb = "pod waits" if found.count == 1 else "pods wait"
     counted = f": {', '.join(f'{count} {kind}' for kind, count in kinds)}" if kinds else ""
     left = found.count - len(found.pods)
@@ -66,27 +72,24 @@ def of_workload(asked: CommandInput, workload: Meant, now_ms: int) -> tuple[Key,
     """Which of a workload's pods to explain, and what to say of the others: each cause once, with its pods."""
     if not workload.waiting:
         return workload.key, (f"{workload.workload}: none of its {_pods(len(workload.pods))} waits",)
+    from scheduler.explain.waiting import alike
+
     found = _ask(asked, now_ms, workload.waiting)
-    groups: dict[tuple[str, str], list[Waiting]] = {}
-    for one in found.pods:
-        groups.setdefault((one.kind or one.outcome, _anonymous(one)), []).append(one)
-    if not groups:
+    if not found.pods:
         return workload.key, ()
-    by_need = sorted(groups.values(), key=lambda pods: pods[0].outcome in _GOOD)
+    by_need = sorted(alike(found.pods), key=lambda pods: pods[0].outcome in _GOOD)
+    fit = sum(one.outcome in _GOOD for one in found.pods)
     waits = "waits" if len(workload.waiting) == 1 else "wait"
-    notes = [f"{workload.workload}: {len(workload.waiting)} of its {_pods(len(workload.pods))} {waits}"]
+    counted = f"{fit} of them fit, {len(found.pods) - fit} do not" if fit < len(found.pods) else "all of them fit"
+    notes = [f"{workload.workload}: {len(workload.waiting)} of its {_pods(len(workload.pods))} {waits}, {counted}"]
     for pods in by_need:
         names = some([one.key[1] for one in pods], _NAMES_MAX)
         first = pods[0]
-        cause = f"[{first.kind}] {first.cause}" if first.kind else first.cause or "would fit"
-        why = "this one's cause" if pods is by_need[0] else cause
+        kind = f"[{first.kind}] " if first.kind else ""
+        own = f"{kind}this one's cause" if first.outcome not in _GOOD else "would fit"
+        why = own if pods is by_need[0] else f"{kind}{first.cause}" if first.cause else "would fit"
         notes.append(f"{_pods(len(pods))} of them ({names}): {why}")
     return by_need[0][0].key, tuple(notes)
-
-
-def _anonymous(one: Waiting) -> str:
-    """The cause without the pod's name, which its own claims' names begin with; of no two pods that fit differently."""
-    return re.sub(rf"\b{re.escape(one.key[1])}[-a-z0-9.]*", "*", one.cause)
 
 
 def _pods(count: int) -> str:

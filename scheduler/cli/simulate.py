@@ -30,7 +30,7 @@ from scheduler.validation.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
-    from scheduler.offline.simulation import Arrival, Played, Simulated
+    from scheduler.offline.simulation import Arrival, Simulated
 
 _BAR_MIN: Final = 100  # arrivals
 _NAMES_MAX: Final = 3
@@ -152,6 +152,7 @@ def simulate(
 
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
+    from scheduler.offline.altered import not_made_again
     from scheduler.offline.playing import BUDGET_STEPS, find_refusals, play, profiles_with
 
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
@@ -160,6 +161,7 @@ def simulate(
         raise click.UsageError("--what-node takes no --arrivals, --pod, --claim, -o csv or -o name")
     asked = replace(question, files=(*paths, *question.files)).read()
     given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
+    lost = not_made_again(asked.given, given) if removed else ""
     given = _on_nodes(given, nodes)
     arguments = {"placement": placement, "searchSteps": budget_steps}
     profile = profiles_with(asked.config, asked.features, arguments, preempts=not shapes)
@@ -169,6 +171,7 @@ def simulate(
         ctx.exit(answer_shapes(shapes, given, playing, output))
     probes = _probes(asked, claims)
     played = playing([*given, *probes], only=partial(_only, asked, pods, keys_of(probes, "Pod")))
+    played.notes += filter(None, [lost])
     find_refusals(played, budget_steps or BUDGET_STEPS)
     plot(played.over_time, plot_file)
     if output in ("table", "wide"):
@@ -284,12 +287,10 @@ def _print_rows(played: Simulated, *, is_wide: bool) -> None:
     ]
     if cells:
         print_table(("POD", "NODE", "DEVICES"), cells)
-    reasons: dict[str, list[Played]] = {}
-    for pod in played.pods:
-        if pod.bound_s is None:
-            reasons.setdefault(pod.reason or str(pod.outcome), []).append(pod)
-    for reason, pods in reasons.items():
-        echo(f"{some([f'{pod.namespace}/{pod.name}' for pod in pods], None if is_wide else 1)}: {reason}")
+    for maker, pods in played.alike():
+        names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        label = ", ".join(names) if is_wide else maker.named((pods[0].namespace, pods[0].name), len(pods))
+        echo(f"{label}: {pods[0].reason or pods[0].outcome}")
         for refusal in pods[0].refusals:
             nodes = some(refusal.nodes, None if is_wide else _NAMES_MAX)
             echo(f"  {nodes}: {'; '.join(refusal.devices) or refusal.reason}")

@@ -130,12 +130,13 @@ def pods_meant(asked: CommandInput, written: str, known: Iterable[Key], now_ms: 
 
 def _of_workload(asked: CommandInput, subject: Subject, now_ms: int) -> Meant:
     from scheduler.offline import OfflineCluster, is_waiting
+    from scheduler.offline.siblings import controller_of
 
     kind = LISTS[subject.kind][0]
     between = {
         (str(one.obj.get("kind")), *_key(one.obj)): found
         for one in asked.given
-        if one.obj.get("kind") in ("ReplicaSet", "Job") and (found := _controller(one.obj))
+        if one.obj.get("kind") in ("ReplicaSet", "Job") and (found := controller_of(one.obj))
     }
     pods: dict[Key, dict[Key, bool]] = {key: {} for key in keys_of(asked.given, kind)}
     for pod in _pods(asked, now_ms):
@@ -169,7 +170,9 @@ def _owners(
     pod: Mapping[str, Any], between: Mapping[tuple[str, str, str], tuple[str, str]]
 ) -> Iterator[tuple[str, Key]]:
     """Kind, namespace and name of who makes the pod, and of who makes that."""
-    found = _controller(pod)
+    from scheduler.offline.siblings import controller_of
+
+    found = controller_of(pod)
     if found is None:
         return
     (kind, name), namespace = found, _key(pod)[0]
@@ -183,14 +186,6 @@ def _owners(
         yield "Deployment", (namespace, name.removesuffix(suffix))
     elif kind == "Job" and (made := re.fullmatch(r"(.+)-\d+", name)):
         yield "CronJob", (namespace, made[1])
-
-
-def _controller(obj: Mapping[str, Any]) -> tuple[str, str] | None:
-    references = _mapping(obj.get("metadata")).get("ownerReferences")
-    for one in references if isinstance(references, list) else ():
-        if isinstance(one, Mapping) and one.get("controller") is True:
-            return str(one.get("kind")), str(one.get("name"))
-    return None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from scheduler.explain.world import World
+from scheduler.framework.diagnosis import edited_object
+from scheduler.kube.codec import Codec
+from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
 
 
@@ -82,6 +87,16 @@ class Objects:
             for _, obj in self.of(kind)
             if not namespace or obj["metadata"].get("namespace", "default") == namespace
         ]
+
+    @property
+    def edited(self) -> str:
+        """What a person edits to change the pod: itself, or what makes such pods."""
+        metadata = {"uid": "unknown", "namespace": self.world.pod[0], "resourceVersion": "1"}
+        stored = {**self.pod, "metadata": {**metadata, **(self.pod.get("metadata") or {})}}
+        try:
+            return edited_object(Codec().decode_pod(orjson.dumps(stored)))
+        except UndecodableError:
+            return f"pod {'/'.join(self.world.pod)}"
 
     def claim_entries(self) -> list[Mapping[str, Any]]:
         """The pod's `spec.resourceClaims`."""

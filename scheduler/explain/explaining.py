@@ -4,7 +4,8 @@ Rules of this module
   1. The cause that is said is that of a change which made the pod fit; where none did, what the plugins say, or the
      scheduler's sentence.
   2. A question about a claim is one about a pod that waits for it; where none does, about a pod with that claim alone.
-  3. The pod is asked about alone, or with its group: other pods that wait are counted in a note.
+  3. The pod is asked about with its group, or beside the pods of its owner that wait and fit: other pods that wait are
+     counted in a note.
 
 Not here: changes (the plugins, `object_edits`) and their `fix_search`, the words of a pod that does not fit
 (`wording`).
@@ -33,6 +34,7 @@ from scheduler.framework.diagnosis import COMMAND
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
+from scheduler.offline.siblings import beside_siblings
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 
@@ -60,33 +62,60 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    world = World(given, key, now_ms, features, config)
+    world, tried, fit = _beside(World(given, key, now_ms, features, config))
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
-        world = replace(world, objects=_well_formed(given, ruling.answers.cluster)[0])
+        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
     if ruling.verdict is None:
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes, left_out = _notes(ruling, objects), _left_out(ruling)
-    subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
-    spec = objects.pod.get("spec") or {}
-    if ruling.fits:
-        answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")), notes)
-        answer = structs.replace(answer, left_out=left_out)
-        if not spec.get("nodeName") and (known := _nearest_served(objects)):
-            return _unserved(answer, name, str(spec.get("schedulerName")), known)
-        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
-        return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
-    if ruling.verdict.node and spec.get("nodeName"):
-        return structs.replace(_stuck(subject, name, ruling.verdict.reason), notes=notes, left_out=left_out)
+    notes, left_out = _notes(ruling, objects, tried, fit), _left_out(ruling)
+    # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
-    failures = selector_failures(ruling, objects) if verdict.outcome is PodResult.ERROR else ()
     search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
+    answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
+    answer = structs.replace(answer, notes=(*notes, *answer.notes))
+    if answer.outcome in ("bound", "fits"):
+        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
+        return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
+    return structs.replace(answer, nodes=groups, funnels=funnels)
+
+
+def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
+    """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
+    world, _, _ = _beside(world)
+    ruling = world.ask()
+    if ruling.loaded.problems:
+        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
+    search = Search(world, budget, True, steps_max)
+    return _answer(ruling, Objects(world), search), search.left, search.looking_steps
+
+
+def _beside(world: World) -> tuple[World, int, int]:
+    """The world in which the pod is asked about (rule 3), and how many siblings were tried and fit."""
+    cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
+    given, tried, fit = beside_siblings(world.objects, world.pod, cluster, features=world.features, config=world.config)
+    return replace(world, objects=given), tried, fit
+
+
+def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
+    """All but the nodes, and notes on the question."""
+    assert ruling.verdict is not None
+    key, spec = objects.world.pod, objects.pod.get("spec") or {}
+    subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
+    if ruling.fits:
+        answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")))
+        if not spec.get("nodeName") and (known := _nearest_served(objects)):
+            return _unserved(answer, name, str(spec.get("schedulerName")), known)
+        return answer
+    if ruling.verdict.node and spec.get("nodeName"):
+        return _stuck(subject, name, ruling.verdict.reason)
+    failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
     found = search.smallest(ruling, object_edits(objects))
     answer = explanation_of(found, ruling, objects, failures)
-    return structs.replace(answer, nodes=groups, notes=notes, left_out=left_out, funnels=funnels)
+    return answer
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -230,7 +259,7 @@ def _nearest_served(objects: Objects) -> str:
     return nearest[0] if nearest and name not in served else ""
 
 
-def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tuple[str, ...]) -> Explanation:
+def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explanation:
     assert ruling.verdict is not None
     rows = devices_of(ruling.answers, ruling.verdict)
     fields = ("claim", "request", "driver", "pool", "device")
@@ -246,7 +275,7 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tup
         verdict=f"{name} {verb} node {ruling.verdict.node}",
         advice=f"devices: {shown}" if shown else "it has no devices",
         devices=devices,
-        notes=(*notes, *filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
+        notes=tuple(filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
 
 
@@ -257,7 +286,7 @@ def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
 
 
 def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
-    if verdict.outcome is not PodResult.UNSCHEDULABLE:
+    if verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
         return ()
     return reasons.funnels(verdict)
 
@@ -266,8 +295,8 @@ def _left_out(ruling: Ruling) -> tuple[str, ...]:
     return (*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts)
 
 
-def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
-    notes = [*_left_out(ruling), *ruling.loaded.notes]
+def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tuple[str, ...]:
+    notes = [*_left_out(ruling), *ruling.loaded.notes, *ruling.loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(
@@ -275,8 +304,12 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
+    if placed:
+        waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
+        notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
     tried = ruling.answers.tried
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
+    waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

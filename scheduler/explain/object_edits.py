@@ -56,13 +56,13 @@ def _names(objects: Objects) -> Iterator[Fix]:
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                written = _written("resourceClaimTemplateName", meant, name, key_of_pod)
+                written = _written("resourceClaimTemplateName", meant, name, objects.edited)
                 reason, about = Reason(why, fields, "template"), (f"pod/{key_of_pod}",)
                 yield Fix("written", written, reason=reason, edits=((objects.pod_index, edit),), objects=about)
 
 
-def _written(key: str, meant: str, wrong: str, pod: PodKey) -> Fields:
-    return {"written": f"{key}: {meant}", "wrong": wrong, "edited": f"pod {pod}"}
+def _written(key: str, meant: str, wrong: str, edited: str) -> Fields:
+    return {"written": f"{key}: {meant}", "wrong": wrong, "edited": edited}
 
 
 _TEMPLATE: Final = "ResourceClaimTemplate"
@@ -91,7 +91,7 @@ def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["spec"]["priorityClassName"] = meant
 
-    written = {**_written("priorityClassName", meant, name, pod), "dropped": f"priorityClassName: {name}"}
+    written = {**_written("priorityClassName", meant, name, objects.edited), "dropped": f"priorityClassName: {name}"}
     reason = Reason("priority-class-missing", {"pod": pod, "priority_class": name, "there": listed(known)})
     yield Fix("written" if meant else "dropped", written, reason=reason, edits=((index, edit),), objects=about)
 

@@ -6,21 +6,35 @@ Not here: one pod explained, with what helps (`explaining`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.framework.diagnosis import cause_of, without_cause
-from scheduler.offline import OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
+from scheduler.embedded.loading import Restorable
+from scheduler.explain.explaining import explain_briefly
+from scheduler.explain.fix_search import BUDGET
+from scheduler.explain.world import World
+from scheduler.framework.diagnosis import EVENT, without_cause
+from scheduler.model.keys import PodUid
+from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
+from scheduler.offline.alike import Maker, maker_of
+from scheduler.offline.offline_cluster import Decoded
 from scheduler.offline.verdicts import TURNS_MAX
-from scheduler.why.reasons import TO_MAKE_IT_FIT
+from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
 _BUDGET_STEPS: Final = 200_000
-_KIND: Final = re.compile(r"\[([a-z0-9-]+)\] ?")
+_BUDGET: Final = 60_000
+"""Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
+_LOADS: Final = 3
+"""Of the objects for one pod before any change is asked about: its siblings, itself, what the plugins propose."""
+_STEPS_LEAST: Final = 400
+_LOOKING_STEPS: Final = 1_000_000
+"""For what plugins say of all pods together, about 4 us each."""
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -36,6 +50,8 @@ class Waiting:
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
         node: Where it would run.
         change: What helps, where the cause says so.
+        maker: Who makes it.
+        is_first_look: The budget ended before all was asked: the pod asked about by itself may have a better cause.
     """
 
     key: Key
@@ -43,22 +59,34 @@ class Waiting:
     kind: str
     cause: str
     node: str
-    change: str = ""
+    change: str
+    maker: Maker
+    is_first_look: bool = False
 
     def document(self) -> dict[str, Any]:
         """For programs."""
         namespace, name = self.key
-        shown = {"outcome": self.outcome, "node": self.node or None, "kind": self.kind or None, "cause": self.cause}
+        shown: dict[str, Any] = {
+            "outcome": self.outcome,
+            "node": self.node or None,
+            "kind": self.kind or None,
+            "cause": self.cause,
+        }
+        if self.change:
+            shown["change"] = self.change
+        if self.is_first_look:
+            shown["firstLook"] = True
         return {"namespace": namespace, "name": name, **shown}
 
 
 @dataclass(frozen=True, slots=True)
 class AllWaiting:
-    """The pods that were asked about, by name; how many wait in all; what was wrong with objects."""
+    """The pods that were asked about, by name; how many wait in all; what was wrong with objects, or is of note."""
 
     pods: Sequence[Waiting]
     count: int
     problems: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 def ask_all(
@@ -77,7 +105,9 @@ def ask_all(
         turns_max: Of the scheduler, some milliseconds each; by default as many as it takes. Long searches take turns
             with other pods, so one that is costly keeps no other from being tried.
     """
-    cluster = OfflineCluster(now_ms)
+    checked: dict[int, Restorable] = {}
+    decoded: Decoded = {}
+    cluster = OfflineCluster(now_ms, checked, decoded)
     loaded = cluster.load(given)
     there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
     there += [problem.pod for problem in loaded.problems if problem.pod is not None]
@@ -88,23 +118,95 @@ def ask_all(
         budget_steps=_BUDGET_STEPS,
         config=config,
         asked={*wanted[:PODS_MAX]},
-        reports_causes=True,
         turns_max=turns_max,
     )
-    tried = [_waiting(one) for one in answers.verdicts]
+    worlds = _Worlds(given, now_ms, features, config, checked, decoded)
+    tried = [*_explained(answers, worlds)]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
         problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
-    return AllWaiting(tried, len(wanted), problems)
+    return AllWaiting(tried, len(wanted), problems, loaded.foreign_groups)
+
+
+def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
+    """Pods of one owner and one cause together, in the order of the first of each."""
+    found: dict[Hashable, list[Waiting]] = {}
+    for one in pods:
+        like = one.maker.edited, one.outcome, one.kind, one.maker.without_names(one.cause)
+        found.setdefault(like, []).append(one)
+    return list(found.values())
 
 
 def _waits(pod: Mapping[str, Any]) -> bool:
     return is_waiting(pod) and not pod["spec"].get("nodeName")
 
 
-def _waiting(verdict: Verdict) -> Waiting:
-    cause, _, change = cause_of(verdict.reason).partition(TO_MAKE_IT_FIT)
-    kind = _KIND.match(cause)
-    text = cause[kind.end() :] if kind else cause or without_cause(verdict.reason)
-    return Waiting(verdict.pod, str(verdict.outcome), kind[1] if kind else "", text, verdict.node, change)
+class _Worlds(NamedTuple):
+    """What the world of each pod has in common."""
+
+    objects: Sequence[SourceObject]
+    now_ms: int
+    features: Features
+    config: Config | None
+    checked: dict[int, Restorable]
+    decoded: Decoded
+
+    def of(self, pod: Key) -> World:
+        # What is edited for one pod lives no longer, so it may not stay there under its id.
+        return World(self.objects, pod, *self[1:4], dict(self.checked), self.decoded)
+
+
+def _explained(answers: Answers, worlds: _Worlds) -> Iterator[Waiting]:
+    """Each pod, with the cause that the first of its like has."""
+    known: dict[Hashable, Waiting] = {}
+    looks = _Looks(answers, worlds)
+    for verdict in answers.verdicts:
+        maker = maker_of(verdict.pod, verdict.uid, answers.machine)
+        if verdict.outcome in (PodResult.FITS, PodResult.UNKNOWN):
+            cause = "" if verdict.outcome is PodResult.FITS else verdict.reason
+            yield Waiting(verdict.pod, str(verdict.outcome), "", cause, verdict.node, "", maker)
+            continue
+        like = maker.edited, verdict.outcome, maker.without_names(verdict.reason)
+        if (first := known.get(like)) is None:
+            first = known[like] = looks.at(verdict, maker)
+            yield first
+            continue
+        as_own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", verdict.pod[1])
+        yield replace(first, key=verdict.pod, cause=as_own(first.cause), change=as_own(first.change), maker=maker)
+
+
+class _Looks:
+    """Looks at pods, as thoroughly as one that is explained by itself, until the budget is used up."""
+
+    def __init__(self, answers: Answers, worlds: _Worlds) -> None:
+        self._answers: Final = answers
+        self._worlds: Final = worlds
+        self._budget = _BUDGET
+        self._steps = _LOOKING_STEPS
+
+    def at(self, verdict: Verdict, maker: Maker) -> Waiting:
+        """The pod with its cause."""
+        least = _LOADS * max(_STEPS_LEAST, len(self._worlds.objects))
+        if self._budget >= least and self._steps > 0:
+            self._budget -= least
+            given = min(BUDGET, self._budget)
+            found, left, self._steps = explain_briefly(self._worlds.of(verdict.pod), given, self._steps)
+            self._budget -= given - max(0, left)
+            if not found.fits:
+                change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
+                return self._waiting(verdict, maker, (found.kind, found.cause, change), is_first=found.exhausted)
+        # It fits when only its own kind is there, or there is no time for more than a look at what is.
+        why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
+        self._steps -= steps
+        what = (
+            (why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY))
+            if why is not None
+            else ("", without_cause(verdict.reason), "")
+        )
+        return self._waiting(verdict, maker, what, is_first=self._budget < least)
+
+    @staticmethod
+    def _waiting(verdict: Verdict, maker: Maker, what: tuple[str, str, str], *, is_first: bool) -> Waiting:
+        kind, cause, change = what
+        return Waiting(verdict.pod, str(verdict.outcome), kind, cause, verdict.node, change, maker, is_first)

@@ -10,9 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, name_of
+from scheduler.offline.alike import COPY_LABEL
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of, name_of
+from scheduler.validation.nearest import some
 
 COPIES_MAX: Final = 100_000
+_LABEL_MAX: Final = 63
+_NAMED_MAX: Final = 3
 _COPIED: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
 """One for each copy; all else (templates, classes) is shared by them."""
 
@@ -34,7 +38,15 @@ def copies(given: Sequence[SourceObject], count: int) -> Iterator[SourceObject]:
     for number in range(1, count + 1):
         rename = partial("{1}-{0}".format, number)
         for one in many:
-            yield SourceObject(one.place, renamed(one.obj, rename, copied))
+            yield SourceObject(one.place, _with_label(renamed(one.obj, rename, copied), name_of(one.obj)))
+
+
+def _with_label(copy_: dict[str, Any], original: str) -> dict[str, Any]:
+    """So that lists know equal pods; no selector asks for the label."""
+    if copy_.get("kind") == "Pod" and original:
+        labels = {**(copy_["metadata"].get("labels") or {}), COPY_LABEL: original[:_LABEL_MAX].rstrip("-.")}
+        copy_["metadata"] = {**copy_["metadata"], "labels": labels}
+    return copy_
 
 
 def renamed(
@@ -85,6 +97,31 @@ def without(given: Sequence[SourceObject], removed: Sequence[str]) -> list[Sourc
             if item.obj["kind"] == "Node":
                 left = _without_node(left, name)
     return [*left, *others]
+
+
+def not_made_again(given: Sequence[SourceObject], left: Sequence[SourceObject]) -> str:
+    """Which pods ran on nodes that are taken away and are gone with them, as nothing makes them; "" where none did."""
+    there, kept = ({(str(one.obj.get("kind")), key_of(one.obj)) for one in objects} for objects in (given, left))
+    nodes = {name for kind, (_, name) in there - kept if kind == "Node"}
+    gone = [
+        "/".join(key_of(one.obj))
+        for one in given
+        if ("Pod", key_of(one.obj)) not in kept and node_of(one.obj) in nodes and is_running(one.obj)
+    ]
+    pods, them = ("1 pod", "it") if len(gone) == 1 else (f"{len(gone)} pods", "them")
+    return f"{pods} ({some(gone, _NAMED_MAX)}) would not be made again, as no controller makes {them}" if gone else ""
+
+
+def node_of(obj: Mapping[str, Any]) -> str:
+    """Where a pod runs; "" for what is no pod."""
+    spec = obj.get("spec")
+    return str(spec.get("nodeName") or "") if obj.get("kind") == "Pod" and isinstance(spec, Mapping) else ""
+
+
+def is_running(pod: Mapping[str, Any]) -> bool:
+    """Whether it has a node, has not ended, and is not being deleted."""
+    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return bool(node_of(pod)) and not has_ended and not pod["metadata"].get("deletionTimestamp")
 
 
 def _is_named(obj: Mapping[str, Any], kind: str, namespace: str, name: str) -> bool:

@@ -25,7 +25,6 @@ from typing import Final
 
 from scheduler.answering import go_on
 from scheduler.core.machine import Machine
-from scheduler.core.state.core_view import CoreView
 from scheduler.core.trying.dry_run import DryRuns, beside_nominated
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.framework.api import PostFilterResult
@@ -111,7 +110,7 @@ class EveryNode:
         self._machine: Final = machine
         self._now_ms: Final = now_ms
         self.steps_left = steps_max
-        self.view: Final = CoreView(machine.store, machine.overlay, lambda: "")
+        self.view: Final = machine.ground.view
 
     def answer(self, runner: Runner, pod: Pod, *, has_run: bool = False) -> PodRuling:
         """What the plugins of a profile say of a pod; whether one that `has_run` is queued is no question any more."""

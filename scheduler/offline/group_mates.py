@@ -16,15 +16,15 @@ _Group: TypeAlias = tuple[str, str, bool]
 
 def with_mates(asked: Sequence[Obj], all_pods: Iterable[Obj]) -> Sequence[Obj]:
     """Pods that are asked about, and those of their groups: whether a group fits is asked of all of it."""
-    groups = {group for pod in asked if (group := _group(pod)) is not None}
+    groups = {group for pod in asked if (group := group_of(pod)) is not None}
     if not groups:
         return asked
     uids = {pod["metadata"]["uid"] for pod in asked}
-    mates = [pod for pod in all_pods if _group(pod) in groups and pod["metadata"]["uid"] not in uids]
+    mates = [pod for pod in all_pods if group_of(pod) in groups and pod["metadata"]["uid"] not in uids]
     return [*asked, *mates]
 
 
-def _group(pod: Obj) -> _Group | None:
+def group_of(pod: Obj) -> _Group | None:
     """Namespace, name, and whether it is a PodGroup (`model.group.key_of_group`)."""
     metadata, named = pod["metadata"], pod["spec"].get("schedulingGroup") or {}
     if name := named.get("podGroupName"):

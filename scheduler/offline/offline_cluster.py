@@ -107,6 +107,7 @@ class Loaded:
         notes: What is worth knowing: kinds that play no role, namespaces nobody described.
         claim_problems: By the pod's uid: why a claim could not be made from its template.
         pod_groups: PodGroups with a uid, as given otherwise; the embedded server serves none.
+        foreign_groups: Notes on those of another API group, which say nothing to this scheduler.
         owners: What owns the pods of a dump, for its selector alone: a controller would make its pods once more.
         written_pods: Namespace and name of pods that came as manifests.
     """
@@ -115,6 +116,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     claim_problems: dict[str, str] = field(default_factory=dict)
     pod_groups: list[Obj] = field(default_factory=list)
+    foreign_groups: list[str] = field(default_factory=list)
     owners: list[Obj] = field(default_factory=list)
     written_pods: set[tuple[str, str]] = field(default_factory=set)
 
@@ -277,6 +279,10 @@ class OfflineCluster:
     def _store_group(self, obj: Obj) -> None:
         if not name_of(obj):
             raise bad_request("PodGroup without metadata.name")
+        if (api_group := str(obj.get("apiVersion", "")).rpartition("/")[0]) not in ("", API_GROUP):
+            text = f"PodGroup {'/'.join(key_of(obj))} of {api_group} is not ours: its pods are scheduled one by one"
+            self.loaded.foreign_groups.append(text)
+            return
         uid = f"PodGroup-{len(self.loaded.pod_groups)}"
         group = {**obj, "metadata": {"uid": uid, "namespace": "default", "resourceVersion": "1", **_metadata(obj)}}
         spec = group.get("spec")

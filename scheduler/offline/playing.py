@@ -29,7 +29,7 @@ BEGIN_MS: Final = 1_800_000_000_000
 BUDGET_STEPS: Final = 200_000
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _REFUSALS_MAX: Final = 100
-"""Pods of which is said node by node why they wait: of each reason the first, then others."""
+"""Pods of which is said node by node why they wait: of each owner and reason the first, then others."""
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 """Of so many arrivals; what it gives is called after each."""
@@ -100,7 +100,7 @@ def play(
     simulation = Simulation(cluster, run, only=chosen, is_offered_once=is_offered_once)
     with progress(len(arrivals)) as on_arrival:
         played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
-    played.notes = [_unserved(name, served) for name in sorted(names - served)]
+    played.notes = [*cluster.loaded.foreign_groups, *(_unserved(name, served) for name in sorted(names - served))]
     return played
 
 
@@ -113,9 +113,9 @@ def _unserved(name: str, served: set[str]) -> str:
 def find_refusals(played: Simulated, budget_steps: int = BUDGET_STEPS, steps_max: int = UNLIMITED_STEPS) -> None:
     """Why nodes refuse pods that wait, node by node; the arguments are those of `Reasons`."""
     reasons = Reasons(played.answers, budget_steps=budget_steps, steps_max=steps_max)
-    waiting = [pod for pod in played.pods if not pod.has_place and pod.ended_s is None]
-    firsts = {pod.reason: pod for pod in reversed(waiting)}
-    for pod in sorted(waiting, key=lambda pod: firsts[pod.reason] is not pod)[:_REFUSALS_MAX]:
+    alike = [pods for _, pods in played.alike()]
+    waiting = [*(pods[0] for pods in alike), *(pod for pods in alike for pod in pods[1:])]
+    for pod in [one for one in waiting if not one.has_place and one.ended_s is None][:_REFUSALS_MAX]:
         pod.refusals = reasons.of(pod)
 
 

@@ -12,6 +12,7 @@ the first `FUNNELS_OF_A_POD` nodes of a pod, and for `FUNNELS_MAX` in all. Whoev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from msgspec import Struct, structs
@@ -23,6 +24,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
 from scheduler.offline.every_node import NOT_LOOKED_AT, EveryNode
 from scheduler.offline.verdicts import Answers
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
@@ -111,32 +113,43 @@ class Reasons:
 
     def of(self, asked: _HasUid) -> list[NodeGroup]:
         """Why nodes refuse a pod, in the order of their names; none where it is refused before nodes are asked."""
-        cycle, statuses, together = self._refusals(asked)
-        left = min(FUNNELS_OF_A_POD, self._funnels_left)
-        counted = [name for name, status in statuses if status.plugin == DYNAMIC_RESOURCES][:left]
-        if not counted or cycle is None:
-            return together
-        self._funnels_left -= len(counted)
-        infos = self._machine.store.node_infos
-        devices = {name: tuple(self._funnels(cycle, infos[name])) for name in counted}
-        return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
+        with self._as_decided(asked) as (pod, is_beside):
+            cycle, statuses, together = self._refusals(pod, is_beside=is_beside)
+            left = min(FUNNELS_OF_A_POD, self._funnels_left)
+            counted = [name for name, status in statuses if status.plugin == DYNAMIC_RESOURCES][:left]
+            if not counted or cycle is None:
+                return together
+            self._funnels_left -= len(counted)
+            infos = self._machine.store.node_infos
+            devices = {name: tuple(self._funnels(cycle, infos[name])) for name in counted}
+            return nodes_alike((name, status, devices.get(name, ())) for name, status in statuses)
 
     def funnels(self, asked: _HasUid) -> tuple[RequestFunnel, ...]:
         """Of each request what the rules leave on the first `FUNNELS_MAX` nodes; none for a pod without claims."""
-        cycle, statuses, _ = self._refusals(asked)
-        if cycle is None:
-            return ()
-        closed = {name for name, status in statuses if status.plugin not in ("", DYNAMIC_RESOURCES)}
-        infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
-        explained = [(one.name, self._explained(cycle, one)) for one in infos]
-        found = [(name, one.requests) for name, one in explained if isinstance(one, Explanation)]
-        names = [name for name, _ in found]
-        return tuple([_sum(names, rows, closed) for rows in zip(*(one for _, one in found), strict=True)])
+        with self._as_decided(asked) as (pod, is_beside):
+            cycle, statuses, _ = self._refusals(pod, is_beside=is_beside)
+            if cycle is None:
+                return ()
+            closed = {name for name, status in statuses if status.plugin not in ("", DYNAMIC_RESOURCES)}
+            infos = list(self._machine.store.node_infos.values())[:FUNNELS_MAX]
+            explained = [(one.name, self._explained(cycle, one)) for one in infos]
+            found = [(name, one.requests) for name, one in explained if isinstance(one, Explanation)]
+            names = [name for name, _ in found]
+            return tuple([_sum(names, rows, closed) for rows in zip(*(one for _, one in found), strict=True)])
 
-    def _refusals(self, asked: _HasUid) -> _Refusals:
+    @contextmanager
+    def _as_decided(self, asked: _HasUid) -> Iterator[tuple[Pod | None, bool]]:
+        """The pod that nodes are asked about: of a group the one without a place, beside the others on their nodes."""
+        uid, machine = PodUid(asked.uid), self._machine
+        if (found := machine.causes.unplaced(uid)) is None:
+            yield machine.store.pods.get(uid), False
+            return
+        with found[1].held() as are_there:
+            yield found[0], are_there
+
+    def _refusals(self, pod: Pod | None, *, is_beside: bool) -> _Refusals:
         """The nodes that refuse the pod. No cycle where the pod is not there, or no scheduler answers for it."""
         machine, view = self._machine, self._nodes.view
-        pod = machine.store.pods.get(PodUid(asked.uid))
         runner = machine.runners.get(pod.spec.scheduler_name) if pod is not None else None
         if pod is None or runner is None:
             return None, [], []
@@ -146,13 +159,15 @@ class Reasons:
         plan = runner.plan(cycle, view, filtered) if filtered.status.is_success else filtered.status
         if isinstance(plan, Status):
             return cycle, [], []
-        known = self._known.get(plan.signature) if plan.signature is not None else None
+        signature = None if is_beside else plan.signature
+        known = self._known.get(signature) if signature is not None else None
         if known is None:
             statuses = list(self._ask(runner, cycle, filtered, plan))
             known = statuses, nodes_alike((name, status, ()) for name, status in statuses)
-            if plan.signature is not None:
-                self._known[plan.signature] = known
-        return cycle, *known
+            if signature is not None:
+                self._known[signature] = known
+        is_of_nodes = len(known[0]) == len(machine.store.node_order) or not runner.pre_enqueue(pod, view).is_rejection
+        return (cycle, *known) if is_of_nodes else (cycle, [], [])  # a gate keeps it out of nodes that would take it
 
     def _ask(
         self, runner: Runner, cycle: Cycle, filtered: PreFiltered, plan: Plan

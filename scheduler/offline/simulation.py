@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.object_store import Change, ChangeType, Stored
+from scheduler.offline.alike import Maker, maker_of
 from scheduler.offline.leaving import leave
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.reasons import NodeGroup
@@ -118,6 +119,16 @@ class Simulated:
     @property
     def refused(self) -> int:
         return len(self.pods) - self.placed
+
+    def alike(self) -> list[tuple[Maker, list[Played]]]:
+        """Pods that were not bound: those of one owner and one reason together."""
+        found: dict[tuple[str, str], tuple[Maker, list[Played]]] = {}
+        for pod in self.pods:
+            if pod.bound_s is None:
+                maker = maker_of((pod.namespace, pod.name), pod.uid, self.answers.machine)
+                like = maker.edited, maker.without_names(pod.reason or pod.outcome)
+                found.setdefault(like, (maker, []))[1].append(pod)
+        return [*found.values()]
 
 
 class Simulation:

@@ -6,7 +6,7 @@ Numbers are those of `scheduler.inventory` and `scheduler.explain`; nothing is c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from msgspec import structs, to_builtins
@@ -15,7 +15,7 @@ from allocator import Device, DeviceId, DeviceTaint, Features, prevent_allocatio
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
-from scheduler.explain.waiting import AllWaiting, Waiting
+from scheduler.explain.waiting import AllWaiting, Waiting, alike
 from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.inventory.device_answer import DeviceSummary
@@ -159,14 +159,22 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
 
 
 def pending_picture(found: AllWaiting) -> Document:
-    """A row for each pod that waits, and how many there are of each kind."""
+    """A row for each pod that waits, or for those of one owner and cause, and how many pods there are of each kind."""
     return {
         "waiting": found.count,
         "notAsked": found.count - len(found.pods),
         "kinds": dict(Counter(map(_kind, found.pods)).most_common()),
         "problems": list(found.problems),
-        "pods": [{**one.document(), "kind": _kind(one), "change": one.change} for one in found.pods],
+        "notes": list(found.notes),
+        "pods": [_row(pods) for pods in alike(found.pods)],
     }
+
+
+def _row(pods: Sequence[Waiting]) -> Document:
+    """Pods alike, by the first of them."""
+    first = pods[0]
+    told = {"kind": _kind(first), "change": first.change, "label": first.maker.named(first.key, len(pods))}
+    return {**first.document(), **told, "names": [one.key[1] for one in pods]}
 
 
 def _kind(one: Waiting) -> str:

@@ -18,7 +18,7 @@ from scheduler.config.settings import Config
 from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
 from scheduler.offline import OfflineCluster, SourceObject, name_of
-from scheduler.offline.altered import NoSuchObjectError, copies, renamed, without
+from scheduler.offline.altered import NoSuchObjectError, copies, is_running, node_of, not_made_again, renamed, without
 from scheduler.offline.making_room import NoSuchPodError, make_room
 from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
@@ -88,6 +88,7 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
         given, asked = _altered(objects.given, question)
     except (ManifestError, NoSuchObjectError, NoSuchPodError) as error:
         raise WrongQuestionError(str(error)) from error
+    lost = not_made_again(objects.given, given) if question.without else ""
     profile = profiles_with(config, objects.features, {}, preempts=True)
     only = partial(_asked, asked)
     played = play(given, (), features=objects.features, profile=profile, only=only, turns_max=TURNS_MAX)
@@ -100,7 +101,7 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
         )
     found: Document = document_of(played)
     return {
-        "text": _text(played, question),
+        "text": " ".join(filter(None, (_text(played, question), lost and f"{lost}."))),
         "allocated": found["allocated"],
         "pods": found["pods"][:_ROWS_MAX],
         "more": max(0, len(found["pods"]) - _ROWS_MAX),
@@ -114,7 +115,7 @@ def _altered(given: Sequence[SourceObject], question: WhatIfRequest) -> tuple[Se
     """The objects, and namespace and name of the pods that are not asked about, or are asked about alone."""
     there = {key_of(one.obj) for one in given if one.obj.get("kind") == "Pod"}
     if question.without:
-        moved = {key_of(one.obj) for one in given if _node_of(one.obj) == question.without}
+        moved = {key_of(one.obj) for one in given if node_of(one.obj) == question.without}
         left = without(given, [f"node/{question.without}"])
         gone = there - {key_of(one.obj) for one in left if one.obj.get("kind") == "Pod"}
         return left, there - moved | gone
@@ -180,7 +181,7 @@ def _as_written(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def _room(objects: Objects, key: Key, config: Config | None) -> Document:
     waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key]
-    if not waits or _node_of(waits[0].obj):
+    if not waits or node_of(waits[0].obj):
         raise WrongQuestionError(f"no pod that waits is named {'/'.join(key)}")
     room = make_room(
         objects.given,
@@ -214,12 +215,5 @@ def _evicted(given: Sequence[SourceObject], played: Simulated) -> Iterator[str]:
         if not pod.obj["metadata"].get("deletionTimestamp")
     }
     for one in given:
-        is_running = _node_of(one.obj) and (one.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-        if is_running and not one.obj["metadata"].get("deletionTimestamp") and key_of(one.obj) not in left:
+        if is_running(one.obj) and key_of(one.obj) not in left:
             yield "/".join(key_of(one.obj))
-
-
-def _node_of(obj: Mapping[str, Any]) -> str:
-    """Where a pod runs; "" for what is no pod."""
-    spec = obj.get("spec")
-    return str(spec.get("nodeName") or "") if obj.get("kind") == "Pod" and isinstance(spec, Mapping) else ""

@@ -107,6 +107,10 @@ class WaitingPod(_Part):
     node: str | None = Field(description="Where it would run.")
     kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where none is known.")
     cause: str = Field(description="Empty where it fits.")
+    change: str | None = Field(None, description="What makes it fit, where a change is known.")
+    first_look: bool = Field(
+        False, alias="firstLook", description="The budget of the list ended: `explain NAME` may have a better cause."
+    )
 
 
 class ExplainAllAnswer(_Part):

@@ -95,6 +95,8 @@ def test_a_pod_of_a_removed_node_waits_for_another_when_it_has_a_controller(tmp_
     assert answer("-f", file)["pods"] == []
     found = answer("-f", file, "--remove", "node/node-1")
     assert outcomes(found) == {"owned": "node-2"}
+    said = run("-f", file, "--remove", "node/node-1").stderr
+    assert "note: 1 pod (default/bare) would not be made again, as no controller makes it" in said
     assert found["allocated"][CLASS] == {"share": 0.5, "devices": 2, "used": 1.0}
 
 
@@ -247,7 +249,7 @@ def test_the_table_names_each_pod_and_why_others_wait(world: str, tmp_path: Path
     rows = result.stdout.splitlines()
     assert rows[0] == "POD\tNODE\tDEVICES"
     assert rows[1].startswith("default/job-1\tnode-1\tgpu.example.com/node-1/gpu-0")
-    assert rows[-3].startswith("default/job-5 and 1 more: 0/2 nodes are available: 2 cannot allocate all claims.")
+    assert rows[-3].startswith("default/job (2 pods): 0/2 nodes are available: 2 cannot allocate all claims.")
     assert rows[-1] == f"4 placed, 2 not; given out at the end: {CLASS} 100.0 % of 4"
     assert result.exit_code == 1
 

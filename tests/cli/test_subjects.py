@@ -180,8 +180,9 @@ def test_each_cause_is_told_once_with_its_pods(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.startswith("pod default/web-0 does not fit")
     notes = [line.removeprefix("note: ") for line in result.stderr.splitlines()][:3]
-    assert notes[0] == "statefulset default/web: 4 of its 5 pods wait"
-    assert notes[1] == "3 pods of them (web-0, web-1, web-2): this one's cause"
+    assert notes[0] == "statefulset default/web: 4 of its 5 pods wait, 0 of them fit, 4 do not"
+    assert notes[1].endswith("] this one's cause")
+    assert notes[1].startswith("3 pods of them (web-0, web-1, web-2): [")
     assert notes[2].startswith("1 pod of them (web-9): ")
     assert answer["notes"][:3] == notes
 
@@ -234,26 +235,20 @@ def test_all_pods_that_wait_have_a_line(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in result.stdout.splitlines()[1:-1]]
     assert [row[0] for row in rows] == ["default/fits", "default/held", "default/hungry", "default/no-template"]
     assert rows[0][1:] == ["(fits)", "fits: it would run on node node-1"]
-    assert rows[1][1:] == ["(gated)", "it has scheduling gates: example.com/wait"]
+    assert rows[1][1:] == ["[scheduling-gate]", "pod default/held has the scheduling gate example.com/wait"]
     assert rows[2][2] != ""
     assert result.stdout.splitlines()[-1].startswith("4 pods wait: ")
 
 
-def test_programs_get_the_kind_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(text: str) -> str:
-        return f"[resources-short] {text}"
-
-    monkeypatch.setattr(
-        waiting_pods, "cause_of", lambda reason: said("node node-1 has less; to make it fit: ask for less")
-    )
+def test_programs_get_the_kind_by_itself(tmp_path: Path) -> None:
     answer = ExplainAllAnswer.model_validate_json(explain(tmp_path, MANY[2:3], "-A", "-o", "json").stdout)
 
     (found,) = answer.pods
-    assert (answer.waiting, found.name, found.kind, found.cause) == (
-        1,
-        "hungry",
-        "resources-short",
-        "node node-1 has less",
+    assert (answer.waiting, found.name, found.kind) == (1, "hungry", "resources-short")
+    assert found.cause == "node node-1 has 8 cpu free, and pod default/hungry asks for 999"
+    assert (found.change, found.first_look) == (
+        "ask for cpu 8 instead of 999 in container main of pod default/hungry",
+        False,
     )
 
 
@@ -283,13 +278,13 @@ def test_more_pods_than_are_asked_about_are_counted(tmp_path: Path, monkeypatch:
     assert result.stdout.splitlines()[-1].endswith(", 3 not asked about")
 
 
-def test_a_long_cause_is_cut_in_a_table_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_pods, "cause_of", lambda reason: "x" * 500)
+def test_a_long_cause_is_cut_in_a_table_alone(tmp_path: Path) -> None:
+    long = pod(name="x" * 200, requests={"cpu": "999"})
 
-    cut = explain(tmp_path, MANY[2:3], "-A").stdout.splitlines()[1].split("\t")[2]
+    cut = explain(tmp_path, [long], "-A").stdout.splitlines()[1].split("\t")[2]
 
     assert (len(cut), cut[-1]) == (160, "…")
-    assert "x" * 500 in explain(tmp_path, MANY[2:3], "-A", "-o", "wide").stdout
+    assert f"pod default/{'x' * 200} asks for 999" in explain(tmp_path, [long], "-A", "-o", "wide").stdout
 
 
 # -- room -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
-from scheduler.offline import SourceObject
+from scheduler.offline import OfflineCluster, Reasons, SourceObject, decide
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_, template
 
 NOW_MS = 1_800_000_000_000
@@ -64,3 +64,26 @@ def test_a_bound_pod_of_a_group_waits_for_nobody(dressing: str) -> None:
     answer = told("p0", node(), *group(dressing, "p0", "p1", claims=False, **nodes))
     assert (answer.outcome, answer.node) == ("bound", "node-1")
     assert answer.advice == "it has no devices; it is the only node"
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+@pytest.mark.parametrize("asked", ["p0", "p1", "p2"])
+def test_the_table_of_nodes_has_the_one_where_it_is_decided(dressing: str, asked: str) -> None:
+    """Each of the three would fit on node-1 alone; `other` has no devices whoever asks."""
+    answer = told(asked, *WORLD, node("other"), *group(dressing, "p0", "p1", "p2", needed=3))
+
+    assert answer.kind == "group-unmet"
+    devices = {name: text for one in answer.nodes for name in one.nodes for text in one.devices}
+    assert sorted(name for one in answer.nodes for name in one.nodes) == ["node-1", "other"]
+    assert "wants 1 of 2 devices: 2 in use; 0 left" in devices["node-1"]
+    assert answer.funnels[0].node == "node-1"
+
+
+def test_no_node_is_blamed_for_what_a_gate_decides() -> None:
+    """`other` would refuse the pod, and node-1 would take it."""
+    held = pod("template:gpu", name="held", schedulingGates=[{"name": "example.com/wait"}])
+    cluster = OfflineCluster(NOW_MS)
+    cluster.load([SourceObject("file.yaml:1:1", obj) for obj in (*WORLD, node("other"), template(), held)])
+    answers = decide(cluster, features=Features(), budget_steps=200_000)
+
+    assert Reasons(answers, budget_steps=200_000).of(answers.verdicts[0]) == []

@@ -67,10 +67,13 @@ def test_without_a_node_only_its_pods_are_asked_about_that_somebody_makes_again(
     owned = {**pod("held", name="owned", nodeName="node-1"), "status": {"phase": "Running"}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "set", "controller": True}
     owned["metadata"] |= {"uid": "uid-owned", "resourceVersion": "2", "ownerReferences": [owner]}
-    found = answer(world(owned), WhatIfRequest(without="node-1"))
+    bare = {**pod(name="bare", nodeName="node-1"), "status": {"phase": "Running"}}
+    bare["metadata"] |= {"uid": "uid-bare", "resourceVersion": "3"}
+    found = answer(world(owned, bare), WhatIfRequest(without="node-1"))
 
     assert places(found) == {"owned": "node-2"}
-    assert found["text"] == "Without node-1, 1 of its 1 pods would run elsewhere."
+    assert found["text"].startswith("Without node-1, 1 of its 1 pods would run elsewhere. ")
+    assert "default/bare) would not be made again, as no controller makes them." in found["text"]
     assert "No pod would need another node" in answer(world(), WhatIfRequest(without="node-2"))["text"]
 
 

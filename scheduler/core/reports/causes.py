@@ -31,9 +31,11 @@ from scheduler.core.reports.allowances import Allowances
 from scheduler.core.reports.cause_search import CauseSearch, UnplacedGroup
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Refusal, condition_of, without_numbers
 from scheduler.core.state.ground import Ground, Part
+from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.diagnosis import EVENT, Limits, cause_of, with_cause, without_cause
 from scheduler.model.keys import NodeName, PodUid
+from scheduler.model.objects import Pod
 from scheduler.why.reasons import Diagnosis
 from scheduler.why.say import Reader
 
@@ -277,11 +279,22 @@ class Causes(Part):
             return None
         refusal = condition_of(queued.pod)
         reason = UNSCHEDULABLE if refusal is None else refusal.reason
+        asked = self._of_group(uid)
+        of, group = (asked.queued, asked.group) if asked is not None else (queued, None)
+        return next(filter(None, self._search.find(of.runner, of.pod, reason, limits, group)), None)
+
+    def unplaced(self, uid: PodUid) -> tuple[Pod, Beside] | None:
+        """Of a pod's group the one that has no place, and the places that others of it had; None where none had."""
+        asked = self._of_group(uid)
+        beside = asked.group.beside if asked is not None and asked.group is not None else None
+        return (asked.queued.pod, beside) if asked is not None and beside is not None else None
+
+    def _of_group(self, uid: PodUid) -> _Asked | None:
+        """What was refused last of the group of a pod that waits."""
         for asked in self._groups.values():
             if uid in (asked.queued.uid, *[one.queued.uid for one in asked.mates]) and self._still_waits(asked):
-                of = asked.queued
-                return next(filter(None, self._search.find(of.runner, of.pod, reason, limits, asked.group)), None)
-        return next(filter(None, self._search.find(queued.runner, queued.pod, reason, limits)), None)
+                return asked
+        return None
 
     def _found(self, asked: _Asked) -> Iterator[Diagnosis | None]:
         """As `CauseSearch.find`, until the pod is tried again."""

@@ -14,14 +14,14 @@ export function Pending() {
     (/** @type {any} */ pod) =>
       (!kind || pod.kind === kind) &&
       (!namespace || pod.namespace === namespace) &&
-      (!search || `${pod.namespace}/${pod.name} ${pod.cause} ${pod.change}`.toLowerCase().includes(search)),
+      (!search || `${pod.namespace}/${pod.names.join(" ")} ${pod.label} ${pod.cause} ${pod.change}`.toLowerCase().includes(search)),
   );
   const { seen, links } = paged(rows);
   return html`
     <p class="sentence">${value.waiting ? `${counted(value.waiting, "pod waits", "pods wait")}.` : "No pod waits."}
       ${value.notAsked > 0 && ` ${counted(value.notAsked, "pod was", "pods were")} not asked about.`}</p>
     <nav class="tabs" aria-label="Kinds of causes">
-      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${value.pods.length}</a>
+      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${podsIn(value.pods)}</a>
       ${Object.entries(value.kinds).map(([name, count]) => html`<a key=${name} href=${link("pending", { kind: name, page: "" }, true)}
         aria-current=${kind === name ? "page" : null}>${name} ${count}</a>`)}
     </nav>
@@ -35,16 +35,22 @@ export function Pending() {
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <table class="pending">
-      <caption>${counted(rows.length, "pod that waits", "pods that wait")}${kind ? ` because of ${kind}` : ""}</caption>
+      <caption>${counted(podsIn(rows), "pod that waits", "pods that wait")}${kind ? ` because of ${kind}` : ""}</caption>
       <thead><tr><th scope="col">Pod</th><th scope="col">Kind</th><th scope="col">Cause, and what would help</th></tr></thead>
       <tbody>${seen.map((/** @type {any} */ pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}>
-        <th scope="row"><a href=${link("pod", { pod: `${pod.namespace}/${pod.name}` })}>${pod.namespace}/${pod.name}</a></th>
-        <td><span class="kind">${pod.kind}</span></td>
+        <th scope="row"><a href=${link("pod", { pod: `${pod.namespace}/${pod.name}` })}>${pod.label}</a></th>
+        <td><span class="kind">${pod.kind}</span>${pod.firstLook && " first look"}</td>
         <td><p>${pod.cause || (pod.node ? `It would fit on node ${pod.node}.` : "")}</p>${pod.change && html`<p class="change">${pod.change}</p>`}</td></tr>`)}
       </tbody>
     </table>
     ${links}
-    <${Notes} title="Left out" texts=${[...value.problems, ...value.unlisted]} />
+    <${Notes} title="Left out" texts=${[...value.notes, ...value.problems, ...value.unlisted]} />
     <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
   `;
+}
+
+/** How many pods rows stand for.
+ * @param {any[]} rows */
+function podsIn(rows) {
+  return rows.reduce((sum, row) => sum + row.names.length, 0);
 }

@@ -1,0 +1,248 @@
+"""Pods of workloads are asked about as they are: beside the other pods of their owner, from files and from a dump."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from allocator import Features
+from scheduler.cli.main import cli
+from scheduler.explain import Explanation, explain_pod, waiting
+from scheduler.explain.waiting import alike, ask_all
+from scheduler.offline import OfflineCluster, SourceObject
+from tests.offline.causes import device_class, gpu, node, pod, slice_, template
+
+Obj = dict[str, Any]
+NOW_MS = 1_800_000_000_000
+WORLD = [node(), slice_(gpu("gpu-0"), gpu("gpu-1")), device_class(), template()]
+KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
+SHORT = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "Job": "job"}
+
+
+def workload(kind: str, *entries: str, name: str = "web", replicas: int = 3, **spec: Any) -> Obj:
+    labels = {"app": name}
+    made = {"metadata": {"labels": labels}, "spec": pod(*entries or ("template:gpu",), **spec)["spec"]}
+    of_kind: Obj = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": made}
+    if kind == "Job":
+        made["spec"]["restartPolicy"] = "Never"
+        of_kind = {"completions": replicas, "parallelism": replicas, "template": made}
+    if kind == "StatefulSet":
+        of_kind["serviceName"] = name
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": of_kind}
+
+
+def owned(number: int, *entries: str, owner: str = "web-abc", **spec: Any) -> Obj:
+    """A pod of a dump, of a Deployment's ReplicaSet."""
+    obj = pod(*entries or ("template:gpu",), name=f"{owner}-{number}", **spec)
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": owner,
+        "uid": f"uid-{owner}",
+        "controller": True,
+    }
+    labels = {"pod-template-hash": owner.rpartition("-")[2]}
+    obj["metadata"] |= {"uid": f"uid-{owner}-{number}", "resourceVersion": str(5 + number), "labels": labels}
+    obj["metadata"]["ownerReferences"] = [reference]
+    return obj
+
+
+def sources(*objects: Obj) -> list[SourceObject]:
+    return [SourceObject("file.yaml:1:1", obj) for obj in objects]
+
+
+def told(name: str, *objects: Obj) -> Explanation:
+    return explain_pod(sources(*objects), ("default", name), now_ms=NOW_MS, features=Features())
+
+
+def made(*objects: Obj) -> list[str]:
+    cluster = OfflineCluster(NOW_MS)
+    cluster.load(sources(*objects))
+    return [one["metadata"]["name"] for one in cluster.pods()]
+
+
+def run(tmp_path: Path, *arguments: str, objects: list[Obj]) -> Result:
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    result = CliRunner().invoke(cli, [*arguments, "-f", str(path)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result
+
+
+# -- beside siblings --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_replica_that_has_no_place_beside_the_others_is_explained(kind: str, tmp_path: Path) -> None:
+    objects = [*WORLD, workload(kind)]
+
+    explained = run(tmp_path, "explain", f"{SHORT[kind]}/web", objects=objects)
+    listed = run(tmp_path, "explain", "-A", objects=objects)
+    played = run(tmp_path, "simulate", objects=objects)
+
+    assert explained.exit_code == listed.exit_code == played.exit_code == 1
+    assert "does not fit [devices-in-use]: devices node-1/gpu-0, node-1/gpu-1 are in use by pods" in explained.stdout
+    notes = explained.stderr.splitlines()
+    assert "3 of its 3 pods wait, 2 of them fit, 1 do not" in notes[0]
+    assert "1 pod of them (web-" in notes[1]
+    assert "[devices-in-use] this one's cause" in notes[1]
+    assert "2 pods of them (web-" in notes[2]
+    assert notes[2].endswith("would fit")
+    assert "3 pods wait: 2 (fits), 1 [devices-in-use]" in listed.stdout
+    assert "2 placed, 1 not" in played.stdout
+
+
+def test_pods_of_a_dump_are_asked_beside_those_that_fit() -> None:
+    objects = [*WORLD, *(owned(number) for number in range(4))]
+
+    answers = [told(f"web-abc-{number}", *objects) for number in range(4)]
+
+    assert [one.fits for one in answers] == [True, True, False, False]
+    assert {one.kind for one in answers[2:]} == {"devices-in-use"}
+    assert [note for note in answers[3].notes if note.startswith("3 other pods of its owner wait, too")]
+
+
+def test_a_pod_of_another_owner_is_left_out() -> None:
+    answer = told("other", *WORLD, owned(0), owned(1), pod("template:gpu", name="other"))
+
+    assert answer.fits
+    assert "2 other pods wait, too, and are left out here: they may be tried first" in answer.notes
+
+
+def test_whoever_a_sibling_preempts_is_gone() -> None:
+    """Each of two has a priority at which one that runs goes; the third of them has nobody to preempt."""
+    runs = pod(name="low", requests={"cpu": "8"}, nodeName="node-1", terminationGracePeriodSeconds=0)
+    runs["metadata"] |= {"uid": "uid-low", "resourceVersion": "4"}
+    siblings = [owned(number, requests={"cpu": "1"}, priority=1000) for number in range(3)]
+
+    answer = told("web-abc-2", *WORLD, runs, *siblings)
+
+    assert (answer.fits, answer.kind) == (False, "devices-in-use"), answer.verdict  # not the cpu that the victim had
+
+
+# -- templates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_misspelt_template_of_a_workload_of_files_is_mended_there(kind: str) -> None:
+    objects = [*WORLD, workload(kind, "template:gup")]
+    (name, *_) = made(*objects)
+
+    answer = told(name, *objects)
+
+    assert answer.kind == "claim-not-made"
+    assert "there are: gpu" in answer.cause
+    assert answer.advice.startswith(
+        f"to make it fit: in {kind.lower()} default/web write resourceClaimTemplateName: gpu instead of gup"
+    )
+    assert not [note for note in answer.notes if "default-scheduler" in note]
+
+
+def test_of_a_pod_of_a_dump_the_deployment_is_named() -> None:
+    answer = told("web-abc-0", *WORLD, owned(0, "template:gup"))
+
+    assert answer.advice.startswith("to make it fit: in deployment default/web write resourceClaimTemplateName: gpu")
+
+
+# -- equal pods of one owner ------------------------------------------------------------------------------------------
+
+
+def test_equal_pods_of_one_owner_are_one_line_and_others_never(tmp_path: Path) -> None:
+    """The sentence of all of them is the same."""
+    short = {"requests": {"cpu": "99"}}
+    objects = [*WORLD, *(owned(number, **short) for number in range(3)), owned(0, owner="api-abc", **short)]
+    objects += [pod(name="one", **short), pod(name="two", **short)]
+
+    rows = [line.split("\t")[0] for line in run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]]
+    played = [line for line in run(tmp_path, "simulate", objects=objects).stdout.splitlines() if line[:2] != "  "]
+
+    assert rows == ["default/api-abc-0", "default/one", "default/two", "default/web (3 pods)"]
+    assert sorted(line.partition(":")[0] for line in played[:-1]) == rows
+
+
+def test_claims_that_are_named_by_the_pods_make_no_other_cause() -> None:
+    objects = [*WORLD, *(owned(number, "template:gone") for number in range(3))]
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    assert [len(pods) for pods in alike(found.pods)] == [3]
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_group_of_another_api_group_is_not_ours(tmp_path: Path) -> None:
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    group["spec"] = {"minMember": 8}
+    objects = [*WORLD, group, workload("Job")]
+    note = "note: PodGroup default/g of scheduling.x-k8s.io is not ours: its pods are scheduled one by one"
+
+    for arguments in (["explain", "job/web"], ["explain", "-A"], ["simulate"]):
+        result = run(tmp_path, *arguments, objects=objects)
+        assert result.output.count("PodGroup") == 1, result.output
+        assert note in result.stderr.splitlines()
+
+
+# -- the list and the pod by itself -----------------------------------------------------------------------------------
+
+TAINTED = {**node("other"), "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}}
+
+
+def test_the_list_says_what_is_said_of_each_pod_by_itself() -> None:
+    """A look of the event's limits named the tainted node, and two changes."""
+    big = pod(name="big", requests={"cpu": "99"})
+    objects = [*WORLD, TAINTED, big, pod("template:gup", name="typo"), *(owned(number) for number in range(3))]
+    objects.append(pod(name="held", schedulingGates=[{"name": "example.com/wait"}]))
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    for one in found.pods:
+        alone = told(one.key[1], *objects)
+        change = alone.advice.removeprefix("to make it fit: ") if alone.changes else ""
+        assert (one.kind, one.cause, one.change, one.is_first_look) == (alone.kind, alone.cause, change, False)
+    assert {one.kind for one in found.pods} == {
+        "",
+        "resources-short",
+        "claim-not-made",
+        "devices-in-use",
+        "scheduling-gate",
+    }
+
+
+def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_cause() -> None:
+    objects = [*WORLD, *(pod("template:gpu", name=name) for name in ("a", "b", "c"))]
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    assert [(one.outcome, one.kind) for one in found.pods] == [
+        ("fits", ""),
+        ("fits", ""),
+        ("unschedulable", "devices-in-use"),
+    ]
+    assert told("c", *objects).fits
+
+
+def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_BUDGET", 1_200)  # for one pod of a small cluster
+    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]
+
+    rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
+
+    assert [row.split("\t")[1] for row in rows] == ["[resources-short]", "[resources-short], first look"]
+
+
+def test_a_group_is_one_line(tmp_path: Path) -> None:
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}}
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    objects = [*WORLD, group, workload("Job", schedulingGroup={"podGroupName": "g"})]
+
+    rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
+    played = run(tmp_path, "simulate", objects=objects).stdout.splitlines()
+
+    assert [row.split("\t")[:2] for row in rows] == [["default/web (3 pods)", "[group-unmet]"]]
+    assert [line.partition(":")[0] for line in played[:-1] if line[:2] != "  "] == ["default/web (3 pods)"]
