@@ -50,6 +50,7 @@ from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.object_store import Change, ChangeType, ObjectStore, Stored
+from scheduler.embedded.server.quotas import QUOTAS, uncounted
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
@@ -66,7 +67,7 @@ Decoded: TypeAlias = dict[tuple[str, bytes], Seen | Broken]
 
 # Whatever others refer to comes first; the rest in the order in which it was given.
 _FIRST: Final = (
-    *("Namespace", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
+    *("Namespace", "ResourceQuota", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
     *("ResourceClaimTemplate", "ResourceClaim"),
     *("StorageClass", "CSIDriver", "CSINode", "PersistentVolume", "PersistentVolumeClaim"),
 )
@@ -207,6 +208,10 @@ class OfflineCluster:
     def load(self, objects: Iterable[SourceObject]) -> Loaded:
         """Store the objects, and do what controllers would do about them."""
         self._store_all(objects)
+        for quota in self.api.store.listed(QUOTAS):
+            if names := uncounted(quota.obj):
+                note = f"ResourceQuota {quota.namespace}/{quota.name}: {', '.join(names)}: not looked at"
+                self.loaded.notes.append(note)
         self.run_controllers()
         self.make_claims()
         return self.loaded
@@ -339,7 +344,8 @@ class OfflineCluster:
             try:
                 made[entry] = self._claim_for(pod, entry, template_name)
             except ApiError as error:
-                self.loaded.claim_problems[pod.uid] = error.message
+                # The claim's name was made up; a quota's text says which.
+                self.loaded.claim_problems[pod.uid] = error.message.rpartition(" is forbidden: ")[2]
         if not made:
             return
 
