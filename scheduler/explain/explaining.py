@@ -280,11 +280,13 @@ def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel,
 
 
 def _left_out(ruling: Ruling) -> tuple[str, ...]:
-    return (*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts)
+    """What could change the answer; a refusal of the asked pod is the answer."""
+    problems = (str(one) for one in ruling.loaded.problems if one.concerns_others)
+    return (*problems, *ruling.answers.left_out.texts)
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
-    notes = [*_left_out(ruling), *ruling.loaded.notes]
+    notes = [*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts, *ruling.loaded.notes]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(

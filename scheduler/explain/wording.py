@@ -62,7 +62,7 @@ def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Seq
         cause=cause,
         objects=tuple(dict.fromkeys(one for step in steps for one in step.objects)),
         verdict=f"pod {'/'.join(objects.world.pod)} {waits} [{kind}]: {cut(cause)}",
-        advice=f"to make it fit: {advice}{anew}" if steps else _nothing(found),
+        advice=f"to make it fit: {advice}{anew}" if steps else _nothing(found, kind),
         command=" && ".join(commands) if commands and all(commands) else "",
         changes=steps,
         also=tuple(_steps(found.also, ruling, objects)),
@@ -83,10 +83,12 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
     """Kind and cause: of the changes that help, else what the plugins say, else what the scheduler does."""
     assert ruling.verdict is not None
     failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
+    problem = ruling.loaded.claim_problems.get(ruling.verdict.uid)
+    # A claim that the API server refuses is not merely missing.
+    if problem is not None and (not found.steps or found.steps[0].kind == "claim-missing"):
+        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.steps:
         return found.steps[0].kind, "; and then ".join(step.cause for step in found.steps)
-    if (problem := ruling.loaded.claim_problems.get(ruling.verdict.uid)) is not None:
-        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.why is not None:
         return found.why.kind, found.why.cause
     if failing:
@@ -100,8 +102,10 @@ def _by_template(text: str) -> str:
     return _MADE.sub(r"ResourceClaimTemplate \1/\2", text)
 
 
-def _nothing(found: Found) -> str:
+def _nothing(found: Found, kind: str) -> str:
     if not found.asked and not found.is_exhausted:
+        if kind == "pod-refused":
+            return "correct what the API server refuses; the scheduler cannot help"
         return "no change is known here that could help"
     tried = f"{found.asked} {'change' if found.asked == 1 else 'changes'}"
     if found.is_exhausted:
