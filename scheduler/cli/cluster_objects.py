@@ -33,6 +33,7 @@ _LINTED: Final[Mapping[str, str]] = {
 _OTHERS: Final[Mapping[str, str]] = {
     "Namespace": "/api/v1/namespaces",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "ResourceQuota": "/api/v1/resourcequotas",
     **{kind.name: ServedAs(kind.group, ("v1",), kind.plural).path("v1") for kind in PLUGIN_KINDS},
     "Pod": "/api/v1/pods",
 }
@@ -46,6 +47,7 @@ _COSTS: Final[Mapping[str, str]] = {
     "PodGroup": "a pod of a group is looked at as if it were in none",
     "Namespace": "namespaces count as having no labels",
     "PriorityClass": "pods of files that name one are refused",
+    "ResourceQuota": "what a quota refuses counts as let in",
     **{kind.name: kind.cost for kind in PLUGIN_KINDS},
     DISRUPTION_BUDGET: "pods are preempted as if no PodDisruptionBudget guarded them",
 }

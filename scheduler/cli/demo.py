@@ -12,7 +12,8 @@ import asyncio
 import secrets
 import signal
 import sys
-from collections.abc import Coroutine, Iterable, Sequence
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,9 @@ from scheduler.cli.terminal import echo
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
+    from allocator import Features
     from scheduler.cli.demo_objects import DemoObjects
+    from scheduler.embedded.cluster import EmbeddedCluster
 
 _SETTLE_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
@@ -97,6 +100,9 @@ def demo(
         sys.exit(0 if serve and signals == [signal.SIGTERM] else 128 + signals[0])
     if not settled:
         raise click.ClickException(f"after {_SETTLE_TIMEOUT_S:.0f} s some pods are neither placed nor refused")
+    if objects.refused:
+        more = f" (and {len(objects.refused) - 1} more)" if len(objects.refused) > 1 else ""
+        raise WrongInputError(f"not all was applied: {objects.refused[0]}{more}")
 
 
 async def _ended_by_signals(work: Coroutine[Any, Any, bool], signals: list[int]) -> bool:
@@ -144,7 +150,8 @@ async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output:
             rows = await _rows(session)
             kubeconfig = cluster.kubeconfig_path if serve else None
             if output == "table":
-                print_rows(rows)
+                assert app.running is not None
+                print_rows(rows, _causes(cluster, app.running.machine.store.features))
             else:
                 more = {"kubeconfig": str(kubeconfig)} if kubeconfig is not None else {}
                 print_document({"pods": rows, **more}, output)
@@ -206,6 +213,26 @@ async def _rows(session: ClientSession) -> list[dict[str, Any]]:
     return rows + preempted_rows(await _list(session, "/api/v1/events"), pods)
 
 
+def _causes(cluster: EmbeddedCluster, features: Features) -> dict[tuple[str, str], str]:
+    """By pod, why it waits as things are now: what its condition advises was true when it was tried."""
+    from scheduler.explain.waiting import ask_all
+    from scheduler.framework.diagnosis import TO_MAKE_IT_FIT
+    from scheduler.offline import SourceObject
+
+    given = [
+        SourceObject(stored.name, {"apiVersion": kind.api_version, "kind": kind.kind, **stored.obj})
+        for kind in cluster.api.registry.kinds
+        if not kind.storage
+        for stored in cluster.api.store.listed(kind.kind_id)
+    ]
+    found = ask_all(given, now_ms=time.time_ns() // 1_000_000, features=features)
+    return {
+        one.key: f"[{one.kind}] {one.cause}{TO_MAKE_IT_FIT if one.change else ''}{one.change}"
+        for one in found.pods
+        if one.kind and one.kind != "claim-not-made"  # of which the pod's event says why
+    }
+
+
 async def _report_preempted(session: ClientSession, reported: set[str]) -> None:
     from scheduler.cli.pod_devices import preempted_rows
 
@@ -256,8 +283,8 @@ async def _serve(kubeconfig: Path, *, is_printed: bool) -> None:
         await asyncio.Event().wait()
 
 
-def print_rows(rows: Sequence[dict[str, Any]]) -> None:
-    """The table: pod, node, devices, or why not."""
+def print_rows(rows: Sequence[dict[str, Any]], causes: Mapping[tuple[str, str], str]) -> None:
+    """The table: pod, node, devices, or why not: the cause where one is known, else what the scheduler says."""
     from scheduler.cli.tables import print_table
 
     print_table(
@@ -266,7 +293,9 @@ def print_rows(rows: Sequence[dict[str, Any]]) -> None:
             (
                 f"{row['namespace']}/{row['name']}",
                 row["node"] or "<none>",
-                ", ".join(device["device"] for device in row["devices"]) if row["node"] else row["reason"],
+                ", ".join(device["device"] for device in row["devices"])
+                if row["node"]
+                else causes.get((row["namespace"], row["name"]), row["reason"]),
             )
             for row in rows
         ),

@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Everything of files is checked for unknown fields before anything is applied, as kubectl does.
-  2. A refusal names file, line and object.
+  2. A refusal names file, line and object, and the others are applied.
   3. Pods come into the scheduler's queue in the order of the files: a pod whose claims are made from templates has
      them before the next object is applied. The controller that makes them works on several pods at once.
 """
@@ -28,7 +28,7 @@ _POLL_S: Final = 0.005
 
 
 class DemoError(Exception):
-    """Something the user can act on: a file that cannot be read or that the API server refuses."""
+    """Something the user can act on: a dump that cannot be restored."""
 
 
 @dataclass(slots=True)
@@ -39,13 +39,15 @@ class DemoObjects:
         description: What the cluster holds, for the first line.
         built_in: The built-in nodes and slices.
         infrastructure: What `--cluster` names.
-        applied: The examples, and what `--apply` names.
+        applied: The examples, and what `--apply` names; without what was refused, once that is known.
+        refused: What the API server refuses, and why.
     """
 
     description: str
     built_in: list[dict[str, Any]] = field(default_factory=list)
     infrastructure: list[Document] = field(default_factory=list)
     applied: list[Document] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     @staticmethod
     def read(cluster_files: Sequence[str], extra: Sequence[str], *, nodes: int, is_empty: bool) -> DemoObjects:
@@ -97,32 +99,38 @@ class DemoObjects:
             cluster.restore([each.obj for each in restored if is_restored(each.obj)])
         except ApiError as error:
             raise DemoError(f"{restored[0].file}: {error}") from error
-        return await _apply(cluster, written)
+        self.infrastructure, notes = await self._apply(cluster, written)
+        return notes
 
     async def apply(self, cluster: EmbeddedCluster) -> list[str]:
-        """Apply the rest; returns notes for the user. Raises DemoError."""
-        return await _apply(cluster, self.applied)
+        """Apply the rest; returns notes for the user."""
+        self.applied, notes = await self._apply(cluster, self.applied)
+        return notes
 
+    async def _apply(self, cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
+        """What is there now, and notes; the API server's refusals are among both the notes and `refused`."""
+        from scheduler.embedded.loading import is_from_a_server
+        from scheduler.embedded.server.statuses import ApiError
 
-async def _apply(cluster: EmbeddedCluster, documents: Sequence[Document]) -> list[str]:
-    from scheduler.embedded.loading import is_from_a_server
-    from scheduler.embedded.server.statuses import ApiError
-
-    served, notes = _check(cluster, documents)
-    notes += _make_namespaces(cluster, served)
-    claims_come = True
-    for document in served:
-        obj = document.obj
-        if is_from_a_server(obj):
-            obj = _as_written(obj)
-            notes.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
-        try:
-            made = cluster.apply_one(obj)
-        except ApiError as error:
-            raise DemoError(f"{document.place()}: {document.name}: {error}") from error
-        claims_come = claims_come and await _has_claims(cluster, made)
-    await asyncio.sleep(0)  # watchers and controllers get a turn
-    return notes
+        before = len(self.refused)
+        served, notes = _check(cluster, documents, self.refused)
+        notes += _make_namespaces(cluster, served)
+        applied: list[Document] = []
+        claims_come = True
+        for document in sorted(served, key=lambda one: one.kind != "Namespace"):
+            obj = document.obj
+            if is_from_a_server(obj):
+                obj = _as_written(obj)
+                notes.append(f"{document.place()}: {document.name} is from a cluster: applied as a new object")
+            try:
+                made = cluster.apply_one(obj)
+            except ApiError as error:
+                self.refused.append(f"{document.place()}: {document.name}: {error}")
+                continue
+            applied.append(document)
+            claims_come = claims_come and await _has_claims(cluster, made)
+        await asyncio.sleep(0)  # watchers and controllers get a turn
+        return applied, notes + [f"refused: {text}" for text in self.refused[before:]]
 
 
 async def _has_claims(cluster: EmbeddedCluster, made: dict[str, Any]) -> bool:
@@ -147,8 +155,10 @@ async def _has_claims(cluster: EmbeddedCluster, made: dict[str, Any]) -> bool:
         return False
 
 
-def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[list[Document], list[str]]:
-    """What can be applied, and a note for each object that is left out. Raises DemoError for one that is wrong."""
+def _check(
+    cluster: EmbeddedCluster, documents: Sequence[Document], refused: list[str]
+) -> tuple[list[Document], list[str]]:
+    """What can be applied, and a note for each object that is left out; what is wrong is added to `refused`."""
     from scheduler.embedded.loading import kind_of
     from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
     from scheduler.embedded.server.statuses import ApiError
@@ -157,15 +167,17 @@ def _check(cluster: EmbeddedCluster, documents: Sequence[Document]) -> tuple[lis
     for document in documents:
         where = f"{document.place()}: {document.name}"
         if document.kind in _NOT_RUN:
-            raise DemoError(f"{where}: the embedded cluster makes no pods for it; write a Job, a Deployment or pods")
+            refused.append(f"{where}: the embedded cluster makes no pods for it; write a Job, a Deployment or pods")
+            continue
         try:
             kind = kind_of(cluster.api, document.obj)
             check_fields(kind, document.obj, suggests=True)
         except ApiError as error:
             if is_known_elsewhere(document.api_version, document.kind) and "serves no kind" in error.message:
                 notes.append(f"{where}: left out: the embedded cluster does not serve its kind")
-                continue
-            raise DemoError(f"{where}: {error}") from error
+            else:
+                refused.append(f"{where}: {error}")
+            continue
         served.append(document)
     return served, notes
 

@@ -19,6 +19,7 @@ from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.subjects import is_a_name, pod_named
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
+from scheduler.validation.nearest import listed, nearest
 
 if TYPE_CHECKING:
     from scheduler.offline.making_room import Room
@@ -84,7 +85,9 @@ def make_room(
         elif file is not None:
             wanted = [pod_named(asked, file, BEGIN_MS)]
         else:
-            made = free_profile(profile, asked.given) if profile is not None else free_devices(devices or "")
+            made = (
+                free_profile(profile, asked.given) if profile is not None else free_devices(devices or "", asked.given)
+            )
             wanted = [SourceObject(*one) for one in made]
         room = making_room.make_room(
             asked.given,
@@ -103,12 +106,19 @@ def make_room(
     ctx.exit(0 if room.outcome in ("fits", "plan") else 1)
 
 
-def free_devices(written: str) -> list[tuple[str, Mapping[str, Any]]]:
+def free_devices(written: str, given: Iterable[SourceObject]) -> list[tuple[str, Mapping[str, Any]]]:
     """A pod that needs what `--free` says: `4 gpu.example.com on one node`."""
     found = _FREE.fullmatch(written)
     if found is None:
         raise click.UsageError(
             f'--free {written}: write a number and a DeviceClass, as "4 gpu.example.com on one node"'
+        )
+    from scheduler.offline.offline_cluster import name_of
+
+    known = {name_of(one.obj) for one in given if one.obj.get("kind") == "DeviceClass"}
+    if found[2] not in known:
+        raise click.UsageError(
+            f"--free {written}: DeviceClass {found[2]} does not exist; {nearest(found[2], known) or listed(known)}"
         )
     return _pod_with(
         f"--free {written}", {"deviceClassName": found[2], "allocationMode": "ExactCount", "count": int(found[1])}

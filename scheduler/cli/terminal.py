@@ -35,6 +35,7 @@ _UNSAFE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u202
 _PLAIN: Final = MappingProxyType[str, Any]({})
 _PATIENCE_S: Final = 2.0
 _NARROWEST: Final = 40
+_LEFT_OUT_MAX: Final = 240
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"  # the other screen, without a cursor: what was there comes back at the end
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
@@ -122,7 +123,8 @@ def print_left_out(texts: Sequence[str]) -> None:
     """The first line of an answer for people, where something of what was given is left out of it."""
     if texts:
         more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-        caution(*wrapped(f"not all is considered: {texts[0]}{more}"))
+        first = texts[0] if len(texts[0]) <= _LEFT_OUT_MAX else f"{texts[0][: _LEFT_OUT_MAX - 1]}…"
+        caution(*wrapped(f"not all is considered: {first}{more}"))
 
 
 def wrapped(text: str) -> list[str]:

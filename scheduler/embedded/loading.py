@@ -32,7 +32,7 @@ from scheduler.validation.name_rules import validate_owners
 
 _RESTORED_KINDS: Final = frozenset(
     {
-        *("Namespace", "Node", "Pod", "PriorityClass"),
+        *("Namespace", "Node", "Pod", "PriorityClass", "ResourceQuota"),
         *("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
         *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity"),
         *("VolumeAttachment", "Service", "PodDisruptionBudget"),

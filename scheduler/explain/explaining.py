@@ -292,11 +292,14 @@ def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel,
 
 
 def _left_out(ruling: Ruling) -> tuple[str, ...]:
-    return (*map(str, ruling.loaded.problems), *ruling.answers.left_out.texts)
+    """What could change the answer; a refusal of the asked pod is the answer."""
+    problems = (str(one) for one in ruling.loaded.problems if one.concerns_others)
+    return (*problems, *ruling.answers.left_out.texts)
 
 
 def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tuple[str, ...]:
-    notes = [*_left_out(ruling), *ruling.loaded.notes, *ruling.loaded.foreign_groups]
+    loaded = ruling.loaded
+    notes = [*map(str, loaded.problems), *ruling.answers.left_out.texts, *loaded.notes, *loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
         notes.append(

@@ -61,7 +61,7 @@ def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Seq
         cause=cause,
         objects=tuple(dict.fromkeys(one for step in steps for one in step.objects)),
         verdict=f"pod {'/'.join(objects.world.pod)} {waits} [{kind}]: {cut(cause)}",
-        advice=f"to make it fit: {advice}{anew}" if steps else _nothing(found),
+        advice=f"to make it fit: {advice}{anew}" if steps else _nothing(found, kind),
         command=" && ".join(commands) if commands and all(commands) else "",
         changes=steps,
         also=tuple(_steps(found.also, ruling, objects)),
@@ -82,11 +82,13 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
     """Kind and cause: of the changes that help, else what the plugins say, else what the scheduler does."""
     assert ruling.verdict is not None
     failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
+    problem = ruling.loaded.claim_problems.get(ruling.verdict.uid)
+    # A claim that the API server refuses is not merely missing.
+    if problem is not None and (not found.steps or _reason(found.steps[0]).kind == "claim-missing"):
+        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.steps:
         reasons = [_reason(one) for one in found.steps]
         return reasons[0].kind, "; and then ".join(one.text(EVERYBODY) for one in reasons)
-    if (problem := ruling.loaded.claim_problems.get(ruling.verdict.uid)) is not None:
-        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
     if found.why is not None:
         return found.why.kind, found.why.cause(EVERYBODY)
     if failing:
@@ -95,10 +97,12 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
     return kind, without_cause(ruling.verdict.reason)
 
 
-def _nothing(found: Found) -> str:
-    if found.why is not None and found.why.kind == MAKING_ROOM:
+def _nothing(found: Found, kind: str) -> str:
+    if kind == MAKING_ROOM:
         return "nothing needs to be done"
     if not found.asked and not found.is_exhausted:
+        if kind == "pod-refused":
+            return "correct what the API server refuses; the scheduler cannot help"
         return "no change is known here that could help"
     tried = f"{found.asked} {'change' if found.asked == 1 else 'changes'}"
     if found.is_exhausted:

@@ -142,7 +142,7 @@ _PARTS: Final[Mapping[str, Callable[[Obj], dict[str, Any]]]] = {
     "Namespace": _whole,
     "Node": _node,
     "Pod": _pod,
-    "PriorityClass": _whole,
+    **dict.fromkeys(("PriorityClass", "ResourceQuota"), _whole),
     **dict.fromkeys(("ResourceSlice", "DeviceClass", "ResourceClaim", "DeviceTaintRule", "PodGroup"), _whole),
     "ResourceClaimTemplate": _claim_template,
     "PersistentVolume": _persistent_volume,

@@ -50,6 +50,7 @@ from scheduler.embedded.seed import seed_objects
 from scheduler.embedded.server.field_validation import check_fields, is_known_elsewhere
 from scheduler.embedded.server.incoming import Incoming
 from scheduler.embedded.server.object_store import Change, ChangeType, ObjectStore, Stored
+from scheduler.embedded.server.quotas import QUOTAS, uncounted
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.routes import Routes
 from scheduler.embedded.server.statuses import ApiError, bad_request
@@ -66,13 +67,14 @@ Decoded: TypeAlias = dict[tuple[str, bytes], Seen | Broken]
 
 # Whatever others refer to comes first; the rest in the order in which it was given.
 _FIRST: Final = (
-    *("Namespace", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
+    *("Namespace", "ResourceQuota", "PriorityClass", "DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule"),
     *("ResourceClaimTemplate", "ResourceClaim"),
     *("StorageClass", "CSIDriver", "CSINode", "PersistentVolume", "PersistentVolumeClaim"),
 )
 _NOT_RUN: Final = ("CronJob", "ReplicationController")
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
 _SELECTING_OWNERS: Final = frozenset(SELECTOR_KINDS) - {SERVICE}
+_OF_ONE: Final = ("Pod", "ResourceClaim", "ResourceClaimTemplate", *_WORKLOADS)
 _WINDOW: Final = 1
 """Nobody watches: the listener hears of every change."""
 _LOOKS_MAX: Final = 100_000
@@ -87,12 +89,19 @@ class SourceObject(NamedTuple):
 
 @dataclass(slots=True)
 class Problem:
-    """Something that could not be used; `pod` when it is a pod that the API server refuses."""
+    """Something that could not be used.
+
+    Attributes:
+        pod: When it is a pod that the API server refuses.
+        concerns_others: Whether somebody else's answer may be another without it: not that of a manifest whose pod
+            or claim does not come into being.
+    """
 
     place: str
     name: str
     text: str
     pod: tuple[str, str] | None = None
+    concerns_others: bool = True
 
     def __str__(self) -> str:
         return f"{self.place}: {self.name}: {self.text}"
@@ -155,6 +164,7 @@ class OfflineCluster:
         self._order: dict[str, int] = {}
         self._groups: dict[PodGroupKey, PodGroup] = {}
         self._made: dict[tuple[str, str], str] = {}
+        self._why_missing: Final[dict[tuple[str, str, str], str]] = {}
         self._pods_max: Final = pods_max
         self._pods_made = 0
         self.api.store.listen(self._notice)
@@ -209,6 +219,10 @@ class OfflineCluster:
     def load(self, objects: Iterable[SourceObject]) -> Loaded:
         """Store the objects, and do what controllers would do about them."""
         self._store_all(objects)
+        for quota in self.api.store.listed(QUOTAS):
+            if names := uncounted(quota.obj):
+                note = f"ResourceQuota {quota.namespace}/{quota.name}: {', '.join(names)}: not looked at"
+                self.loaded.notes.append(note)
         self.run_controllers()
         self.make_claims()
         return self.loaded
@@ -308,7 +322,10 @@ class OfflineCluster:
     def _refused(self, given: SourceObject, error: ApiError) -> None:
         obj = given.obj
         pod = (str(_metadata(obj).get("namespace") or "default"), name_of(obj)) if obj.get("kind") == "Pod" else None
-        self.loaded.problems.append(Problem(given.place, _name_of(obj), error.message, pod))
+        concerns_others = is_from_a_server(obj) or obj.get("kind") not in _OF_ONE
+        self.loaded.problems.append(Problem(given.place, _name_of(obj), error.message, pod, concerns_others))
+        why = error.message.partition(" is invalid: ")[2] or error.message
+        self._why_missing[str(obj.get("kind")), *key_of(obj)] = f"{_name_of(obj)}: {why}"
 
     # -- controllers -------------------------------------------------------------------------------
 
@@ -345,7 +362,13 @@ class OfflineCluster:
             try:
                 made[entry] = self._claim_for(pod, entry, template_name)
             except ApiError as error:
-                self.loaded.claim_problems[pod.uid] = error.message
+                # The claim's name was made up; a quota's text says which.
+                self.loaded.claim_problems[pod.uid] = error.message.rpartition(" is forbidden: ")[2]
+        for entry in pod.obj["spec"].get("resourceClaims") or ():
+            name = str(entry.get("resourceClaimName"))
+            why = self._why_missing.get((CLAIM.kind, pod.namespace, name))
+            if why is not None and self.api.find(CLAIM.kind_id, pod.namespace, name) is None:
+                self.loaded.claim_problems[pod.uid] = why
         if not made:
             return
 
@@ -368,7 +391,9 @@ class OfflineCluster:
         if made is None or self.api.find(CLAIM.kind_id, pod.namespace, made) is None:
             template = self.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template_name)
             if template is None:
-                raise ApiError(404, "NotFound", f'resource claim template "{template_name}": not found')
+                missing = f'resource claim template "{template_name}": not found'
+                why = self._why_missing.get((CLAIM_TEMPLATE.kind, pod.namespace, template_name), missing)
+                raise ApiError(404, "NotFound", why)
             made = self.api.create(CLAIM, pod.namespace, claim_from(template, owner, entry)).name
             self._made[owner["uid"], entry] = made
         return made

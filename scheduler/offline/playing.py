@@ -100,7 +100,7 @@ def play(
     simulation = Simulation(cluster, run, only=chosen, is_offered_once=is_offered_once)
     with progress(len(arrivals)) as on_arrival:
         played = simulation.play(arrivals, samples=samples, on_arrival=on_arrival)
-    played.notes = [*cluster.loaded.foreign_groups, *(_unserved(name, served) for name in sorted(names - served))]
+    played.notes += [*cluster.loaded.foreign_groups, *(_unserved(name, served) for name in sorted(names - served))]
     return played
 
 

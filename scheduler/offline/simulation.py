@@ -311,7 +311,8 @@ class Simulation:
         allocated = utilization(self._run.answers.machine)
         pods = list(self._pods.values())
         is_whole = bool(self._run.turns_left)
-        return Simulated(self._run.answers, pods, allocated, self._time_s(), problems, is_whole, self._samples)
+        notes = list(self._cluster.loaded.notes)
+        return Simulated(self._run.answers, pods, allocated, self._time_s(), problems, is_whole, self._samples, notes)
 
     def _add_stranded(self) -> None:
         """Pods that somebody put on a node without their devices: they wait for ever."""

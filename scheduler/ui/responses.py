@@ -40,13 +40,16 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
     """
     published = _published(machine)
     names: Counter[str] = Counter()
+    of_driver: dict[str, Counter[str]] = {}
     texts: dict[str, int] = {}
     columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
     for one in found.devices:
         device = published.get(DeviceId(one.driver, one.pool, one.device))
         group, within = one.node or "", ""
         if device is not None:
-            names.update(_full_names(device))
+            full_names = list(_full_names(device))
+            names.update(full_names)
+            of_driver.setdefault(one.driver, Counter()).update(full_names)
             within = ", ".join(sorted({each.counter_set for each in device.consumes_counters}))
         if by:
             attribute = lookup_attribute(device, by) if device is not None else None
@@ -63,7 +66,7 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
         "odd": [
             *_unreserved(machine),
             *_untolerated(machine, published),
-            *_rare(names, len(found.devices)),
+            *_rare(of_driver, Counter(one.driver for one in found.devices)),
             *_gates_off(machine),
         ],
         "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
@@ -103,7 +106,8 @@ def _untolerated(machine: Machine, published: Mapping[DeviceId, Device]) -> Iter
     }
     for taint, count in sorted(devices.items(), key=lambda one: (-one[1], taint_text(one[0])))[:_TAINTS_MAX]:
         if all(prevent_allocation((taint,), tolerations) for tolerations in ((), *known)):
-            text = f"{count} devices have the taint {taint_text(taint)}, which no claim tolerates"
+            devices_have = "device has" if count == 1 else "devices have"
+            text = f"{count} {devices_have} the taint {taint_text(taint)}, which no claim tolerates"
             yield {"kind": "untolerated-taint", "text": text}
 
 
@@ -133,10 +137,14 @@ def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
         yield node, sorted(pods)[:_NOMINATED_MAX]
 
 
-def _rare(names: Mapping[str, int], devices: int) -> Iterator[Document]:
-    for name, count in sorted(names.items()):
-        if count * _RARE <= devices:
-            yield {"kind": "rare-attribute", "text": f"{count} of {devices} devices have the attribute {name}"}
+def _rare(names: Mapping[str, Mapping[str, int]], devices: Mapping[str, int]) -> Iterator[Document]:
+    """Attributes that few of the devices of the driver have that publishes them."""
+    for driver, of_driver in sorted(names.items()):
+        for name, count in sorted(of_driver.items()):
+            if count * _RARE <= devices[driver]:
+                has = "has" if count == 1 else "have"
+                text = f"{count} of {devices[driver]} devices of {driver} {has} the attribute {name}"
+                yield {"kind": "rare-attribute", "text": text}
 
 
 def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> Document | None:

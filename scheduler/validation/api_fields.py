@@ -21,7 +21,7 @@ NEWEST: Final = 37
 # Where a type is not called as its kind, it follows the kind.
 _KINDS_WITH_FIELDS: Final[Mapping[str, str]] = {
     "v1": "ConfigMap Event Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController "
-    "Secret Service ServiceAccount",
+    "ResourceQuota Secret Service ServiceAccount",
     "apps/v1": "DaemonSet Deployment ReplicaSet StatefulSet",
     "autoscaling/v1": "HorizontalPodAutoscaler=V1HorizontalPodAutoscaler",
     "autoscaling/v2": "HorizontalPodAutoscaler",

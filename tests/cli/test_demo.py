@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.demo_objects import DemoObjects
 from scheduler.cli.main import cli
+from scheduler.cli.pod_devices import OURS
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.model.pod_claims import claim_names
@@ -100,6 +101,12 @@ def test_the_table_names_every_pod() -> None:
     assert done.exit_code == 0, done.stderr
     for text in ("training/train", "inference/chat", "sharing/two-containers", "greedy/wants-nine", "<none>"):
         assert text in done.stdout
+    # As things are at the end: of each node's 8 some have been given to others by then.
+    cells = _table(done)
+    used = Counter(node for node, devices in cells.values() for one in devices.split(", ") if one.startswith("gpu-"))
+    left = 8 - min(used[f"gpu-node-{number}"] for number in range(2))
+    assert cells["greedy/wants-nine"][1].startswith("[devices-short] node gpu-node-")
+    assert f"; to make it fit: ask for {left} devices instead of 9" in cells["greedy/wants-nine"][1]
 
 
 @pytest.mark.slow
@@ -160,6 +167,28 @@ def test_a_file_that_cannot_be_applied_is_named_without_a_traceback(tmp_path: Pa
     assert done.exit_code == 2
     assert want in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_what_is_refused_is_named_and_the_rest_is_applied(tmp_path: Path) -> None:
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+        for name, spec in (
+            ("wrong", {"schedulerName": OURS, "containers": []}),
+            ("right", {"schedulerName": OURS, "containers": [{"name": "c", "image": "i"}]}),
+        )
+    ]
+    (tmp_path / "a-pods.yaml").write_text("\n---\n".join(map(json.dumps, pods)), encoding="utf-8")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    (tmp_path / "b-namespace.yaml").write_text(json.dumps(namespace), encoding="utf-8")
+
+    done = _run("--apply", str(tmp_path))
+
+    assert done.exit_code == 2
+    refused = f'{tmp_path}/a-pods.yaml:1:1: Pod team/wrong: Pod "wrong" is invalid: spec.containers: Required value'
+    assert f"refused: {refused}\n" in done.stderr
+    assert f"not all was applied: {refused}\n" in done.stderr
+    assert _table(done)["team/right"][0].startswith("gpu-node")
 
 
 GATED = """
@@ -227,7 +256,7 @@ def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) 
     assert done.exit_code == 0, done.stderr
     rows = _table(done)
     assert rows["default/gated"] == ["<none>", "Scheduling is blocked due to non-empty scheduling gates"]
-    assert "no such key: nothing" in rows["default/cel-error"][1]
+    assert rows["default/cel-error"][1].startswith("[selector-error] request gpu: no device of its class has")
     assert rows["default/misspelt"] == [
         "<none>",
         "nobody schedules it: spec.schedulerName is dra-schedular; did you mean dra-scheduler?",
@@ -308,7 +337,7 @@ def test_an_example_with_its_own_cluster_is_alone_in_it() -> None:
         assert done.exit_code == 0, done.stderr
         rows = _table(done)
         assert list(rows) == ["default/waits-for-its-gpu"]
-        assert "waiting for binding conditions" in rows["default/waits-for-its-gpu"][1]
+        assert rows["default/waits-for-its-gpu"][1].startswith("[binding-condition-unset] ")
 
 
 @pytest.mark.slow

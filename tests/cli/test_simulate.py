@@ -70,6 +70,19 @@ def test_copies_fill_the_cluster_and_the_rest_waits(world: str, tmp_path: Path) 
     assert "2 cannot allocate all claims" in left["reason"]
 
 
+def test_what_a_quota_refuses_is_not_placed(world: str, tmp_path: Path) -> None:
+    devices = f"{CLASS}.deviceclass.resource.k8s.io/devices"
+    spec = {"hard": {devices: "2", "limits.cpu": "1"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": spec}
+    files = ("-f", world, "-f", written(tmp_path / "quota.json", quota))
+    files += ("--add", f"3x{written(tmp_path / 'pod.json', pod('template:gpu', name='job'))}")
+    copies = answer(*files, exit_code=1)
+    assert (copies["placed"], copies["refused"]) == (2, 1)
+    (left,) = (one for one in copies["pods"] if one["node"] is None)
+    assert f"exceeded quota: few, requested: {devices}=1, used: {devices}=2, limited: {devices}=2" in left["reason"]
+    assert "note: ResourceQuota default/few: limits.cpu: not looked at" in run(*files).stderr
+
+
 def test_each_copy_has_its_own_claim(world: str, tmp_path: Path) -> None:
     file = written(tmp_path / "pod.json", claim(name="mine"), pod("mine", name="job"))
     found = answer("-f", world, "--add", f"2x{file}")

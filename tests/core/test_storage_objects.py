@@ -293,3 +293,13 @@ def test_classes_of_claims():
 def test_the_kinds_have_the_names_of_their_classes():
     assert STORAGE_KINDS["PersistentVolumeClaim"] is PersistentVolumeClaim
     assert len(STORAGE_KINDS) == 7
+
+
+def test_the_claims_of_a_namespace_are_named_however_many_another_has(store):
+    for number in range(5_001):
+        store.storage.observe(made.volume_claim(f"c-{number}", namespace="crowd"))
+    store.storage.observe(made.volume_claim("data", namespace="team"))
+    assert store.storage.claim_names("team") == ["data"]
+
+    store.storage.delete("PersistentVolumeClaim", ObjectKey("team", "data"), builders.next_revision())
+    assert store.storage.claim_names("team") == []

@@ -8,6 +8,7 @@ import pytest
 from allocator import Features
 from scheduler.core.ground.newest_objects import UNCHANGED
 from scheduler.core.state.claim_overlay import ClaimOverlay
+from scheduler.core.state.core_view import CoreView
 from scheduler.core.state.store import Store, claims_of
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
@@ -248,3 +249,16 @@ def test_only_what_is_held_for_the_pod_may_be_written(store):
     assert overlay.is_held_for(claim.uid, PodUid("p"), builders.allocation("gpu-0", pool="a"))
     assert not overlay.is_held_for(claim.uid, PodUid("p"), builders.allocation("gpu-1", pool="a"))
     assert not overlay.is_held_for(claim.uid, PodUid("q"), builders.allocation("gpu-0", pool="a"))
+
+
+def test_the_claims_of_a_namespace_are_named_however_many_another_has(store):
+    """A person who has mistyped one reads "there are: none" otherwise."""
+    view = CoreView(store, ClaimOverlay(store), lambda: "")
+    for number in range(5_001):
+        store.observe_claim(builders.claim(f"c-{number}", namespace="crowd"))
+    claim = builders.claim("gpu", namespace="team")
+    store.observe_claim(claim)
+    assert view.claim_names("team") == ["gpu"]
+
+    store.delete_claim(claim.uid, builders.next_revision())
+    assert view.claim_names("team") == []

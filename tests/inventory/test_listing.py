@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.inventory import DeviceList, Filter, UnknownNameError, list_devices
+from scheduler.inventory.users import amount_text
 from scheduler.offline import SourceObject
 from tests.inventory.answer_schema import DeviceList as DevicesAnswer
 
@@ -177,6 +178,13 @@ def test_users_counters_capacity_and_pools_are_told() -> None:
     objects, _, _ = STATES["share left"]
     (device,) = listed(*objects).devices
     assert device.capacity["memory"].left == "40Gi"
+
+
+@pytest.mark.parametrize(
+    ("nano", "text"), [(20 * 10**18, "20G"), (40 * 2**30 * 10**9, "40Gi"), (3 * 10**9, "3"), (500 * 10**6, "500m")]
+)
+def test_amounts_are_written_in_the_shorter_form(nano: int, text: str) -> None:
+    assert amount_text(nano) == text
 
 
 def test_a_claim_is_given_a_device_once_whatever_room_it_has() -> None:

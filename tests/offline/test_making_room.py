@@ -252,6 +252,9 @@ def test_free_asks_for_devices_without_a_pod(tmp_path: Path) -> None:
     assert plan(tmp_path, world, (), "--free", f"3 {CLASS}")["outcome"] == "fits"
     result = run(tmp_path, world, (), "--free", "four gpus")
     assert (result.exit_code, "write a number and a DeviceClass" in result.output) == (2, True)
+    result = run(tmp_path, world, (), "--free", "4 H100 on one node")
+    assert result.exit_code == 2
+    assert f"DeviceClass H100 does not exist; there are: {CLASS}" in result.output
 
 
 def test_free_profile_asks_for_a_device_with_it(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from scheduler.ui import server as server_
 from scheduler.ui.data_source import FileSource, Objects, _Shared
 from scheduler.ui.responses import Document
 from scheduler.ui.server import UiServer, static_files
-from tests.offline.causes import claim, pod, request
+from tests.offline.causes import claim, gpu, node, pod, request, slice_
 from tests.patience import PATIENCE_S
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import many_claims, objects, shared, source
@@ -265,7 +265,7 @@ async def test_shares_room_that_is_made_and_what_is_odd() -> None:
     assert one["nominated"] == ["default/important"]
     texts = [each["text"] for each in found["odd"]]
     assert "claim default/quarter has devices and is reserved for nobody" in texts
-    assert "1 devices have the taint example.com/hot:NoSchedule, which no claim tolerates" in texts
+    assert "1 device has the taint example.com/hot:NoSchedule, which no claim tolerates" in texts
 
 
 async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_odd() -> None:
@@ -278,6 +278,17 @@ async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_
     assert [one["text"] for one in off["odd"]] == [
         "the feature gate DRAConsumableCapacity is off: fields that need it have no effect"
     ]
+
+
+async def test_an_attribute_is_rare_among_the_devices_of_the_driver_that_publishes_it() -> None:
+    nic = slice_({"name": "mlx5", "attributes": {"rdma": {"bool": True}}}, name="nic", driver="dra.net", where="n")
+    gpus = [gpu(f"gpu-{number}") for number in range(10)]
+    gpus[0]["attributes"]["odd"] = {"string": "x"}
+    gpus = slice_(*gpus, where="n")
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate([node("n"), nic, gpus])]
+    found = await FileSource("world", Objects(given, Features()), None).devices()
+    rare = [one["text"] for one in found["odd"] if one["kind"] == "rare-attribute"]
+    assert rare == ["1 of 10 devices of gpu.example.com has the attribute gpu.example.com/odd"]
 
 
 async def test_a_pod_with_ten_thousand_claims_is_one_row() -> None:

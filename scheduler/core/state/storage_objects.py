@@ -80,6 +80,7 @@ class StorageObjects:
         self._node_infos: Final = node_infos
         self._volumes: Final[dict[ObjectKey, PersistentVolume]] = {}
         self._claims: Final[dict[ObjectKey, PersistentVolumeClaim]] = {}
+        self._claim_names: Final[dict[str, dict[str, None]]] = {}
         self._classes: Final[dict[ObjectKey, StorageClass]] = {}
         self._csi_nodes: Final[dict[ObjectKey, CSINode]] = {}
         self._csi_drivers: Final[dict[ObjectKey, CSIDriver]] = {}
@@ -155,7 +156,7 @@ class StorageObjects:
         return self._classes.get(ObjectKey("", name))
 
     def claim_names(self, namespace: str) -> Sequence[str]:
-        return [key.name for key in islice(self._claims, _NAMES_READ_MAX) if key.namespace == namespace]
+        return list(islice(self._claim_names.get(namespace, ()), _NAMES_READ_MAX))
 
     def class_names(self) -> Sequence[str]:
         return [key.name for key in islice(self._classes, _NAMES_READ_MAX)]
@@ -334,6 +335,8 @@ class StorageObjects:
         if isinstance(new, PersistentVolume) and new.spec.claim_ref is not None:
             ref = new.spec.claim_ref
             self._claimed.setdefault(ObjectKey(ref.namespace, ref.name), {})[new.name] = None
+        elif isinstance(new, PersistentVolumeClaim):
+            self._claim_names.setdefault(new.key.namespace, {})[new.key.name] = None
         elif isinstance(new, VolumeAttachment):
             self._attached.setdefault(new.spec.node_name, {})[new.key] = None
 
@@ -348,6 +351,8 @@ class StorageObjects:
         if isinstance(old, PersistentVolume) and old.spec.claim_ref is not None:
             ref = old.spec.claim_ref
             _drop(self._claimed, ObjectKey(ref.namespace, ref.name), old.name)
+        elif isinstance(old, PersistentVolumeClaim):
+            _drop(self._claim_names, old.key.namespace, old.key.name)
         elif isinstance(old, VolumeAttachment):
             _drop(self._attached, old.spec.node_name, old.key)
 

@@ -66,6 +66,7 @@ class Store:
         self.pods: Final[ObjectsByUid[PodUid, Pod]] = ObjectsByUid()
         self.claims: Final[ObjectsByUid[ClaimUid, ResourceClaim]] = ObjectsByUid()
         self.claim: Final[Callable[[ClaimKey], ResourceClaim | None]] = self.claims.by_key
+        self._claim_names: Final[dict[str, dict[ClaimUid, str]]] = {}
         self.namespaces: Final[NewestObjects[str, Namespace]] = NewestObjects()
         self.pod_counts: Final = PodCounts(self.node_infos, self.population, self.namespaces, self.ledger)
         self.pod_groups: Final[NewestObjects[PodGroupKey, PodGroup]] = NewestObjects(may_return=True)
@@ -309,6 +310,8 @@ class Store:
             self._want(claim, 1)
             if old is not None:
                 self._want(old, -1)
+        if old is None:
+            self._claim_names.setdefault(claim.key.namespace, {})[claim.uid] = claim.key.name
         return old
 
     def delete_claim(self, uid: ClaimUid, revision: int) -> ResourceClaim | None:
@@ -316,7 +319,14 @@ class Store:
         claim = self.claims.delete(uid, revision)
         if claim is not None:
             self._want(claim, -1)
+            names = self._claim_names[claim.key.namespace]
+            del names[uid]
+            if not names:
+                del self._claim_names[claim.key.namespace]
         return claim
+
+    def claim_names(self, namespace: str) -> Collection[str]:
+        return self._claim_names.get(namespace, {}).values()
 
     def _want(self, claim: ResourceClaim, change: int) -> None:
         """Count the claims of a spec that still want devices; when it is none, what is remembered for it may go."""

@@ -144,6 +144,7 @@ KINDS: Final = (
     ServedKind("v1", "Secret", selectable={"type": "type"}),
     _workload("v1", "Service", short_names=("svc",), bookmark={"spec": {}, "status": {"loadBalancer": {}}}),
     ServedKind("v1", "ServiceAccount", short_names=("sa",)),
+    _with_status("v1", "ResourceQuota", short_names=("quota",), bookmark={"spec": {}, "status": {}}),
     _with_status("v1", "ReplicationController", short_names=("rc",)),
     *(VOLUME, VOLUME_CLAIM, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CLAIM, CLAIM_TEMPLATE),
     _of_cluster(

@@ -11,11 +11,15 @@ pkg/apis/resource/v1/defaults.go, pkg/registry/resource/resourceclaim/strategy.g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+from allocator import RESULTS_MAX
 from scheduler.embedded.kinds.decoding import check_quantities
+from scheduler.embedded.server.quotas import DEVICES_OF_CLASS, REQUESTS
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView, check_immutable
-from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL, EXTENDED_RESOURCE_ANNOTATION
+from scheduler.model.resources import IMPLICIT_PREFIX
 from scheduler.validation.claim_refusals import (
     default_claim_spec,
     device_key,
@@ -65,6 +69,21 @@ class ClaimStrategy(Strategy):
         names = request_names(new["spec"])
         is_deleted = bool(new["metadata"].get("deletionTimestamp"))
         return errors + validate_claim_status(status, old_status, names, is_deleted=is_deleted)
+
+    def usage(self, obj: Mapping[str, Json]) -> Mapping[str, int]:
+        """The most devices of each class that it may get. What a pod's extended resources made is the pod's."""
+        found: Counter[str] = Counter()
+        for request in obj["spec"].get("devices", {}).get("requests") or ():
+            most: dict[str, int] = {}
+            for one in request.get("firstAvailable") or (request.get("exactly") or {},):
+                count = RESULTS_MAX if one.get("allocationMode") == "All" else one.get("count") or 0
+                name = one.get("deviceClassName", "")
+                most[name] = max(count, most.get(name, 0))
+            found.update(most)
+        usage = {f"{name}{DEVICES_OF_CLASS}": count for name, count in found.items()}
+        if (obj["metadata"].get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) != "true":
+            usage |= {f"{REQUESTS}{IMPLICIT_PREFIX}{name}": count for name, count in found.items()}
+        return usage
 
 
 class ClaimTemplateStrategy(Strategy):

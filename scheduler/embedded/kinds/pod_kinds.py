@@ -7,11 +7,13 @@ their users run into; what only a kubelet minds (volumes, probes) is kept as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.kinds.priorities import admit_priority
+from scheduler.embedded.server.quotas import REQUESTS
 from scheduler.embedded.server.strategy import (
     Object,
     Strategy,
@@ -20,6 +22,7 @@ from scheduler.embedded.server.strategy import (
     keep_field,
     set_default,
 )
+from scheduler.model.resources import is_served_resource, parse_nano
 from scheduler.validation.device_rules import read_quantity
 from scheduler.validation.field_errors import FieldError, Json, duplicate, forbidden, invalid, not_supported, required
 from scheduler.validation.name_rules import check_text, dns_label, dns_subdomain
@@ -98,11 +101,33 @@ class PodStrategy(Strategy):
         errors += _validate_node_allocatable(status, old["spec"])
         return errors
 
+    def usage(self, obj: Mapping[str, Json]) -> Mapping[str, int]:
+        """One pod and its extended resources, until it has ended."""
+        if (obj.get("status") or {}).get("phase") in TERMINAL_PHASES:
+            return {}
+        spec = obj["spec"]
+        main, sidecars, most = (_extended(spec.get("containers")), Counter[str](), Counter[str]())
+        for container in spec.get("initContainers") or ():
+            if container.get("restartPolicy") == "Always":
+                sidecars += _extended((container,))
+            else:
+                most |= sidecars + _extended((container,))
+        return {"pods": 1, **{f"{REQUESTS}{name}": count for name, count in ((main + sidecars) | most).items()}}
+
     def grace_period_s(self, obj: Mapping[str, Json], asked: int | None) -> int | None:
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in TERMINAL_PHASES:
             return 0
         seconds: int = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
         return 1 if seconds < 0 else seconds
+
+
+def _extended(containers: Iterable[Mapping[str, Json]] | None) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for container in containers or ():
+        for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            if is_served_resource(name):
+                found[name] += (parse_nano(amount) or 0) // 10**9
+    return found
 
 
 def misnamed_claims(pod: Mapping[str, Json]) -> list[FieldError]:

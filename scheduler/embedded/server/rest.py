@@ -7,7 +7,7 @@ Rules of this module
      is applied completely. Two requests never interleave.
   2. A write that changes nothing makes no new revision and no watch event.
   3. The rules of one kind are in its `Strategy` and its sub-resources; nothing here looks at a kind's name, except
-     for namespaces, which contain the other objects.
+     for namespaces, which contain the other objects, and their quotas (`quotas`).
 
 Source: k8s.io/apiserver v0.36.3 pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update,delete}.go.
 """
@@ -23,6 +23,7 @@ from typing import Final
 
 from scheduler.embedded.server.field_selectors import ObjectPredicate
 from scheduler.embedded.server.object_store import ObjectStore, Stored
+from scheduler.embedded.server.quotas import Quotas
 from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import (
     ApiError,
@@ -106,6 +107,7 @@ class Api:
     ) -> None:
         self.registry = registry
         self.store = store
+        self._quotas = Quotas(registry, store)
         self._clock = clock
         self._random = random.Random(seed)  # noqa: S311 - uids and name suffixes, no secret
 
@@ -175,6 +177,8 @@ class Api:
         name: str = metadata.get("name") or ""
         if errors:
             raise invalid_object(kind.group, kind.kind, name, errors)
+        if why := self._quotas.why_not(kind, namespace, obj):
+            raise forbidden_request(kind.group, kind.plural, name, why)
         if self.store.get(kind.kind_id, namespace, name) is not None:
             raise already_exists(kind.group, kind.plural, name)
         if options.dry_run:

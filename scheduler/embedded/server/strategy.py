@@ -80,6 +80,10 @@ class Strategy:
         """What is wrong with an update of the status."""
         return []
 
+    def usage(self, obj: Mapping[str, Json]) -> Mapping[str, int]:
+        """What an object takes of quotas, besides being one; of an unchanged spec and phase always the same."""
+        return {}
+
     def grace_period_s(self, obj: Mapping[str, Json], asked: int | None) -> int | None:
         """Seconds an object lives on after DELETE; None: the kind knows no graceful deletion."""
         return None
