@@ -149,7 +149,8 @@ def test_what_the_api_server_would_refuse_is_told_with_its_place(tmp_path: Path)
     assert result.exit_code == 2
     assert 'the API server refuses the pod: Pod in version "v1" cannot be handled as a Pod' in result.stdout
     assert 'unknown field "spec.nodeSelectors" (did you mean nodeSelector?)' in result.stdout
-    assert 'ResourceClaim not created yet. (resource claim template "admin": not found)' in result.stdout
+    why = "ResourceClaimTemplate admin: spec.devices.requests[0].adminAccess: Forbidden: admin access to devices"
+    assert f"ResourceClaim not created yet. ({why}" in result.stdout
     assert "ResourceClaimTemplate admin" in result.stderr
     assert "admin access to devices requires" in result.stderr
 
