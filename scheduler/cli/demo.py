@@ -216,8 +216,8 @@ async def _rows(session: ClientSession) -> list[dict[str, Any]]:
 def _causes(cluster: EmbeddedCluster, features: Features) -> dict[tuple[str, str], str]:
     """By pod, why it waits as things are now: what its condition advises was true when it was tried."""
     from scheduler.explain.waiting import ask_all
-    from scheduler.framework.diagnosis import TO_MAKE_IT_FIT
     from scheduler.offline import SourceObject
+    from scheduler.why.reasons import TO_MAKE_IT_FIT
 
     given = [
         SourceObject(stored.name, {"apiVersion": kind.api_version, "kind": kind.kind, **stored.obj})
