@@ -191,7 +191,9 @@ class GroupCycles(Part):
         if isinstance(found, list):
             self._cycles.commit(tried, found)
         elif isinstance(found, Unfit):
-            self._reject(quorum, structs.replace(tried, representatives=attempt.representatives(found.queued)), found)
+            self._reject(
+                quorum, structs.replace(tried, representatives=attempt.representatives(found.queued)), found, group
+            )
         elif isinstance(found, MakeRoom):
             representatives = attempt.representatives(found.unfit.queued)
             self._make_room(quorum, structs.replace(tried, representatives=representatives), found)
@@ -279,17 +281,19 @@ class GroupCycles(Part):
         ready.sort(key=lambda one: (-one.priority, one.first_active_ms, one.pod.key))
         return Quorum(key, declared or living, placed, tuple(ready), tuple(others))
 
-    def _reject(self, quorum: Quorum, tried: Tried, unfit: Unfit) -> None:
+    def _reject(self, quorum: Quorum, tried: Tried, unfit: Unfit, group: PodGroup | None) -> None:
         """Not enough of them fit."""
         count, plugins = _count_text(quorum, unfit), frozenset(tried.given.runner.plugins)
         if self._cycles.is_in_vain(tried, f"{unfit.message} {count}") or self._cycles.reject(tried, plugins) is None:
             return
         reason = Refusal(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         self._group_conditions.report(tried.given.pod, reason)
-        fitting = f"group {quorum.key}: {unfit.placed} of the {quorum.needed} pods that are needed fit"
         mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
-        group = UnplacedGroup(fitting, unfit.beside, quorum.needed - unfit.placed)
-        self._cycles.causes.report_group(unfit.queued, Refusal(UNSCHEDULABLE, f"{unfit.message} {count}"), group, mates)
+        fit = quorum.placed + unfit.placed
+        topology_key = group.topology_key or "" if group is not None else ""
+        unplaced = UnplacedGroup(str(quorum.key), fit, quorum.min_count, topology_key, unfit.beside)
+        sentence = Refusal(UNSCHEDULABLE, f"{unfit.message} {count}")
+        self._cycles.causes.report_group(unfit.queued, sentence, unplaced, mates)
 
     def _make_room(self, quorum: Quorum, tried: Tried, found: MakeRoom) -> None:
         """Others are removed for them; all of them wait for that."""
@@ -301,4 +305,5 @@ class GroupCycles(Part):
 
 
 def _count_text(quorum: Quorum, unfit: Unfit) -> str:
-    return f"{unfit.placed} of the {quorum.needed} pods of group {quorum.key} that are needed fit together."
+    fit = quorum.placed + unfit.placed
+    return f"{fit} of the {quorum.min_count} pods of group {quorum.key} that are needed fit together."

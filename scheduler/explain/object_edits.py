@@ -15,28 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import structs
-
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.world import Edits, Obj
+from scheduler.explain.world import Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+from scheduler.model.keys import PodKey
 from scheduler.model.selector_mistakes import near
 from scheduler.validation.nearest import listed
-from scheduler.why.reasons import Fix, plain_fix
-
-
-def _edit(  # noqa: PLR0917
-    kind: str,
-    size: int,
-    cause: str,
-    text: str,
-    edits: Edits,
-    objects: tuple[str, ...] = (),
-    command: str = "",
-) -> Fix:
-    fix = plain_fix(size, text, (), command, cause=cause, kind=kind)
-    return structs.replace(fix, edits=tuple(edits), objects=objects)
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields
 
 
 def object_edits(objects: Objects) -> list[Fix]:
@@ -46,7 +33,8 @@ def object_edits(objects: Objects) -> list[Fix]:
 
 def _names(objects: Objects) -> Iterator[Fix]:
     """Claims and templates that the pod names, and that are elsewhere or have another name."""
-    namespace, pod = objects.world.pod
+    key_of_pod = PodKey(*objects.world.pod)
+    namespace = key_of_pod.namespace
     for place, entry in enumerate(objects.claim_entries()):
         for key, kind in (("resourceClaimName", "ResourceClaim"), ("resourceClaimTemplateName", _TEMPLATE)):
             name = entry.get(key)
@@ -54,32 +42,27 @@ def _names(objects: Objects) -> Iterator[Fix]:
                 continue
             if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
+            there = objects.names(kind, namespace)
+            fields = {"what": kind, "name": name, "pod": key_of_pod, "namespace": namespace, "there": listed(there)}
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace "
-                    f"{namespace}",
-                    f"make {kind} {name} in namespace {namespace}",
-                    ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
-                    (f"{kind.lower()}/{other}/{name}",),
-                )
-            there = objects.names(kind, namespace)
+                reason = Reason(why, {**fields, "other": other}, "elsewhere")
+                edits = ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),)
+                about = (f"{kind.lower()}/{other}/{name}",)
+                yield Fix("claim-moved", fields, reason=reason, edits=edits, objects=about)
             if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
 
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
-                    f"in {objects.edited} write resourceClaimTemplateName: {meant} instead of {name}",
-                    ((objects.pod_index, edit),),
-                    (f"pod/{namespace}/{pod}",),
-                )
+                written = _written("resourceClaimTemplateName", meant, name, objects)
+                reason, about = Reason(why, fields, "template"), (f"pod/{key_of_pod}",)
+                yield Fix("written", written, reason=reason, edits=((objects.pod_index, edit),), objects=about)
+
+
+def _written(key: str, meant: str, wrong: str, objects: Objects) -> Fields:
+    return {"written": f"{key}: {meant}", "wrong": wrong, "edited": objects.edited}
 
 
 _TEMPLATE: Final = "ResourceClaimTemplate"
@@ -92,16 +75,14 @@ def _moved(obj: Obj, name: str, namespace: str) -> None:
 
 def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     """Gates, and a priority class that is not there."""
-    index, pod = objects.pod_index, "/".join(objects.world.pod)
+    index, pod = objects.pod_index, PodKey(*objects.world.pod)
     if index is None:
         return
     spec, about = objects.pod.get("spec") or {}, (f"pod/{pod}",)
     if gates := spec.get("schedulingGates"):
-        names = ", ".join(str(one.get("name")) for one in gates)
-        cause = f"pod {pod} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
-        text = f"whoever set {names} must remove it from pod {pod}"
+        fields: Fields = {"pod": pod, "gates": tuple([one.get("name") for one in gates])}
         edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
-        yield _edit("scheduling-gate", 2, cause, text, edits, about)
+        yield Fix("gate-removed", fields, reason=Reason("scheduling-gate", fields), edits=edits, objects=about)
     name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
     if not name or name in known or name.startswith("system-"):
         return
@@ -110,9 +91,9 @@ def _of_the_pod(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["spec"]["priorityClassName"] = meant
 
-    text = f"write priorityClassName: {meant} instead of {name}" if meant else f"drop priorityClassName: {name}"
-    cause = f"pod {pod} names PriorityClass {name}, which does not exist; {listed(known)}"
-    yield _edit("priority-class-missing", 1, cause, f"{text} in {objects.edited}", ((index, edit),), about)
+    written = {**_written("priorityClassName", meant, name, objects), "dropped": f"priorityClassName: {name}"}
+    reason = Reason("priority-class-missing", {"pod": pod, "priority_class": name, "there": listed(known)})
+    yield Fix("written" if meant else "dropped", written, reason=reason, edits=((index, edit),), objects=about)
 
 
 def _admin_access(objects: Objects) -> Iterator[Fix]:
@@ -124,9 +105,10 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
-    cause, command = admin_access_unlabelled(namespace)
-    about = (f"namespace/{namespace}",)
-    yield _edit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
+    fact, command = admin_access_unlabelled(namespace)
+    fields, about = {"fact": fact, "command": command}, (f"namespace/{namespace}",)
+    reason, edits = Reason("admin-access-unlabelled", fields, "namespace"), ((found[0], edit),)
+    yield Fix("namespace-labelled", fields, command=command, reason=reason, edits=edits, objects=about)
 
 
 def _binding_conditions(objects: Objects) -> Iterator[Fix]:
@@ -152,13 +134,9 @@ def _binding_conditions(objects: Objects) -> Iterator[Fix]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        yield _edit(
-            "binding-condition-unset",
-            2,
-            f"driver {driver} has not set the binding condition {condition}, for which its devices wait",
-            f"the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
-            (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
-        )
+        fields = {"driver": driver, "condition": condition}
+        edits = (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting))
+        yield Fix("condition-set", fields, reason=Reason("binding-condition-unset", fields, "driver"), edits=edits)
 
 
 _RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

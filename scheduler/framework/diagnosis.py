@@ -80,7 +80,9 @@ COMMAND: Final = Limits(
     all_steps=10**7,
 )
 """`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
-EVENT: Final = structs.replace(COMMAND, devices=512, names_others=False, also=0, steps=5_000, all_steps=500_000)
+EVENT: Final = structs.replace(
+    COMMAND, devices=512, changes=24, names_others=False, also=0, steps=5_000, all_steps=500_000
+)
 """Found beside scheduling, and shown to whoever may read the pod's events: the same questions with fewer steps."""
 
 
@@ -103,7 +105,8 @@ class Pin(Struct, frozen=True):
     """An object that lets the pod run on few nodes only, whatever else is so.
 
     Args:
-        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes.
+        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes. "" where the pod
+            itself names its nodes: then what is missing there is the cause.
         nodes: Those few; maybe none that is there.
     """
 

@@ -269,11 +269,10 @@ class Runner:
             return ()
 
     def pin(self, cycle: Cycle) -> tuple[str, Pin] | None:
-        """What pins the pod to few nodes, and the plugin that says so."""
-        for plugin in self.plugins.values():
-            if isinstance(plugin, PinningPlugin) and (found := plugin.pin(cycle)) is not None:
-                return plugin.name, found
-        return None
+        """What pins the pod to few nodes, and the plugin that says so; an object rather than the pod's own choice."""
+        pinning = [one for one in self.plugins.values() if isinstance(one, PinningPlugin)]
+        found = [(one.name, pin) for one in pinning if (pin := one.pin(cycle)) is not None]
+        return max(found, key=lambda one: bool(one[1].cause), default=None)
 
     def post_filter(
         self, cycle: Cycle, verdicts: Mapping[NodeName, Status], view: ClusterView, dry_run: DryRun

@@ -33,6 +33,8 @@ from scheduler.model.objects import (
 )
 from scheduler.model.sized_cache import SizedCache
 
+HOSTNAME: Final = "kubernetes.io/hostname"
+
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerms:
@@ -67,6 +69,17 @@ class RequiredNodeAffinity:
     def size(self) -> int:
         """How many requirements there are."""
         return len(self.labels) + (sum([len(term.requirements) for term in self.terms]) if self.terms else 0)
+
+    @property
+    def hosts(self) -> frozenset[NodeName]:
+        """The nodes that it names by their host's name; none where it does not."""
+        if selected := [NodeName(value) for key, value in self.labels if key == HOSTNAME]:
+            return frozenset(selected)
+        named = [
+            [host for one in term.requirements if (one.key, one.operator) == (HOSTNAME, "In") for host in one.values]
+            for term in self.terms or ()
+        ]
+        return frozenset(NodeName(host) for hosts in named for host in hosts) if all(named) else frozenset()
 
     def matches(self, node: Node) -> bool:
         labels = node.labels

@@ -12,15 +12,17 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
+from scheduler.plugins.ended_blame import ending, is_one_of_a_group, said_pods
 from scheduler.plugins.label_blame import requirement_text
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields, Sentence
 
 _PODS_MAX: Final = 4
 _LOOKUPS_A_RULE: Final = 16
@@ -46,45 +48,42 @@ class Rules(NamedTuple):
 
 
 def blame_for_pods(
-    plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, *, rules: Rules
+    cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, *, rules: Rules
 ) -> Sequence[Reason]:
     """Of the first node that says: the pod's own rule that is broken there, or the pods that want to be alone."""
     looked_at = likeliest(nodes, view, limits)
-    pod, changes = cycle.pod, _changes(cycle, looked_at, view, limits, rules)
+    pod = cycle.pod
     for node in looked_at:
         cycle.charge(_LOOKUPS_A_RULE * (min(_TERMS_MAX, len(rules.near)) + min(_TERMS_MAX, len(rules.far))))
         cycle.charge(_LOOKUPS_A_POD * len(node.pods))
-        found = _near(pod, node, view, rules) or _far(pod, node, view, rules) or _alone(pod, node, limits, rules)
-        if found:
-            return (plain_reason("pod-affinity-unmet", found, (plugin, found), tuple(changes)),)
+        if found := next(_broken(pod, node, view, rules), None):
+            form, fields = found
+            fixes = tuple(_fixes(cycle, looked_at, view, rules))
+            return (Reason("pod-affinity-unmet", {**fields, "node": node.name, "pod": pod.key}, form, fixes),)
     return ()
 
 
-def _near(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> str:
-    """The label of required affinity whose value on the node has no pod that is meant."""
-    terms = terms_of(pod_terms(pod), Role.REQUIRED_AFFINITY)
+def _broken(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> Iterator[tuple[str, Fields]]:
+    """The pod's own rules that do not hold on the node, then the pods there that keep it away."""
+    near, far = (terms_of(pod_terms(pod), one) for one in (Role.REQUIRED_AFFINITY, Role.REQUIRED_ANTI_AFFINITY))
     for question in rules.near[:_TERMS_MAX]:
-        term = next(one for one in terms if one.topology_key == question.key)
-        value, total = node.node.labels.get(question.key), view.pod_counts.count(question).total
-        asks = f"the podAffinity of pod {pod.key}"
+        key, value = question.key, node.node.labels.get(question.key)
+        total = view.pod_counts.count(question).total
+        which = _meant(next(one for one in near if one.topology_key == key))
+        fields = {"key": key, "value": value, "which": which, "total": total}
         if not total:
-            return f"no pod {_meant(term)} runs, beside which {asks} wants it (by {question.key})"
-        if value is None:
-            return f"node {node.name} has no label {question.key}, by which {asks} looks for pods"
-        if not _count(question, node, value, view, rules):
-            return f"{question.key}={value} has no pod {_meant(term)}, which {asks} asks for; {total} run elsewhere"
-    return ""
-
-
-def _far(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> str:
-    terms = terms_of(pod_terms(pod), Role.REQUIRED_ANTI_AFFINITY)
-    for term, question in zip(terms, rules.far[:_TERMS_MAX], strict=False):
+            yield "nowhere", fields
+        elif value is None:
+            yield "lacks", fields
+        elif not _count(question, node, value, view, rules):
+            yield "", fields
+    for term, question in zip(far, rules.far[:_TERMS_MAX], strict=False):
         value = node.node.labels.get(question.key)
         count = _count(question, node, value, view, rules) if value is not None else 0
         if count:
-            there = f"{count} {'pod' if count == 1 else 'pods'} {_meant(term)}"
-            return f"{question.key}={value} has {there}, which the podAntiAffinity of pod {pod.key} rules out"
-    return ""
+            yield "ruled-out", {"key": question.key, "value": value, "which": _meant(term), "count": count}
+    if found := _neighbours(node, rules):
+        yield "kept-away", {"pods": said_pods(found)}
 
 
 def _count(question: PodQuestion, node: NodeInfo, value: str, view: ClusterView, rules: Rules) -> int:
@@ -92,11 +91,11 @@ def _count(question: PodQuestion, node: NodeInfo, value: str, view: ClusterView,
     return count.on_node(node) if question.key in rules.unique else count.of_value(value)
 
 
-def _meant(term: PodTerm) -> str:
-    """Which pods a term means: `with app=db in namespace a`."""
-    names = sorted(term.namespaces)
-    where = f" in namespace {names[0]}" if len(names) == 1 and term.namespace_selector.requirements is None else ""
-    return f"with {_selector(term.selector)}{where}"
+def _meant(term: PodTerm) -> Sentence:
+    """Which pods a term means."""
+    is_one = len(term.namespaces) == 1 and term.namespace_selector.requirements is None
+    fields = {"labels": _selector(term.selector), "namespace": min(term.namespaces) if is_one else ""}
+    return Sentence("with {labels}[ in namespace {namespace}]", fields)
 
 
 def _selector(selector: Selector) -> str:
@@ -105,15 +104,6 @@ def _selector(selector: Selector) -> str:
         return "any labels" if selector.is_empty else "no labels that can be (there is no selector)"
     shown = ",".join(map(requirement_text, requirements[:_REQUIREMENTS_SAID]))
     return shown + (",…" if len(requirements) > _REQUIREMENTS_SAID else "")
-
-
-def _alone(pod: Pod, node: NodeInfo, limits: Limits, rules: Rules) -> str:
-    found = _neighbours(node, rules)
-    if not found:
-        return ""
-    who = ", ".join(pod_text(one, to=pod, limits=limits) for one in found[:_PODS_MAX])
-    keeps = "keeps" if len(found) == 1 else "keep"
-    return f"{who} on node {node.name} {keeps} pod {pod.key} away by required podAntiAffinity"
 
 
 def _neighbours(node: NodeInfo, rules: Rules) -> list[Pod]:
@@ -125,23 +115,20 @@ def _neighbours(node: NodeInfo, rules: Rules) -> list[Pod]:
     ]
 
 
-# Changes
+# Fixes
 
 
-def _changes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, rules: Rules) -> Sequence[Fix]:
-    pod, on = cycle.pod, tuple([node.name for node in nodes])
-    found = [*_relaxed(pod, on)]
+def _fixes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, rules: Rules) -> Iterator[Fix]:
+    pod = cycle.pod
+    yield from _relaxed(pod, tuple([node.name for node in nodes]))
     cycle.charge(_LOOKUPS_A_POD * sum(len(node.pods) for node in nodes))
     for node in nodes:
-        keeping = _neighbours(node, rules) or _kept_away(pod, node, view, rules)
+        keeping = _neighbours(node, rules) or _ruled_out(pod, node, view, rules)
         if 0 < len(keeping) <= _PODS_MAX:
-            who = ", ".join(pod_text(one, to=pod, limits=limits) for one in keeping)
-            removed = tuple([one.uid for one in keeping])
-            found.append(plain_fix(6, f"end {who} on node {node.name}", (node.name,), removed=removed))
-    return found
+            yield ending(pod, keeping, [node.name])
 
 
-def _kept_away(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> list[Pod]:
+def _ruled_out(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> list[Pod]:
     """Pods on the node that the pod's own anti-affinity means, where the node is a domain of its own."""
     terms = terms_of(pod_terms(pod), Role.REQUIRED_ANTI_AFFINITY)[:_TERMS_MAX]
     alone = [one for one in terms if one.topology_key in rules.unique]
@@ -156,12 +143,12 @@ def _kept_away(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> lis
 
 def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     affinity, terms = pod.affinity, pod_terms(pod)
-    if affinity is None:
+    if affinity is None or is_one_of_a_group(pod):
         return
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
         if terms_of(terms, role):
             relaxed = structs.replace(pod, spec=structs.replace(pod.spec, affinity=_without(affinity, role)))
-            yield plain_fix(5, f"relax the required {kind} of {edited_object(pod)}", on, pod=relaxed)
+            yield Fix("rule-relaxed", {"rule": f"required {kind}", "edited": edited_object(pod)}, on, pod=relaxed)
 
 
 def _without(affinity: Affinity, role: Role) -> Affinity:

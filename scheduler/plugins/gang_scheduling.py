@@ -25,7 +25,7 @@ from scheduler.model.group import GANG_SCHEDULING, GroupKey, declared_count, dis
 from scheduler.model.keys import PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.why.reasons import Reason
 
 WORKLOAD_REF: Final = "spec.workloadRef"
 
@@ -46,24 +46,19 @@ class GangScheduling:
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """The pods that the group lacks, or the field that says more than is understood."""
         if cycle.pod.spec.workload_ref is not None:
-            cause = (
-                f"pod {cycle.pod.key} has the field {WORKLOAD_REF}, which this scheduler does not know: it is 1.35's"
-            )
-            return (plain_reason("field-unread", cause, self.name),)
+            return (Reason("field-unread", {"pod": cycle.pod.key, "field": WORKLOAD_REF}, "pod"),)
         key = key_of_group(cycle.pod)
         if key is None or _waits_for(key, view).is_success:
             return ()
         group, size = view.pod_group(key.pod_group), view.group_size(key)
         if group is None and key.is_pod_group:
-            cause = f"PodGroup {key}, which pod {cycle.pod.key} names, does not exist"
-            return (plain_reason("group-missing", cause, self.name),)
+            return (Reason("group-missing", {"group": str(key), "pod": cycle.pod.key}),)
         if group is not None and group.unread:
-            cause = f"PodGroup {key} has the field {group.unread[0]}, which this scheduler does not know"
-            return (plain_reason("field-unread", cause, self.name),)
+            return (Reason("field-unread", {"group": str(key), "field": group.unread[0]}, "group"),)
         if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
-            return (plain_reason("group-unlike", f"PodGroup {key}: {unlike}", self.name),)
-        cause = f"group {key} has {size.living} of the {declared_count(key, size, group)} pods that are needed"
-        return (plain_reason("group-incomplete", cause, self.name),)
+            return (Reason("group-unlike", {"group": str(key), "unlike": unlike}),)
+        needed = declared_count(key, size, group)
+        return (Reason("group-incomplete", {"group": str(key), "living": size.living, "needed": needed}),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` for its own group; `concerned` has found out that the group is complete."""

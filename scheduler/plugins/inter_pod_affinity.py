@@ -261,7 +261,7 @@ class InterPodAffinity:
             return ()
         near, far = ([one.question for one in terms] for terms in (slot.affinity, slot.anti))
         rules = Rules(near, far, slot.unique, slot.existing.__contains__)
-        return blame_for_pods(self.name, cycle, nodes, view, limits, rules=rules)
+        return blame_for_pods(cycle, nodes, view, limits, rules=rules)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(AffinityQuery)

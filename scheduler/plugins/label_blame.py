@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
@@ -27,7 +27,8 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
 from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
 from scheduler.model.selector_mistakes import near
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields, names
 
 _REQUIREMENTS_MAX: Final = 256
 _LOOKUPS_A_REQUIREMENT: Final = 4
@@ -41,6 +42,8 @@ _LABELS_SET: Final = 3
 _VALUES_SAID: Final = 3
 _VALUES_COMPARED: Final = 200
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_CHOICE: Final = 7
+"""How much more it asks to give up the pod's own choice of a node: more than anything that helps on that node."""
 
 
 class _Unmet(NamedTuple):
@@ -65,6 +68,7 @@ class _Found(NamedTuple):
     """What the nodes that were looked at lack, what is said of it, and on how many nodes its label has each value.
 
     `meant` is the value that is there, or, where no node has the label, the label that is; "" where nothing is like it.
+    `is_choice`: it is a node that is there and that the pod names.
     """
 
     misses: Sequence[_Miss]
@@ -72,47 +76,53 @@ class _Found(NamedTuple):
     counts: Counter[str]
     meant: str
     nodes: Sequence[NodeInfo]
+    is_choice: bool
 
     def having(self, key: str, value: str | None = None) -> tuple[NodeName, ...]:
         """Nodes with a label, of those that were looked at; else the first other one."""
-        near_ones = self._having([one.node for one in self.misses], key, value)
-        return tuple(near_ones) or tuple(islice(self._having(self.nodes, key, value), 1))
 
-    @staticmethod
-    def _having(nodes: Iterable[NodeInfo], key: str, value: str | None) -> Iterator[NodeName]:
-        for node in nodes:
-            has = node.node.labels.get(key)
-            if has is not None and value in (None, has):
-                yield node.name
+        def has(node: NodeInfo) -> bool:
+            own = node.node.labels.get(key)
+            return own is not None and value in (None, own)
+
+        looked_at = tuple([one.node.name for one in self.misses if has(one.node)])
+        return looked_at or tuple(islice((one.name for one in self.nodes if has(one)), 1))
 
 
-def blame_for_labels(
-    plugin: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Reason]:
-    """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
-    pod = cycle.pod
+def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    """What the nearest nodes lack, of the nodes that the pod chooses by name where these are among them.
+
+    Without `nodes`: the pod names nodes that are not there.
+    """
     if not nodes:
-        return _named(plugin, pod, view)
+        return _named(cycle.pod, view)
+    nodes = _chosen(cycle, nodes) or nodes
     half = cycle.steps_left - limits.steps // 2  # the other half is for the values that there are
     asked = (_miss(cycle, node) for node in likeliest(nodes, view, limits))
     misses = [miss for miss in takewhile(lambda _: cycle.steps_left > half, asked) if miss.unmet]
     if not misses:
         return ()
     nearest = min(misses, key=lambda one: len(one.unmet))
-    counts = {one: _counts(cycle, one.requirement.key, view) for one in nearest.unmet[:_LABELS_COUNTED]}
+    lacking = sorted(nearest.unmet, key=lambda one: one.requirement.key != _HOSTNAME)
+    counts = {one: _counts(cycle, one.requirement.key, view) for one in lacking[:_LABELS_COUNTED]}
     nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
-    said = next(nowhere, nearest.unmet[0])
+    said = next(nowhere, lacking[0])
     meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
-    found = _Found(misses, said, counts[said], meant, nodes)
-    cause = _fact(cycle, nearest.node.node, found, view)
-    return (
-        plain_reason(
-            "node-affinity-unmet",
-            cause,
-            (plugin, said.where, said.requirement.key),
-            tuple(_changes(cycle, found, limits)),
-        ),
-    )
+    is_choice = said.requirement.key == _HOSTNAME and _is_met_somewhere(cycle, said.requirement, counts[said])
+    found = _Found(misses, said, counts[said], meant, nodes, is_choice)
+    form, fields = _fact(cycle, nearest.node.node, found, view)
+    fields = {**fields, "key": said.requirement.key, "where": said.where, "pod": cycle.pod.key}
+    return (Reason("node-affinity-unmet", fields, form, tuple(_fixes(cycle, found, limits))),)
+
+
+def _chosen(cycle: Cycle, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    """Those that the pod names by their label."""
+    required = required_node_affinity(cycle.pod)
+    rules = [one for term in required.terms or () for one in term.requirements if one.key == _HOSTNAME]
+    hosts = {host for one in rules if one.operator == "In" for host in one.values}
+    hosts |= {host for key, host in required.labels if key == _HOSTNAME}
+    cycle.charge(len(hosts) + len(required.labels) + len(required.terms or ()) + len(nodes) * bool(hosts))
+    return [one for one in nodes if one.node.labels.get(_HOSTNAME) in hosts] if hosts else []
 
 
 def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
@@ -150,23 +160,20 @@ def _is_met_somewhere(cycle: Cycle, one: Requirement, counts: Counter[str]) -> b
     return one.operator == "DoesNotExist" or any(one.matches({one.key: value}) for value in counts)
 
 
-def _fact(cycle: Cycle, node: Node, found: _Found, view: ClusterView) -> str:
-    one, counts = found.said, found.counts
-    requirement, has = one.requirement, node.labels.get(one.requirement.key)
+def _fact(cycle: Cycle, node: Node, found: _Found, view: ClusterView) -> tuple[str, Fields]:
+    requirement, counts = found.said.requirement, found.counts
     key, asked = requirement.key, requirement_text(requirement)
-    by = f"which the {one.where} of pod {cycle.pod.key} asks for"
     if not counts:
         count = sum(_counts(cycle, found.meant, view).values()) if found.meant else 0
-        meant = f"; {_nodes(count)} {'has' if count == 1 else 'have'} {found.meant}" if count else ""
-        written = f" ({asked})" if asked != key else ""
-        return f"no node has the label {key}, {by}{written}{meant}"
+        return "nowhere", {"asked": asked if asked != key else "", "meant": found.meant, "count": count}
+    if found.is_choice:
+        return "chosen", {"nodes": tuple(sorted(requirement.values))}
     if not _is_met_somewhere(cycle, requirement, counts):
-        values = [f"{value} ({_nodes(count)})" for value, count in _nearest_first(cycle, found, _VALUES_SAID)]
-        more = f" and {len(counts) - _VALUES_SAID} more" if len(counts) > _VALUES_SAID else ""
-        return f"no node has {asked}, {by}; there is {', '.join(values)}{more}"
-    if has is None:
-        return f"node {node.name} has no label {key}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
-    return f"node {node.name} has {key}={has}; the {one.where} of pod {cycle.pod.key} asks for {asked}"
+        first = _nearest_first(cycle, found, _VALUES_SAID)
+        values = tuple([f"{value} ({count} node{'s' * (count != 1)})" for value, count in first])
+        return "value", {"asked": asked, "values": values, "more": len(counts) - len(values)}
+    has = node.labels.get(key)
+    return "lacks" if has is None else "", {"node": node.name, "asked": asked, "has": has}
 
 
 def requirement_text(one: Requirement) -> str:
@@ -184,10 +191,6 @@ def requirement_text(one: Requirement) -> str:
             return f"no label {one.key}"
         case _:
             return f"{one.key} {'>' if one.operator == 'Gt' else '<'} {one.bound}"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} {'node' if count == 1 else 'nodes'}"
 
 
 def _key_like(cycle: Cycle, one: _Unmet, view: ClusterView) -> str:
@@ -219,46 +222,44 @@ def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
     return same[0] if same else near(wanted, counts)
 
 
-# Changes
+# Fixes
 
 
-def _changes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
+def _fixes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """The value there is; the rule dropped; a node labelled. Each on all nodes that are looked at."""
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
-    yield from _written(cycle, found, limits)
+    more = _CHOICE if found.is_choice else 0
+    yield from _written(cycle, found, limits, more)
     edited, selector = edited_object(pod), pod.spec.node_selector or {}
     keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
     cycle.charge(len(selector) * min(len(keys), limits.changes))
     for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
         without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
-        yield plain_fix(4, f"drop {key}: {selector[key]} from the nodeSelector of {edited}", on, pod=without)
+        fields = {"label": f"{key}: {selector[key]}", "edited": edited}
+        yield Fix("label-dropped", fields, on, more=more, pod=without)
     if node_affinity_of(pod).required is not None:
-        yield plain_fix(5, f"relax the required nodeAffinity of {edited}", on, pod=_with_affinity(pod, None))
+        fields = {"rule": "required nodeAffinity", "edited": edited}
+        yield Fix("rule-relaxed", fields, on, more=more, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
 
-def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
+def _written(cycle: Cycle, found: _Found, limits: Limits, more: int) -> Iterator[Fix]:
     """Another value of the label, or another label, that the nodes have."""
-    said, counts = found.said, found.counts
+    said, like = found.said, found.meant
     key, values = said.requirement.key, said.requirement.values
-    where = f"in the {said.where} of {edited_object(cycle.pod)}"
-    if not counts:
-        like = found.meant
-        if like and (having := found.having(like)):
-            yield plain_fix(
-                1, f"write {like} instead of {key} {where}", having, pod=_edited(cycle.pod, said, like, None)
-            )
-    if said.requirement.operator != "In":
-        return
-    written = ", ".join(sorted(values)[:_VALUES_SAID])
-    for value in [value for value, _ in _nearest_first(cycle, found, limits.counts)]:
+    fields = {"where": said.where, "edited": edited_object(cycle.pod)}
+    if not found.counts and like and (having := found.having(like)):
+        edited = _edited(cycle.pod, said, like, None)
+        yield Fix("written", {**fields, "written": like, "wrong": key}, having, pod=edited)
+    for value, _ in _nearest_first(cycle, found, limits.counts) if said.requirement.operator == "In" else ():
         cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
-            text = f"write {key}: {value} instead of {written} {where}"
-            yield plain_fix(2 if value == found.meant else 3, text, having, pod=_edited(cycle.pod, said, key, value))
+            written = {**fields, "written": f"{key}: {value}", "wrong": names(sorted(values))}
+            size, edited = 1 if value == like else 2, _edited(cycle.pod, said, key, value)
+            yield Fix("written", written, having, more=more + size, pod=edited)
 
 
 def _labelled(miss: _Miss) -> Iterator[Fix]:
@@ -272,10 +273,10 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
         labels.setdefault(requirement.key, min(requirement.values, default=""))
     node = miss.node.node
     shown = [f"{key}={value}" for key, value in labels.items()]
-    overwrite = ["--overwrite"] if any(key in node.labels for key in labels) else []
+    overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []
     command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
-    metadata = structs.replace(node.metadata, labels={**node.labels, **labels})
-    yield plain_fix(6, command, (node.name,), command=command, node=structs.replace(node, metadata=metadata))
+    labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels={**node.labels, **labels}))
+    yield Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled)
 
 
 def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
@@ -310,17 +311,11 @@ def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
 # Nodes by name
 
 
-def _named(plugin: str, pod: Pod, view: ClusterView) -> Sequence[Reason]:
+def _named(pod: Pod, view: ClusterView) -> Sequence[Reason]:
     """The only nodes that the pod's nodeAffinity takes, by their names, of which there are none."""
     required = node_affinity_of(pod).required
     terms = required.node_selector_terms or () if required is not None else ()
-    names = {name for term in terms for one in term.match_fields or () for name in one.values or ()}
-    if not names:
-        return ()
-    absent = sorted(name for name in names if name not in view.node_infos)
-    where = f"which the nodeAffinity of pod {pod.key} names"
-    if not absent:
-        cause = f"the nodeAffinity of pod {pod.key} names several nodes in one term ({', '.join(sorted(names)[:3])})"
-    else:
-        cause = f"node {absent[0]}, {where}, does not exist"
-    return (plain_reason("node-affinity-unmet", cause, (plugin, "names")),)
+    given = sorted({name for term in terms for one in term.match_fields or () for name in one.values or ()})
+    absent = [name for name in given if name not in view.node_infos]
+    fields = {"pod": pod.key, "nodes": tuple(given), "node": absent[0] if absent else ""}
+    return (Reason("node-affinity-unmet", fields, "gone" if absent else "several"),) if given else ()

@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
+from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -32,7 +32,7 @@ from scheduler.model.objects import Node, NodeAffinityTerms, Pod
 from scheduler.plugins.label_blame import blame_for_labels
 from scheduler.plugins.normalize import normalize
 from scheduler.validation.field_errors import FieldError
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.why.reasons import Reason
 
 NAME: Final = "NodeAffinity"
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -103,9 +103,14 @@ class NodeAffinity:
         slot = cycle.find(NodeAffinitySlot)
         refused = nodes[0].node if nodes else None
         if slot is not None and refused is not None and not slot.added.matches(refused):
-            cause = f"node {refused.name} does not match the addedAffinity of the scheduler's configuration"
-            return (plain_reason("node-affinity-unmet", cause, (self.name, "added")),)
-        return blame_for_labels(self.name, cycle, nodes, view, limits)
+            return (Reason("node-affinity-unmet", {"node": refused.name}, "added"),)
+        return blame_for_labels(cycle, nodes, view, limits)
+
+    def pin(self, cycle: Cycle) -> Pin | None:
+        """The pod's own choice of nodes by name."""
+        slot = cycle.find(NodeAffinitySlot)
+        hosts = slot.required.hosts if slot is not None else None
+        return Pin("node-affinity-unmet", "", hosts) if hosts else None
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

@@ -29,7 +29,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.declared_features import required_features
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.why.reasons import Reason
 
 NAME: Final = "NodeDeclaredFeatures"
 REASON: Final = "node(s) didn't match Pod's required features"
@@ -70,9 +70,8 @@ class NodeDeclaredFeatures:
             return ()
         lacking = {one.name: [each for each in slot.required if not _has(one.node, (each,))] for one in near}
         name = min(lacking, key=lambda one: len(lacking[one]))
-        what = ", ".join(lacking[name])
-        cause = f"node {name} does not declare the kubelet feature {what}, which pod {cycle.pod.key} needs"
-        return (plain_reason("node-feature-missing", cause, (self.name, what)),)
+        fields = {"node": name, "features": tuple(lacking[name]), "pod": cycle.pod.key}
+        return (Reason("node-feature-missing", fields),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came that has what it needs, or came to have it."""

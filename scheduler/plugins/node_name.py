@@ -28,7 +28,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.why.reasons import Reason
 
 NAME: Final = "NodeName"
 REASON: Final = "node(s) didn't match the requested node name"
@@ -57,11 +57,11 @@ class NodeNamePlugin:
         return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
 
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+        """Nothing where the node exists: what keeps the pod from there is said by who refuses it there."""
         wanted = cycle.pod.spec.node_name
-        cause = f"pod {cycle.pod.key} may run on node {wanted} alone (spec.nodeName)"
-        if wanted not in view.node_infos:
-            cause = f"node {wanted}, which pod {cycle.pod.key} names (spec.nodeName), does not exist"
-        return (plain_reason("node-name-unmet", cause, self.name),)
+        if wanted in view.node_infos:
+            return ()
+        return (Reason("node-name-unmet", {"node": wanted, "pod": cycle.pod.key}),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when its node appears."""

@@ -25,12 +25,13 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.plugins.ended_blame import ending, importance, said_pods
+from scheduler.why.reasons import Fix, Reason
 
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -76,19 +77,22 @@ class NodePorts:
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Who has the ports, on the node with fewest such pods; another port, or that these pods end."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
-        near = [(_users_of(cycle, _taken(cycle, wanted, node), node), node) for node in likeliest(nodes, view, limits)]
+        found = [
+            (node, taken := _taken(cycle, wanted, node), _users_of(cycle, taken, node))
+            for node in likeliest(nodes, view, limits)
+        ]
+        near = sorted([one for one in found if one[2]], key=lambda one: (len(one[2]), one[0].name))
         if not near:
             return ()
-        near.sort(key=lambda one: (len(one[0]), one[1].name))
-        users, node = near[0]
-        taken = _taken(cycle, wanted, node)
-        ports = ", ".join(f"{one.port}/{one.protocol}" for one in taken[:_USERS_MAX])
-        who = _who(users, pod, limits)
-        cause = f"{who} {'has' if len(users) == 1 else 'have'} the host port {ports} of node {node.name}"
-        changes = [
-            one for users, node in near for one in _changes(cycle, _taken(cycle, wanted, node), node, users, limits)
-        ]
-        return (plain_reason("port-taken", f"{cause}, which pod {pod.key} asks for", self.name, tuple(changes)),)
+        node, taken, users = near[0]
+        fields = {
+            "pods": said_pods(users),
+            "ports": tuple([f"{one.port}/{one.protocol}" for one in taken]),
+            "node": node.name,
+            "pod": pod.key,
+        }
+        fixes = tuple([fix for one in near for fix in _fixes(pod, *one)])
+        return (Reason("port-taken", fields, fixes=fixes),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""
@@ -109,29 +113,19 @@ def _taken(cycle: Cycle, wanted: Sequence[HostPort], node: NodeInfo) -> list[Hos
 
 def _users_of(cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo) -> list[Pod]:
     cycle.charge(_LOOKUPS_A_POD * len(node.pods))
-    found = [one for one in node.pods.values() if is_any_used(taken, used_ports(one))]
-    return sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))
+    return sorted([one for one in node.pods.values() if is_any_used(taken, used_ports(one))], key=importance)
 
 
-def _who(users: Sequence[Pod], pod: Pod, limits: Limits) -> str:
-    more = f" and {len(users) - _USERS_MAX} more" if len(users) > _USERS_MAX else ""
-    return ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX]) + more
-
-
-def _changes(
-    cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo, users: Sequence[Pod], limits: Limits
-) -> Iterator[Fix]:
-    pod = cycle.pod
+def _fixes(pod: Pod, node: NodeInfo, taken: Sequence[HostPort], users: Sequence[Pod]) -> Iterator[Fix]:
     if len(taken) == 1:
         (old,) = taken
         numbers = range(old.port + 1, min(old.port + _PORTS_TRIED, _PORT_MAX) + 1)
         free = next((one for one in numbers if not is_any_used([old._replace(port=one)], node.used_ports)), None)
         if free is not None:
-            text = f"ask for another host port, like {free} instead of {old.port}, in {edited_object(pod)}"
-            yield plain_fix(4, text, (node.name,), pod=_with_port(pod, old, free))
+            fields = {"free": free, "port": old.port, "edited": edited_object(pod)}
+            yield Fix("port-changed", fields, (node.name,), pod=_with_port(pod, old, free))
     if len(users) <= _USERS_MAX:
-        text = f"end {_who(users, pod, limits)} on node {node.name}"
-        yield plain_fix(6, text, (node.name,), removed=tuple([one.uid for one in users]))
+        yield ending(pod, users, [node.name])
 
 
 def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:

@@ -145,7 +145,7 @@ class NodeResourcesFit:
         cycle.charge(len(looked_at) * (4 + len(asked)))
         needed = {name: amount for name, amount in asked if not is_served_by_devices(name, view)}
         unknown = blame_unknown(cycle, [name for name in needed if is_served_resource(name)], view) if nodes else ()
-        return unknown or blame_for_room(self.name, cycle.pod, looked_at, needed, limits)
+        return unknown or blame_for_room(cycle.pod, looked_at, needed, limits)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.

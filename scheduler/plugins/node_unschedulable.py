@@ -17,12 +17,13 @@ from msgspec import structs
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, likeliest, named
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint
 from scheduler.model.taints import is_tolerated
-from scheduler.why.reasons import Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import names
 
 NAME: Final = "NodeUnschedulable"
 REASON: Final = "node(s) were unschedulable"
@@ -55,18 +56,9 @@ class NodeUnschedulable:
         return Status.unresolvable(REASON)
 
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
-        changes = [
-            plain_fix(
-                2,
-                command := shlex.join(("kubectl", "uncordon", one.name)),
-                (one.name,),
-                command=command,
-                node=_uncordoned(one.node),
-            )
-            for one in likeliest(nodes, view, limits)
-        ]
-        cause = f"{named(nodes, 'is', 'are')} cordoned"
-        return (plain_reason("node-cordoned", cause, self.name, tuple(changes)),) if nodes else ()
+        fixes = [_uncordon(one.node) for one in likeliest(nodes, view, limits)]
+        cordoned = {"nodes": names(one.name for one in nodes)}
+        return (Reason("node-cordoned", cordoned, fixes=tuple(fixes)),) if nodes else ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came or was uncordoned, or when the pod itself now tolerates the cordon."""
@@ -80,10 +72,12 @@ class NodeUnschedulable:
                 return Hint.SKIP
 
 
-def _uncordoned(node: Node) -> Node:
-    """Without the node controller's own taint, which goes with it."""
+def _uncordon(node: Node) -> Fix:
+    """The node controller's own taint goes with it."""
+    command = shlex.join(("kubectl", "uncordon", node.name))
     taints = tuple([taint for taint in node.spec.taints or () if taint.key != _CORDON.key])
-    return structs.replace(node, spec=structs.replace(node.spec, unschedulable=False, taints=taints))
+    spec = structs.replace(node.spec, unschedulable=False, taints=taints)
+    return Fix("node-uncordoned", {"command": command}, (node.name,), command, node=structs.replace(node, spec=spec))
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

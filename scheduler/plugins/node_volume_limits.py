@@ -16,7 +16,7 @@ Source: csi.go, utils.go v1.36.3 (VolumeLimitScaling off).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -31,7 +31,7 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.csi_translation import (
     CsiVolume,
@@ -52,8 +52,9 @@ from scheduler.model.storage import (
     volume_claims,
     why_not_owned,
 )
+from scheduler.plugins.ended_blame import ending, importance
 from scheduler.plugins.volume_blame import blame_for_claims
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
 
 NAME: Final = "NodeVolumeLimits"
 REASON: Final = "node(s) exceed max volume count"
@@ -147,7 +148,7 @@ class NodeVolumeLimits:
         """How many volumes the driver has on the node where it has fewest more than it may."""
         slot, pod = cycle.find(NodeVolumeLimitsSlot), cycle.pod
         if slot is None or not nodes or slot.refusal is not None:
-            return blame_for_claims(self.name, cycle, view, limits)
+            return blame_for_claims(cycle, view, limits)
         found: list[tuple[_Excess, NodeInfo]] = []
         for node in likeliest(nodes, view, limits):
             cycle.charge(32 * len(node.pods))
@@ -160,10 +161,9 @@ class NodeVolumeLimits:
         if not found:
             return ()
         (driver, attached, new, limit), node = min(found, key=lambda one: one[0].attached + one[0].new - one[0].limit)
-        brings = f"pod {pod.key} brings {new} more" if new > 1 or attached else f"pod {pod.key} brings {new}"
-        cause = f"node {node.name} has {attached} of {limit} volumes of driver {driver}, and {brings}"
-        changes = [change for excess, one in found for change in _ending(pod, excess, one, view, limits)]
-        return (plain_reason("volume-limit", cause, (self.name, driver), tuple(changes)),)
+        fields = {"node": node.name, "attached": attached, "limit": limit, "driver": driver, "pod": pod.key, "new": new}
+        fixes = [fix for excess, one in found for fix in _ending(pod, excess, one, view, limits)]
+        return (Reason("volume-limit", fields, fixes=tuple(fixes)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a limit rises, volumes leave a node, or one of its claims appears."""
@@ -207,7 +207,7 @@ def _excess(slot: NodeVolumeLimitsSlot, csi_node: CSINode | None, node: NodeInfo
     return None
 
 
-def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> Iterator[Fix]:
+def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits: Limits) -> list[Fix]:
     """Without one of the pods that have volumes of the driver, the least important first."""
     found: list[Pod] = []
     for one in node.pods.values():
@@ -217,9 +217,7 @@ def _ending(pod: Pod, excess: _Excess, node: NodeInfo, view: ClusterView, limits
             continue
         if any(volume.driver == excess.driver for volume in volumes):
             found.append(one)
-    for one in sorted(found, key=lambda one: (one.spec.priority or 0, str(one.key)))[: limits.holders]:
-        text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield plain_fix(6, text, (node.name,), removed=(one.uid,))
+    return [ending(pod, [one], [node.name]) for one in sorted(found, key=importance)[: limits.holders]]
 
 
 def _may_attach(pod: Pod) -> bool:

@@ -10,50 +10,49 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.diagnosis import Limits, edited_object, pod_text
+from scheduler.framework.diagnosis import Limits, edited_object
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason, removing
+from scheduler.plugins.ended_blame import ending, importance
+from scheduler.why.reasons import Fix, Reason, removing
 
 _NANO: Final = 10**9
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
-def blame_for_room(
-    plugin: str, pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits
-) -> Sequence[Reason]:
+def blame_for_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits) -> Sequence[Reason]:
     """The node that lacks fewest resources, and of these least.
 
     Args:
         needed: What the pod asks for, cpu in milli, others in units.
     """
-    lacking = sorted(
-        ((node, short) for node in nodes if (short := _lacking(node, needed))), key=lambda one: _rank(*one)
-    )
+    lacking = sorted([(node, short) for node in nodes if (short := _lacking(node, needed))], key=_rank)
     if not lacking:
         return ()
-    nearest, *farther = [_blame(plugin, pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
-    others = [removing(change, blame) for blame in farther for change in blame.fixes]
+    nearest, *farther = [_reason(pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
+    others = [removing(fix, reason) for reason in farther for fix in reason.fixes]
     return (structs.replace(nearest, fixes=(*nearest.fixes, *others)),)
 
 
-def _blame(plugin: str, pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Reason:
+def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Reason:
+    amounts = [(name, *one) for name, one in short.items() if name != PODS]
+    fields = {
+        "node": node.name,
+        "pod": pod.key,
+        "resources": tuple(short),
+        "free": tuple([f"{_amount(name, free)} {name}" for name, _, free in amounts]),
+        "asked": tuple([_amount(name, asked) + f" {name}" * (len(amounts) > 1) for name, asked, _ in amounts]),
+        "most": node.allocatable.get(PODS, 0),
+        "count": len(node.pods),
+    }
     kind = "pods-full" if PODS in short else "resources-short"
-    return plain_reason(kind, _cause(pod, node, short), (plugin, *short), tuple(_changes(pod, node, short, limits)))
+    return Reason(kind, fields, fixes=tuple(_fixes(pod, node, short, limits)))
 
 
-def _cause(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> str:
-    parts = [
-        f"{_amount(name, free)} {name} free, and pod {pod.key} asks for {_amount(name, asked)}"
-        if name != PODS
-        else f"room for {node.allocatable.get(PODS, 0)} pods, and has {len(node.pods)}"
-        for name, (asked, free) in short.items()
-    ]
-    return f"node {node.name} has {', and '.join(parts)}"
-
-
-def _rank(node: NodeInfo, short: Mapping[str, tuple[int, int]]) -> tuple[int, float, str]:
+def _rank(lacking: tuple[NodeInfo, Mapping[str, tuple[int, int]]]) -> tuple[int, float, str]:
+    node, short = lacking
     return len(short), sum(1 - free / asked for asked, free in short.values()), node.name
 
 
@@ -66,24 +65,18 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
     return lacking
 
 
-def _changes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Fix]:
+def _fixes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Fix]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
-        if free and (less := less_in_container(pod, name, asked - free)) is not None:
-            text, smaller = less
-            yield plain_fix(3, text, (node.name,), pod=smaller)
+        if free and (less := less_in_container(pod, name, asked - free, node.name)) is not None:
+            yield less
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
-    for one in sorted(takers if PODS not in short else node.pods.values(), key=_importance)[: limits.holders]:
-        text = f"end {pod_text(one, to=pod, limits=limits)} on node {node.name}"
-        yield plain_fix(6, text, (node.name,), removed=(one.uid,))
+    ends = sorted(takers if PODS not in short else node.pods.values(), key=importance)
+    yield from [ending(pod, [one], [node.name]) for one in ends[: limits.holders]]
 
 
-def _importance(pod: Pod) -> tuple[int, str]:
-    return pod.spec.priority or 0, str(pod.key)
-
-
-def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, Pod] | None:
-    """What a person changes in the container that asks for most, and the pod as it would be."""
+def less_in_container(pod: Pod, name: str, excess: int, node: NodeName) -> Fix | None:
+    """The container that asks for most asks for so much less; None where it cannot."""
     containers = pod.spec.containers or ()
     asked = [
         (parse_nano((one.resources.requests or {}).get(name, 0)) or 0 if one.resources is not None else 0)
@@ -102,10 +95,16 @@ def less_in_container(pod: Pod, name: str, excess: int) -> tuple[str, Pod] | Non
     resources = structs.replace(container.resources, requests={**requests, name: amount})
     changed = (*containers[:place], structs.replace(container, resources=resources), *containers[place + 1 :])
     smaller = structs.replace(pod, spec=structs.replace(pod.spec, containers=changed))
-    # The API server wants both equal of what cannot be shared.
-    both = " (requests and limits)" if is_served_resource(name) else ""
-    where = f"container {container.name} of {edited_object(pod)}"
-    return f"ask for {name} {amount} instead of {requests[name]} in {where}{both}", smaller
+    fields = {
+        "resource": name,
+        "amount": amount,
+        "asked": requests[name],
+        "container": container.name,
+        "edited": edited_object(pod),
+        # The API server wants both equal of what cannot be shared.
+        "both": "requests and limits" if is_served_resource(name) else "",
+    }
+    return Fix("amount-lowered", fields, (node,), pod=smaller)
 
 
 def _amount(name: str, amount: int) -> str:

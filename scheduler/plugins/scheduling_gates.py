@@ -20,9 +20,8 @@ from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.why.reasons import Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
 
-_GATES_SAID: Final = 4
 NAME: Final = "SchedulingGates"
 
 
@@ -44,12 +43,10 @@ class SchedulingGates:
         pod, gates = cycle.pod, cycle.pod.spec.scheduling_gates or ()
         if not gates:
             return ()
-        names = ", ".join(one.name for one in gates[:_GATES_SAID]) + (", …" if len(gates) > _GATES_SAID else "")
-        cause = f"pod {pod.key} has the scheduling gate{'s' if len(gates) > 1 else ''} {names}"
+        fields = {"pod": pod.key, "gates": tuple([one.name for one in gates])}
         free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
-        text = f"whoever set {names} must remove it from pod {pod.key}"
-        changes = (plain_fix(2, text, tuple(view.node_infos)[: limits.nodes], pod=free),)
-        return (plain_reason("scheduling-gate", cause, self.name, changes),)
+        fix = Fix("gate-removed", fields, tuple(view.node_infos)[: limits.nodes], pod=free)
+        return (Reason("scheduling-gate", fields, fixes=(fix,)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it is the pod that lost its gates."""

@@ -8,32 +8,32 @@ Not here: the verdict (`taint_toleration`); asking as if a change were made (`co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest, named, taint_text, toleration_text
+from scheduler.framework.diagnosis import Limits, edited_object, likeliest, taint_text, toleration_text
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint, Toleration
 from scheduler.model.selector_mistakes import near
 from scheduler.model.taints import REPELLING_EFFECTS
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import names
 
 _NODES_BLAMED: Final = 64
 _TAINTS_MAX: Final = 16
 """Of one node; and tolerations of the pod that are compared."""
 _LOOKUPS_A_TAINT: Final = 16
-_SAID_MAX: Final = 3
+_REMOVED_MAX: Final = 3
 _CONDITION: Final = "node.kubernetes.io/"
 
 _Taints: TypeAlias = tuple[Taint, ...]
 
 
 def blame_for_taints(
-    plugin: str,
     cycle: Cycle,
     nodes: Sequence[NodeInfo],
     view: ClusterView,
@@ -54,24 +54,22 @@ def blame_for_taints(
         if lacking:
             by_taints.setdefault(lacking, []).append(one)
     ranked = sorted(by_taints.items(), key=lambda one: (_is_condition(one[0]), len(one[0]), -len(one[1])))
-    return [
-        plain_reason("node-tainted", _fact(cycle.pod, taints, having), (plugin, taints), tuple(changes))
-        for taints, having in ranked[: limits.nodes]
-        for changes in (_changes(cycle.pod, taints, likeliest(having, view, limits)),)
-    ]
+    return [_reason(cycle.pod, *one, view, limits) for one in ranked[: limits.nodes]]
 
 
 def _is_condition(taints: _Taints) -> bool:
     return any(one.key.startswith(_CONDITION) for one in taints)
 
 
-def _fact(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> str:
-    shown = ", ".join(map(taint_text, taints[:_SAID_MAX]))
-    more = f" and {len(taints) - _SAID_MAX} more" if len(taints) > _SAID_MAX else ""
-    word = "taints" if len(taints) > 1 else "taint"
+def _reason(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Reason:
     meant = _meant(pod, taints[0]) if len(taints) == 1 else None
-    other = f" (it tolerates {_toleration(meant)})" if meant is not None else ""
-    return f"{named(nodes, 'has', 'have')} the {word} {shown}{more}, which pod {pod.key} does not tolerate{other}"
+    fields = {
+        "nodes": names(node.name for node in nodes),
+        "taints": tuple(map(taint_text, taints)),
+        "pod": pod.key,
+        "meant": _toleration(meant) if meant is not None else "",
+    }
+    return Reason("node-tainted", fields, fixes=tuple(_fixes(pod, taints, meant, likeliest(nodes, view, limits))))
 
 
 def _meant(pod: Pod, taint: Taint) -> Toleration | None:
@@ -85,35 +83,29 @@ def _toleration(one: Toleration) -> str:
     return f"{one.key}{value}{':' + one.effect if one.effect else ''}"
 
 
-def _changes(pod: Pod, taints: _Taints, nodes: Sequence[NodeInfo]) -> Iterator[Fix]:
+def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[NodeInfo]) -> Iterator[Fix]:
     on, edited = tuple([one.name for one in nodes]), edited_object(pod)
-    if not _is_condition(taints):
-        own = pod.spec.tolerations or ()
-        meant = _meant(pod, taints[0]) if len(taints) == 1 else None
+    if not (is_condition := _is_condition(taints)):
+        own, tolerations = pod.spec.tolerations or (), tuple(map(toleration_text, taints))
         if meant is not None:
-            rest = tuple([one for one in own if one is not meant])
-            text = f"write the toleration {toleration_text(taints[0])} instead of {_toleration(meant)} in {edited}"
-            yield plain_fix(1, text, on, pod=_tolerating(pod, (*rest, _for(taints[0]))))
-        what = " and ".join(map(toleration_text, taints[:_SAID_MAX]))
-        what += f" and {len(taints) - _SAID_MAX} more" if len(taints) > _SAID_MAX else ""
-        text = f"add the toleration{'s' if len(taints) > 1 else ''} {what} to {edited}"
-        yield plain_fix(2, text, on, pod=_tolerating(pod, (*own, *map(_for, taints))))
-    for one in nodes if len(taints) <= _SAID_MAX else ():
+            rest = [one for one in own if one is not meant]
+            fields = {"written": f"the toleration {tolerations[0]}", "wrong": _toleration(meant), "edited": edited}
+            yield Fix("written", fields, on, pod=_tolerating(pod, rest, taints))
+        added = {"tolerations": tolerations, "edited": edited}
+        yield Fix("toleration-added", added, on, pod=_tolerating(pod, own, taints))
+    for one in nodes if len(taints) <= _REMOVED_MAX else ():
+        node = _without(one.node, taints)
+        if is_condition:
+            yield Fix("node-repaired", {"node": one.name}, (one.name,), node=node)
+            continue
         taint_node = ("kubectl", "taint", "node", one.name)
         command = " && ".join(shlex.join((*taint_node, f"{taint_text(taint)}-")) for taint in taints)
-        text = command
-        if _is_condition(taints):
-            describe = shlex.join(("kubectl", "describe", "node", one.name))
-            text, command = f"bring node {one.name} back into order: {describe} says why", ""
-        yield plain_fix(5, text, (one.name,), command=command, node=_without(one.node, taints))
+        yield Fix("taint-removed", {"command": command}, (one.name,), command, node=node)
 
 
-def _for(taint: Taint) -> Toleration:
-    return Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect)
-
-
-def _tolerating(pod: Pod, tolerations: tuple[Toleration, ...]) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=tolerations))
+def _tolerating(pod: Pod, own: Iterable[Toleration], taints: _Taints) -> Pod:
+    more = [Toleration(one.key, "Equal" if one.value else "Exists", one.value, one.effect) for one in taints]
+    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=(*own, *more)))
 
 
 def _without(node: Node, taints: _Taints) -> Node:

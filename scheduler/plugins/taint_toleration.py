@@ -79,7 +79,7 @@ class TaintToleration:
         def tolerates(taint: Taint) -> bool:
             return tolerance.covers(taint) if tolerance is not None else is_tolerated(taint, own)
 
-        return blame_for_taints(self.name, cycle, nodes, view, limits, tolerates=tolerates)
+        return blame_for_taints(cycle, nodes, view, limits, tolerates=tolerates)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node's taints became tolerable to it, or its own tolerations changed."""

@@ -24,7 +24,8 @@ from scheduler.model.storage import (
     claim_of_volume,
     why_not_owned,
 )
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields
 
 _NAMES_COMPARED: Final = 200
 _VOLUMES_MAX: Final = 64
@@ -32,75 +33,54 @@ _LOOKUPS_A_CLAIM: Final = 32
 _LOOKUPS_A_NAME: Final = 100
 
 
-def blame_for_claims(plugin: str, cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def blame_for_claims(cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """The first claims that cannot be used yet."""
     found: list[Reason] = []
     for volume in (cycle.pod.spec.volumes or ())[:_VOLUMES_MAX]:
         name = claim_of_volume(cycle.pod, volume)
         if name and len(found) < limits.counts:
             cycle.charge(_LOOKUPS_A_CLAIM)
-            found += _of_claim(plugin, cycle, volume, name, view)
+            reason = _of_claim(cycle, volume, name, view)
+            found += [reason] if reason is not None else []
     return found
 
 
-def claim_text(claim: ObjectKey) -> str:
-    return f"PersistentVolumeClaim {claim}"
-
-
-def _of_claim(plugin: str, cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Sequence[Reason]:
-    pod = cycle.pod
-    key = ObjectKey(pod.metadata.namespace, name)
-    claim, what, about = view.storage.persistent_volume_claim(*key), claim_text(key), (plugin, name)
+def _of_claim(cycle: Cycle, volume: Volume, name: str, view: ClusterView) -> Reason | None:
+    pod, key = cycle.pod, ObjectKey(cycle.pod.metadata.namespace, name)
+    claim = view.storage.persistent_volume_claim(*key)
+    fields: dict[str, object] = {"claim": str(key), "pod": pod.key, "volume": volume.name}
+    if claim is None and volume.ephemeral is not None:
+        return Reason("volume-claim-not-made", fields)
     if claim is None:
-        if volume.ephemeral is not None:
-            cause = f"{what}, for the ephemeral volume {volume.name} of pod {pod.key}, has not been made yet"
-            return (plain_reason("volume-claim-not-made", cause, about),)
         meant = _near(cycle, name, view.storage.claim_names(key.namespace))
-        cause = f"{what}, which pod {pod.key} names, does not exist" + (f"; {meant} does" if meant else "")
-        return (
-            plain_reason("volume-claim-missing", cause, about, _renamed(pod, volume, meant, view) if meant else ()),
-        )
+        return Reason("volume-claim-missing", {**fields, "meant": meant}, fixes=_renamed(pod, volume, meant, view))
     if claim.metadata.deletion_timestamp is not None:
-        return (plain_reason("volume-claim-deleting", f"{what} of pod {pod.key} is being deleted", about),)
+        return Reason("volume-claim-deleting", fields)
     if volume.ephemeral is not None and why_not_owned(pod, claim) is not None:
-        cause = f"{what} exists and was not made for pod {pod.key}, whose ephemeral volume {volume.name} has that name"
-        return (plain_reason("volume-claim-foreign", cause, about),)
+        return Reason("volume-claim-foreign", fields)
+    return _unbound(cycle, claim, {**fields, "volume": claim.spec.volume_name}, view)
+
+
+def _unbound(cycle: Cycle, claim: PersistentVolumeClaim, fields: Fields, view: ClusterView) -> Reason | None:
     if claim.status.phase == "Lost":
-        cause = f"{what} has lost its PersistentVolume {claim.spec.volume_name}, which does not exist any more"
-        return (plain_reason("volume-missing", cause, about),)
-    return _unbound(cycle, claim, what, about, view)
-
-
-def _unbound(
-    cycle: Cycle, claim: PersistentVolumeClaim, what: str, about: tuple[str, str], view: ClusterView
-) -> Sequence[Reason]:
+        return Reason("volume-missing", fields)
     if claim.is_bound:
-        return ()
+        return None
     if claim.spec.volume_name:
         is_there = view.storage.persistent_volume(claim.spec.volume_name) is not None
-        cause = f"{what} names PersistentVolume {claim.spec.volume_name}, " + (
-            "and is not bound to it yet" if is_there else "which does not exist"
-        )
-        return (plain_reason("volume-not-bound" if is_there else "volume-missing", cause, about),)
+        return Reason("volume-not-bound" if is_there else "volume-missing", fields, "named")
     name = claim.class_name
     if not name:
-        cause = f"{what} names no StorageClass, so no volume is made for it; no PersistentVolume is bound to it"
-        return (plain_reason("volume-not-bound", cause, about),)
+        return Reason("volume-not-bound", fields, "classless")
     storage_class = view.storage.storage_class(name)
     if storage_class is None:
         meant = _near(cycle, name, view.storage.class_names())
-        more = f"; {meant} does" if meant else ""
-        return (
-            plain_reason(
-                "storage-class-missing", f"{what} names StorageClass {name}, which does not exist{more}", about
-            ),
-        )
+        return Reason("storage-class-missing", {**fields, "storage_class": name, "meant": meant})
     if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
-        return ()
+        return None
     who = storage_class.provisioner
-    made = "which makes no volumes (no provisioner)" if who in ("", NO_PROVISIONER) else f"whose provisioner is {who}"
-    cause = f"{what} is not bound to a volume yet; its StorageClass is {name}, {made}"
-    return (plain_reason("volume-not-bound", cause, about),)
+    form = "static" if who in ("", NO_PROVISIONER) else ""
+    return Reason("volume-not-bound", {**fields, "storage_class": name, "provisioner": who}, form)
 
 
 def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
@@ -110,11 +90,12 @@ def _near(cycle: Cycle, name: str, known: Sequence[str]) -> str:
 
 def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Fix, ...]:
     old = volume.persistent_volume_claim
-    assert old is not None
+    if not name or old is None:
+        return ()
     volumes = [
         structs.replace(one, persistent_volume_claim=ClaimVolume(name)) if one is volume else one
         for one in pod.spec.volumes or ()
     ]
-    text = f"write claimName: {name} instead of {old.claim_name} in {edited_object(pod)}"
+    fields = {"written": f"claimName: {name}", "wrong": old.claim_name, "edited": edited_object(pod)}
     changed = structs.replace(pod, spec=structs.replace(pod.spec, volumes=tuple(volumes)))
-    return (plain_fix(1, text, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)
+    return (Fix("written", fields, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)

@@ -26,14 +26,15 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, likeliest, pod_text
+from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
-from scheduler.plugins.volume_blame import blame_for_claims, claim_text
-from scheduler.why.reasons import Reason, plain_fix, plain_reason
+from scheduler.plugins.ended_blame import ending, said_pods
+from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.why.reasons import Reason
 
 _USERS_MAX: Final = 4
 NAME: Final = "VolumeRestrictions"
@@ -103,33 +104,24 @@ class VolumeRestrictions:
         """Who has the claim, or the disk."""
         slot, pod, near = cycle.find(VolumeRestrictionsSlot), cycle.pod, likeliest(nodes, view, limits)
         if slot is None or not near:
-            return blame_for_claims(self.name, cycle, view, limits)
+            return blame_for_claims(cycle, view, limits)
         if slot.has_rival and slot.in_use:
             claim = slot.in_use[0]
             users = [one for uid in view.storage.users_of(claim)[:_USERS_MAX] if (one := view.pod(uid)) is not None]
             users = [one for one in users if one.uid != pod.uid and view.node_of(one.uid) is not None]
-            who = ", ".join(f"{pod_text(one, to=pod, limits=limits)} on node {view.node_of(one.uid)}" for one in users)
-            cause = f"{claim_text(claim)} is for one pod alone (ReadWriteOncePod), and {who or 'another pod'} has it"
-            on = tuple([node.name for node in near])
-            end = plain_fix(6, f"end {who}", on, removed=tuple([one.uid for one in users]))
-            return (plain_reason("volume-in-use", cause, (self.name, claim), (end,) if users else ()),)
+            where = list(dict.fromkeys([on for one in users if (on := view.node_of(one.uid)) is not None]))
+            fields = {"claim": str(claim), "pods": said_pods(users), "nodes": tuple(where)}
+            if not users:
+                return (Reason("volume-in-use", fields, "somebody"),)
+            end = ending(pod, users, where, tuple([node.name for node in near]))
+            return (Reason("volume-in-use", fields, fixes=(end,)),)
         found = [(node, users) for node in near if (users := self._rivals(cycle, slot, node))]
         if not found:
             return ()
         node, users = min(found, key=lambda one: (len(one[1]), one[0].name))
-        who = ", ".join(pod_text(one, to=pod, limits=limits) for one in users[:_USERS_MAX])
-        cause = f"{who} on node {node.name} has a disk that pod {pod.key} mounts, too ({_disk(slot.disks, users[0])})"
-        changes = [
-            plain_fix(
-                6,
-                f"end {', '.join(pod_text(one, to=pod, limits=limits) for one in users)} on node {node.name}",
-                (node.name,),
-                removed=tuple([one.uid for one in users]),
-            )
-            for node, users in found
-            if len(users) <= _USERS_MAX
-        ]
-        return (plain_reason("volume-in-use", cause, (self.name, "disk"), tuple(changes)),)
+        fields = {"pods": said_pods(users), "node": node.name, "pod": pod.key, "disk": _disk(slot.disks, users[0])}
+        ends = [ending(pod, users, [node.name]) for node, users in found if len(users) <= _USERS_MAX]
+        return (Reason("volume-in-use", fields, "disk", tuple(ends)),)
 
     @staticmethod
     def _rivals(cycle: Cycle, slot: VolumeRestrictionsSlot, node: NodeInfo) -> list[Pod]:

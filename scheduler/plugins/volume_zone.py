@@ -37,10 +37,9 @@ from scheduler.model.storage import (
     StorageClass,
     named_claims,
 )
-from scheduler.plugins.volume_blame import blame_for_claims, claim_text
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.why.reasons import Reason
 
-_VALUES_SAID: Final = 3
 NAME: Final = "VolumeZone"
 REASON: Final = "node(s) had no available volume zone"
 _LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -101,7 +100,7 @@ class VolumeZone:
         """Where the volume is, and where the node."""
         near = likeliest(nodes, view, limits)
         if not near:
-            return blame_for_claims(self.name, cycle, view, limits)
+            return blame_for_claims(cycle, view, limits)
         node = near[0].node
         for volume in cycle.pod.spec.volumes or ():
             claim = volume.persistent_volume_claim
@@ -111,12 +110,15 @@ class VolumeZone:
             for key, values in _topologies(found):
                 has = node.labels.get(key, node.labels.get(_NOW_CALLED.get(key, key)))
                 if has not in values:
-                    key_of_claim = ObjectKey(cycle.pod.metadata.namespace, claim.claim_name)
-                    what = f"PersistentVolume {found.name} of {claim_text(key_of_claim)}"
-                    where = f"{_NOW_CALLED.get(key, key)}={','.join(sorted(values)[:_VALUES_SAID])}"
-                    there = f"in {has}" if has is not None else "in none"
-                    cause = f"{what} is in {where}; node {node.name} is {there}"
-                    return (plain_reason("volume-unreachable", cause, (self.name, found.name)),)
+                    fields = {
+                        "volume": found.name,
+                        "claim": str(ObjectKey(cycle.pod.metadata.namespace, claim.claim_name)),
+                        "key": _NOW_CALLED.get(key, key),
+                        "values": tuple(sorted(values)),
+                        "node": node.name,
+                        "has": has or "none",
+                    }
+                    return (Reason("volume-unreachable", fields, "zone"),)
         return ()
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

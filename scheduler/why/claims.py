@@ -11,15 +11,22 @@ ROWS: Final = (
         "claim-missing",
         "The pod names a ResourceClaim that does not exist.",
         "Name one that exists, or make it.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "elsewhere": "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}",
+        },
+        ("about", "name"),
     ),
     Kind(
         "claim-not-made",
         "No ResourceClaim has been made from the template that the pod names.",
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "elsewhere": "{what} {name} is in namespace {other}, and pod {pod}, which names it, in namespace {namespace}",
+            "template": "ResourceClaimTemplate {namespace}/{name}, which pod {pod} names, does not exist; {there}",
+        },
+        ("about", "name"),
     ),
     Kind(
         "claim-full",
@@ -53,8 +60,11 @@ ROWS: Final = (
         "admin-access-unlabelled",
         "A claim asks for admin access in a namespace that is not marked for it.",
         "Label the namespace, or drop adminAccess.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "namespace": "{fact}",
+        },
+        ("about", "fact"),
     ),
     Kind(
         "extended-resource-unknown",
@@ -67,8 +77,12 @@ ROWS: Final = (
         "field-unread",
         "A device, claim, class or group has a field that this scheduler does not know, or a value it cannot read.",
         "Look at support-matrix.md for its feature; drop the field, or let a scheduler that knows it place the pod.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "group": "PodGroup {group} has the field {field}, which this scheduler does not know",
+            "pod": "pod {pod} has the field {field}, which this scheduler does not know: it is 1.35's",
+        },
+        ("about", "group", "pod", "field"),
     ),
 )
 

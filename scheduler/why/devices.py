@@ -25,8 +25,11 @@ ROWS: Final = (
         "binding-condition-unset",
         "The driver has not set a condition for which devices wait before a pod is bound.",
         "Look at the driver's log.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "driver": "driver {driver} has not set the binding condition {condition}, for which its devices wait",
+        },
+        ("about", "driver", "condition"),
     ),
     Kind(
         "devices-short",

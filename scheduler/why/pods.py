@@ -18,8 +18,8 @@ ROWS: Final = (
         "priority-class-missing",
         "The PriorityClass that the pod names does not exist.",
         "Write the name of one that is there.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "pod {pod} names PriorityClass {priority_class}, which does not exist; {there}"},
+        ("priority_class",),
     ),
     Kind(
         "pod-refused",
@@ -46,37 +46,48 @@ ROWS: Final = (
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
-        {"text": "{text}", "pod": "{count}; pod {pod} does not: {why}"},
-        ("about",),
+        {
+            "": "{fit} of {needed} pods of group {group} fit[ within one value of label {topology}]; "
+            "pod {pod} does not: {why}"
+        },
+        ("group", "pod"),
     ),
     Kind(
         "group-incomplete",
         "Pods of a group are placed together, and fewer exist than are needed.",
         "Make the other pods, or let the group need fewer.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "group {group} has {living} of the {needed} pods that are needed"},
     ),
     Kind(
         "group-unlike",
         "The pods of a PodGroup name several schedulers, or have another priority or preemptionPolicy than it.",
         "Make pods and PodGroup with one priorityClassName, schedulerName and preemptionPolicy.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "PodGroup {group}: {unlike}"},
     ),
     Kind(
         "group-missing",
         "The PodGroup that the pod names does not exist.",
         "Make it, or name one that exists.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "PodGroup {group}, which pod {pod} names, does not exist"},
     ),
     Kind(
         "scheduling-gate",
         "The pod has scheduling gates, and is not tried while it has one.",
         "Whoever set the gate must remove it.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "pod {pod} has the scheduling {gates:gate|gates} {gates}"},
     ),
 )
 
-FIXES: Final = (FixKind("text", 0, "{text}", ("subject",)),)
+FIXES: Final = (
+    FixKind("text", 0, "{text}", ("subject",)),
+    FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
+    FixKind("claim-moved", 1, "make {what} {name} in namespace {namespace}", ("what", "name")),
+    FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
+    FixKind("namespace-labelled", 2, "{command}", ("command",)),
+    FixKind(
+        "condition-set",
+        2,
+        "the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
+        ("driver", "condition"),
+    ),
+)

@@ -59,7 +59,7 @@ class Fix(Struct, frozen=True):
 
     kind: str
     fields: Fields
-    on: tuple[NodeName, ...]
+    on: tuple[NodeName, ...] = ()
     command: str = ""
     more: int = 0
     reason: Reason | None = None

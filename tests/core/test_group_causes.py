@@ -13,7 +13,7 @@ from tests import builders
 from tests.core.rig import Rig
 
 DRESSINGS = ("labels", "PodGroup")
-FITTING = "[group-unmet] group default/g: {} of the {} pods that are needed fit; pod {} does not: "
+FITTING = "[group-unmet] {} of {} pods of group default/g fit; pod {} does not: "
 
 
 def world(**devices_by_node: int) -> Rig:
@@ -49,6 +49,27 @@ def causes(rig: Rig, *names: str) -> set[str]:
         assert condition is not None, name
         found.add(cause_of(condition[1]))
     return found
+
+
+MATES = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "train"}}}
+BESIDE = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [MATES]}}}
+APART = {"topologySpreadConstraints": [{**MATES, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]}
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+@pytest.mark.parametrize(("rules", "devices"), [(BESIDE, (1, 1)), (APART, (2, 0))], ids=["podAffinity", "spread"])
+def test_no_other_rule_is_proposed_for_one_of_several_equal_pods(
+    dressing: str, rules: dict, devices: tuple[int, int]
+) -> None:
+    rig = world(**dict(zip("ab", devices, strict=True)))
+    mark = group(rig, dressing, 2)
+    mark["labels"] = {**mark.get("labels", {}), "app": "train"}
+    for name in "xy":
+        member(rig, name, mark, devices=1, **rules)
+    rig.wait(5_000)
+    (cause,) = causes(rig, "x", "y")
+    assert cause.startswith(FITTING.format(1, 2, "y"))
+    assert "relax" not in cause
 
 
 @pytest.mark.parametrize("dressing", DRESSINGS)

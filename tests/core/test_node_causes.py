@@ -158,7 +158,7 @@ OTHERS = [
         {},
         "node-tainted",
         "node a has the taints hot=true:NoSchedule, b:NoExecute, which pod default/p does not tolerate",
-        "add the tolerations {key: hot, operator: Equal, effect: NoSchedule, value: true} and "
+        "add the tolerations {key: hot, operator: Equal, effect: NoSchedule, value: true}, "
         "{key: b, operator: Exists, effect: NoExecute} to pod default/p",
     ),
     Case(
@@ -339,7 +339,58 @@ ROOM = [
         "end pod default/web (priority 0) on node a",
         ({"name": "web", "node": "a"},),
     ),
+    Case(
+        "no sibling is ended",
+        {"a": ONE_POD},
+        {"owner": JOB},
+        "pods-full",
+        "node a has room for 1 pods, and has 1",
+        "",
+        ({"name": "web", "node": "a", "owner": JOB},),
+    ),
+    Case(
+        "too little cpu and memory",
+        {"a": {}},
+        asking(cpu="9", memory="64Gi"),
+        "resources-short",
+        "node a has 8 cpu, 32Gi memory free, and pod default/p asks for 9 cpu, 64Gi memory",
+    ),
 ]
+CHOSEN = {"a": {}, "b": ONE_POD}
+CHOICES = [
+    Case(
+        "what is missing on the node that the pod chooses",
+        CHOSEN,
+        {"nodeSelector": {HOST: "b"}},
+        "pods-full",
+        "node b has room for 1 pods, and has 1",
+        "end pod default/web (priority 0) on node b",
+        ({"name": "web", "node": "b"},),
+    ),
+    Case(
+        "the same by nodeAffinity",
+        CHOSEN,
+        terms([rule(HOST, "In", "b")]),
+        "pods-full",
+        "node b has room for 1 pods, and has 1",
+        "end pod default/web (priority 0) on node b",
+        ({"name": "web", "node": "b"},),
+    ),
+    Case(
+        "a label that the chosen node lacks",
+        {"a": {"labels": {"zone": "z"}}, "b": {}},
+        {"nodeSelector": {HOST: "b", "zone": "z"}},
+        "node-affinity-unmet",
+        "node b has no label zone; the nodeSelector of pod default/p asks for zone=z",
+        "drop zone: z from the nodeSelector of pod default/p",
+    ),
+]
+
+
+def owned(made: dict[str, Any], owner: dict[str, Any] | None) -> Pod:
+    if owner is not None:
+        made["metadata"]["ownerReferences"] = [owner]
+    return msgspec.convert(made, Pod)
 
 
 def told(case: Case) -> str:
@@ -347,13 +398,10 @@ def told(case: Case) -> str:
     for name, fields in case.nodes.items():
         rig.server.put_node(builders.node(name, **fields))
     for one in case.running:
-        rig.server.put_pod(builders.pod(**one))
-    pod = dict(case.pod)
-    owner = pod.pop("owner", None)
-    made = builders.pod_object("p", **pod)
-    if owner is not None:
-        made["metadata"]["ownerReferences"] = [owner]
-    rig.server.put_pod(msgspec.convert(made, Pod))
+        rest = {name: value for name, value in one.items() if name != "owner"}
+        rig.server.put_pod(owned(builders.pod_object(**rest), one.get("owner")))
+    rest = {name: value for name, value in case.pod.items() if name != "owner"}
+    rig.server.put_pod(owned(builders.pod_object("p", **rest), case.pod.get("owner")))
     rig.settle()
     rig.wait(1_000)
     condition = rig.condition_of("p")
@@ -361,7 +409,7 @@ def told(case: Case) -> str:
     return cause_of(condition[1])
 
 
-@pytest.mark.parametrize("case", [*LABELS, *OTHERS, *PODS, *ROOM], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*LABELS, *OTHERS, *PODS, *ROOM, *CHOICES], ids=lambda case: case.name)
 def test_the_cause_and_the_change(case: Case) -> None:
     assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
     assert len(case.cause) <= 160

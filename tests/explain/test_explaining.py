@@ -336,7 +336,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             claim(),
             pod("gpu", nodeSelector={"kubernetes.io/hostname": "node-1"}),
         ],
-        ["asks for kubernetes.io/hostname=node-1"],
+        ["node node-1 has no devices"],
         ["write kubernetes.io/hostname: node-2 instead of node-1"],
     ),
     (

@@ -74,7 +74,7 @@ SAYS = [
     ("each-node-for-another-reason", "node node-1 has 8 cpu free", "ask for cpu 8 instead of 9"),
     (
         "claim-pinned-elsewhere",
-        "node node-1 has kubernetes.io/hostname=node-1; the nodeSelector",
+        "and the nodeSelector of pod default/asked chooses node node-2",
         "hostname: node-1 instead",
     ),
     ("class-missing", "names DeviceClass gpu.example.com, which does not exist; there are: none", ""),

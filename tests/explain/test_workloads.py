@@ -139,7 +139,7 @@ def test_a_misspelt_template_of_a_workload_of_files_is_mended_there(kind: str) -
     assert answer.kind == "claim-not-made"
     assert "there are: gpu" in answer.cause
     assert answer.advice.startswith(
-        f"to make it fit: in {kind.lower()} default/web write resourceClaimTemplateName: gpu instead of gup"
+        f"to make it fit: write resourceClaimTemplateName: gpu instead of gup in {kind.lower()} default/web"
     )
     assert not [note for note in answer.notes if "default-scheduler" in note]
 
@@ -147,7 +147,8 @@ def test_a_misspelt_template_of_a_workload_of_files_is_mended_there(kind: str) -
 def test_of_a_pod_of_a_dump_the_deployment_is_named() -> None:
     answer = told("web-abc-0", *WORLD, owned(0, "template:gup"))
 
-    assert answer.advice.startswith("to make it fit: in deployment default/web write resourceClaimTemplateName: gpu")
+    change = "write resourceClaimTemplateName: gpu instead of gup in deployment default/web"
+    assert answer.advice.startswith(f"to make it fit: {change}")
 
 
 # -- equal pods of one owner ------------------------------------------------------------------------------------------

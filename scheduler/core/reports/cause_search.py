@@ -6,7 +6,7 @@ Rules of this module
      are tried: the plugin that refuses a node once the first is made says what the second may be.
   3. Pods that would end give back the claims that only they use.
   4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
-     proposed, and if more than one pod is unplaced no change is proposed.
+     proposed. If more than one pod is unplaced, a fix is proposed only for what keeps the pod from every node.
 
 Not here: causes and changes themselves (`framework.diagnosis` and the plugins), when a pod gets its cause (`causes`).
 
@@ -45,6 +45,8 @@ _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
 _ALIKE_MAX: Final = 16
+_OTHER_NODES: Final = 10
+"""Added to the size of a fix on other nodes than those that the pod names."""
 _NAMES_A_STEP: Final = 10
 
 
@@ -52,14 +54,18 @@ class UnplacedGroup(Struct, frozen=True):
     """A group of which one pod has no place beside the others.
 
     Args:
-        count: How many fit, as the beginning of a sentence.
+        group: Its name.
+        fit: How many of its pods have a node, or a place beside the others.
+        needed: How many must.
+        topology_key: The label of which all its nodes must have one value, "" for none.
         beside: The places that the others had.
-        lacking: How many pods have no place.
     """
 
-    count: str
+    group: str
+    fit: int
+    needed: int
+    topology_key: str
     beside: Beside | None
-    lacking: int
 
 
 class _Case(Struct):
@@ -69,6 +75,8 @@ class _Case(Struct):
     pod: Pod
     limits: Limits
     beside: Beside | None = None
+    is_anywhere: bool = False
+    """No node was asked: it is refused everywhere."""
     reasons: list[Reason] = field(default_factory=list)
     left: int = 0
     steps_left: int = 0
@@ -127,14 +135,14 @@ class CauseSearch(Part):
             yield from self._find(_Case(runner, pod, limits), reason, may_change=True)
             return
         with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
-            finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=group.lacking == 1)
+            is_last = group.fit + 1 == group.needed
+            finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=is_last)
             why = next(filter(None, finding), None) if are_there else None
         if why is not None:
-            yield _of_group(why, group.count, pod.key.name)
+            yield _of_group(why, group, pod)
 
     def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
-        pod, limits = case.pod, case.limits
-        preemption = self._view.preemption_of(pod.uid)
+        preemption = self._view.preemption_of(case.pod.uid)
         if preemption is not None and preemption.victims:
             victims = Pods(tuple([(one.key, one.spec.priority or 0) for one in preemption.victims]))
             case.reasons.append(Reason(MAKING_ROOM, {"node": preemption.node, "victims": victims}))
@@ -142,36 +150,48 @@ class CauseSearch(Part):
             return
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
-        if not case.reasons:
-            return
+        if case.reasons:
+            offered = [removing(fix, one) for one in case.reasons for fix in one.fixes]
+            offered = self._worth_asking(case, offered if may_change or case.is_anywhere else ())
+            singles: list[Fix] = []
+            yield from self._singles(case, offered, singles)
+            yield from self._pairs(case, offered) if not singles else (case.why(singles[:1], singles[1:]),)
+
+    def _worth_asking(self, case: _Case, fixes: Iterable[Fix]) -> list[Fix]:
+        """Those that are not in vain, in the order in which they are asked."""
         others = case.beside.by_pod.keys() if case.beside is not None else frozenset[PodUid]()
-        offered = [removing(change, reason) for reason in case.reasons for change in reason.fixes] if may_change else []
-        offered = [one for one in offered if others.isdisjoint(one.removed) and not self._is_vain(pod, one)]
-        changes = sorted(offered, key=lambda change: (self._harms(pod, change), change.size))
-        singles: list[Fix] = []
-        case.left = limits.changes
-        for change in changes:
-            if _is_said(change, singles):
+        useful = [one for one in fixes if others.isdisjoint(one.removed) and not self._is_vain(case.pod, one)]
+        return sorted(useful, key=lambda fix: self._weight(case.pod, fix))
+
+    def _singles(self, case: _Case, offered: Sequence[Fix], found: list[Fix]) -> Iterator[None]:
+        """Those that help alone."""
+        case.left = case.limits.changes
+        for fix in offered:
+            if any(one.same == fix.same for one in found):
                 continue
             if not case.may_ask():
-                break
+                return
             yield None
-            if found := self._helped(case, change):
-                singles.append(found)
-                if len(singles) > limits.also:
-                    break
-        if singles:
-            yield case.why(singles[:1], singles[1:])
-            return
+            if helping := self._helped(case, fix):
+                found.append(helping)
+                if len(found) > case.limits.also:
+                    return
+
+    def _pairs(self, case: _Case, offered: Sequence[Fix]) -> Iterator[Diagnosis | None]:
+        """The first two that help together; last what was found without any."""
         pairs: list[tuple[Fix, Fix]] = []
-        firsts = _few_of_a_kind(changes)
-        for first, name in _by_turns(firsts, limits.firsts):
+        firsts, most = _few_of_a_kind(offered), case.limits.firsts
+        for first, name in _by_turns(firsts, most):
             yield None
             pairs += self._seconds(case, first, name)
-        case.is_exhausted |= len(firsts) < len(changes) or sum(len(one.on) for one in firsts) > limits.firsts
-        pairs.sort(key=lambda pair: (any(self._harms(pod, one) for one in pair), pair[0].size + pair[1].size))
-        case.left = limits.changes
-        for first, second in pairs:
+        case.is_exhausted |= len(firsts) < len(offered) or sum(len(one.on) for one in firsts) > most
+
+        def weight(pair: tuple[Fix, Fix]) -> tuple[Whom, int]:
+            (whom, size), (other_whom, other_size) = (self._weight(case.pod, one) for one in pair)
+            return max(whom, other_whom), size + other_size
+
+        case.left = case.limits.changes
+        for first, second in sorted(pairs, key=weight):
             if not case.may_ask():
                 break
             yield None
@@ -181,14 +201,16 @@ class CauseSearch(Part):
         yield case.why()
 
     def _is_vain(self, pod: Pod, fix: Fix) -> bool:
-        ending = (self._store.pods.get(uid) for uid in fix.removed)
-        return any(one is not None and not one.is_deleting and ends_in_vain(one, pod) for one in ending)
+        return any(not one.is_deleting and ends_in_vain(one, pod) for one in self._ending(fix))
 
-    def _harms(self, pod: Pod, change: Fix) -> bool:
-        """Whether somebody else has to give way who is more important, or has said so."""
-        least = pod.spec.priority or 0
-        ending = (self._store.pods.get(uid) for uid in change.removed)
-        return change.whom > Whom.OWN or any(one is not None and (one.spec.priority or 0) > least for one in ending)
+    def _weight(self, pod: Pod, fix: Fix) -> tuple[Whom, int]:
+        """Whom it concerns, and how much it asks: the least first."""
+        least, namespace = pod.spec.priority or 0, pod.metadata.namespace
+        theirs = (one.metadata.namespace != namespace or (one.spec.priority or 0) > least for one in self._ending(fix))
+        return max(fix.whom, Whom(any(theirs))), fix.size
+
+    def _ending(self, fix: Fix) -> list[Pod]:
+        return [pod for uid in fix.removed if (pod := self._store.pods.get(uid)) is not None]
 
     # Blame
 
@@ -202,6 +224,7 @@ class CauseSearch(Part):
         self._charge(case, _DRY_RUN_STEPS)
         if not filtered.status.is_success:
             case.reasons += self._blame(case, cycle, filtered.status.plugin, [])
+            case.is_anywhere = True
             return
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
@@ -220,10 +243,16 @@ class CauseSearch(Part):
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             found = self._blame(case, cycle, plugin, few or nodes)
             if few:
-                case.reasons += found if pin is None or plugin == pinning else [_pinned(one, pin) for one in found]
+                has_object = pin is not None and pin.cause and plugin != pinning
+                case.reasons += [_pinned(one, pin) for one in found] if pin is not None and has_object else found
             else:
                 elsewhere += found
             yield
+        if pin is not None and not pin.cause and case.reasons:  # that it chose them is what to give up last
+            reason, fixes = case.reasons[0], [fix for one in elsewhere for fix in one.fixes]
+            others = [structs.replace(fix, reason=None, more=fix.more + _OTHER_NODES) for fix in fixes]
+            case.reasons[0] = structs.replace(reason, fixes=(*reason.fixes, *others))
+            return
         # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
         case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
             elsewhere if not case.reasons else []
@@ -305,10 +334,8 @@ class CauseSearch(Part):
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
         for _, made, blames in self._asked_again(case, first, name, blames=True):
             for blame in blames:
-                for second in blame.fixes:
-                    if self._is_vain(case.pod, second):
-                        continue
-                    yield structs.replace(made, on=(name,)), removing(second, blame)
+                for second in self._worth_asking(case, [removing(fix, blame) for fix in blame.fixes]):
+                    yield structs.replace(made, on=(name,)), second
 
     def _asked_again(
         self, case: _Case, change: Fix, name: NodeName, *, blames: bool = False
@@ -357,20 +384,16 @@ def _pinned(reason: Reason, pin: Pin) -> Reason:
     return structs.replace(with_pin(reason), fixes=tuple(fixes))
 
 
-def _of_group(why: Diagnosis, begins: str, pod: str) -> Diagnosis:
+def _of_group(why: Diagnosis, group: UnplacedGroup, pod: Pod) -> Diagnosis:
     """That of the pod, as the group's."""
+    fields = {"group": group.group, "fit": group.fit, "needed": group.needed, "topology": group.topology_key}
 
     def of_group(inner: Reason) -> Reason:
-        return Reason(_OF_GROUP, {"count": begins, "pod": pod, "why": inner.sentence}, "pod")
+        return Reason(_OF_GROUP, {**fields, "pod": pod.key.name, "why": inner.sentence})
 
     reasons = [of_group(why.reasons[0]), *why.reasons[1:]]
     fixes = [structs.replace(one, reason=of_group(one.reason or why.reasons[0])) for one in why.fixes[:1]]
     return structs.replace(why, reasons=tuple(reasons), fixes=(*fixes, *why.fixes[1:]))
-
-
-def _is_said(change: Fix, helpful: Sequence[Fix]) -> bool:
-    """Whether another one says the same: where less of something helps, still less does, too."""
-    return any(one.same == change.same for one in helpful)
 
 
 def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:

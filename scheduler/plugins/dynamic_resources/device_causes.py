@@ -240,7 +240,5 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
     amounts = counted_amounts(pod).requests
     for name in special.requested if special is not None else ():
         for excess in range(1, min(amounts.get(name, 0), found.limits.counts + 1)):
-            if (less := less_in_container(pod, name, excess)) is None:
-                continue
-            text, smaller = less
-            yield plain_fix(3, text, (found.node.name,), pod=smaller)
+            if (less := less_in_container(pod, name, excess, found.node.name)) is not None:
+                yield less

@@ -147,7 +147,7 @@ class PodTopologySpread:
         if slot is None or most is None:
             return ()
         hard = [(one, *limit) for one, limit in zip(slot.constraints.hard, most.hard, strict=True)]
-        return blame_for_spread(self.name, cycle.pod, nodes, hard, view, limits)
+        return blame_for_spread(cycle.pod, nodes, hard, view, limits)
 
     def lookups(self, cycle: Cycle) -> int:
         constraints = cycle.get(SpreadSlot).constraints

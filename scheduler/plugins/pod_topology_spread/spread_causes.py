@@ -15,12 +15,13 @@ from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.plugins.ended_blame import is_one_of_a_group
 from scheduler.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, Constraint
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields
 
 
-def blame_for_spread(  # noqa: PLR0917
-    plugin: str,
+def blame_for_spread(
     pod: Pod,
     nodes: Sequence[NodeInfo],
     most: Sequence[tuple[Constraint, PodCount, int]],
@@ -33,30 +34,29 @@ def blame_for_spread(  # noqa: PLR0917
         most: The hard constraints, each with its counts and the most pods that a domain may have before this one.
     """
     near = likeliest(nodes, view, limits)
-    broken = [facts for node in near if (facts := [*_broken(pod, node, most)])]
+    broken = [facts for node in near if (facts := [*_broken(node, most)])]
     if not broken:
         return ()
-    cause = min(broken, key=len)[0]
-    return (plain_reason("spread-unmet", cause, plugin, tuple(_changes(pod, tuple([node.name for node in near])))),)
+    form, fields = min(broken, key=len)[0]
+    fixes = tuple(_relaxed(pod, tuple([node.name for node in near])))
+    return (Reason("spread-unmet", {**fields, "pod": pod.key}, form, fixes),)
 
 
-def _broken(pod: Pod, node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[str]:
+def _broken(node: NodeInfo, limits: Sequence[tuple[Constraint, PodCount, int]]) -> Iterator[tuple[str, Fields]]:
     for one, count, most in limits:
         value = node.node.labels.get(one.key)
         if value is None:
-            yield f"node {node.name} has no label {one.key}, by which pod {pod.key} is to be spread"
+            yield "lacks", {"node": node.name, "key": one.key}
         elif (pods := count.of_value(value)) > most:
-            there = f"{one.key}={value} has {pods} {'pod' if pods == 1 else 'pods'} that pod {pod.key} is spread with"
-            if count.domains < one.min_domains:
-                yield f"{there}; minDomains is {one.min_domains}, and {one.key} has {count.domains} values"
-            else:
-                yield f"{there}, and another {one.key} has {count.minimum or 0}; maxSkew is {one.max_skew}"
+            fields = {"key": one.key, "value": value, "pods": pods, "least": count.minimum or 0, "skew": one.max_skew}
+            domains = {"needed": one.min_domains, "domains": count.domains}
+            yield "few" if count.domains < one.min_domains else "", fields | domains
 
 
-def _changes(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
+def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     own = pod.spec.topology_spread_constraints or ()
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
-    if len(soft) < len(own):
+    if len(soft) < len(own) and not is_one_of_a_group(pod):
         spec = structs.replace(pod.spec, topology_spread_constraints=soft)
-        text = f"relax the topologySpreadConstraints of {edited_object(pod)}"
-        yield plain_fix(5, text, on, pod=structs.replace(pod, spec=spec))
+        fields = {"rule": "topologySpreadConstraints", "edited": edited_object(pod)}
+        yield Fix("rule-relaxed", fields, on, pod=structs.replace(pod, spec=spec))

@@ -117,8 +117,8 @@ class VolumeBinding:
     def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
         if wanted is None or not near:
-            return blame_for_claims(self.name, cycle, view, limits)
-        return blame_for_volumes(self.name, cycle, wanted, near[0], view)
+            return blame_for_claims(cycle, view, limits)
+        return blame_for_volumes(cycle, wanted, near[0], view)
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         wanted = cycle.find(PodVolumes)
