@@ -14,6 +14,7 @@ from scheduler.cli.main import cli
 from scheduler.explain import Explanation, explain_pod, waiting
 from scheduler.explain.waiting import alike, ask_all
 from scheduler.offline import OfflineCluster, SourceObject
+from scheduler.ui.responses import pending_picture
 from tests.offline.causes import device_class, gpu, node, pod, slice_, template
 
 Obj = dict[str, Any]
@@ -138,7 +139,7 @@ def test_a_misspelt_template_of_a_workload_of_files_is_mended_there(kind: str) -
     assert answer.kind == "claim-not-made"
     assert "there are: gpu" in answer.cause
     assert answer.advice.startswith(
-        f"to make it fit: in {kind.lower()} default/web write resourceClaimTemplateName: gpu instead of gup"
+        f"to make it fit: write resourceClaimTemplateName: gpu instead of gup in {kind.lower()} default/web"
     )
     assert not [note for note in answer.notes if "default-scheduler" in note]
 
@@ -146,7 +147,8 @@ def test_a_misspelt_template_of_a_workload_of_files_is_mended_there(kind: str) -
 def test_of_a_pod_of_a_dump_the_deployment_is_named() -> None:
     answer = told("web-abc-0", *WORLD, owned(0, "template:gup"))
 
-    assert answer.advice.startswith("to make it fit: in deployment default/web write resourceClaimTemplateName: gpu")
+    change = "write resourceClaimTemplateName: gpu instead of gup in deployment default/web"
+    assert answer.advice.startswith(f"to make it fit: {change}")
 
 
 # -- equal pods of one owner ------------------------------------------------------------------------------------------
@@ -246,3 +248,16 @@ def test_a_group_is_one_line(tmp_path: Path) -> None:
 
     assert [row.split("\t")[:2] for row in rows] == [["default/web (3 pods)", "[group-unmet]"]]
     assert [line.partition(":")[0] for line in played[:-1] if line[:2] != "  "] == ["default/web (3 pods)"]
+
+
+def test_the_pages_list_has_one_row_for_them() -> None:
+    objects = [*WORLD, *(owned(number) for number in range(4)), pod(name="big", requests={"cpu": "99"})]
+
+    shown = pending_picture(ask_all(sources(*objects), now_ms=NOW_MS, features=Features()))
+
+    assert [(row["label"], row["kind"], len(row["names"])) for row in shown["pods"]] == [
+        ("default/big", "resources-short", 1),
+        ("default/web (2 pods)", "fits", 2),
+        ("default/web (2 pods)", "devices-in-use", 2),
+    ]
+    assert shown["kinds"] == {"fits": 2, "devices-in-use": 2, "resources-short": 1}
