@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.why.devices import DEVICES, LEFT, USERS
 from scheduler.why.rows import FixKind, Kind
 
 ROWS: Final = (
@@ -46,8 +47,12 @@ ROWS: Final = (
         "claim-deleting",
         "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
         "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "reserved": f"{{claim:ResourceClaim}} is being deleted and still reserved for{USERS} it has {DEVICES}",
+            "held": f"{{claim:ResourceClaim}} is being deleted and still has its devices; it has {DEVICES}",
+        },
+        ("about", "claim", "devices"),
     ),
     Kind(
         "admin-access-unlabelled",
@@ -67,8 +72,12 @@ ROWS: Final = (
         "field-unread",
         "A device, claim, class or group has a field that this scheduler does not know, or a value it cannot read.",
         "Look at support-matrix.md for its feature; drop the field, or let a scheduler that knows it place the pod.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "devices": f"{DEVICES} {{devices:has|have}} the field {{path}}, which this scheduler does not know"
+            f"[ (and others have {{more}} more)]{LEFT}",
+        },
+        ("about", "of", "path"),
     ),
 )
 

@@ -227,16 +227,16 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "partition blocked by another's",
         [*PARTITIONED, uses("theirs"), allocated(claim(name="theirs"), "part-0"), claim(), pod("gpu")],
         "partition-blocked",
-        "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device "
-        "node-1/part-0 of pod default/runs (priority 0) takes the rest",
+        "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left): device node-1/part-0 of "
+        "pod default/runs (priority 0) is in its place",
         "end pod default/runs (priority 0)",
     ),
     (
         "a smaller partition is free",
         [*PROFILED, allocated(claim(name="theirs"), "part-0"), claim(request(f"{DOMAIN}.profile == 'big'"))],
         "partition-blocked",
-        "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device "
-        "node-1/part-0 of pod default/runs (priority 0) takes the rest",
+        "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left): device node-1/part-0 of "
+        "pod default/runs (priority 0) is in its place",
         "write 'small' instead of 'big' in the selector of request gpu of ResourceClaim default/gpu",
     ),
     (
@@ -469,8 +469,7 @@ SAID: list[tuple[str, list[Obj], str]] = [
             claim(request(count=4)),
             pod("gpu"),
         ],
-        "[partition-blocked] device node-1/half-01 is free and blocked: it takes memory 40Gi, counter set set-0 has "
-        "24Gi left; device node-1/half-00 of ResourceClaim default/left, which nobody uses, takes the rest",
+        "[devices-short] node node-1: 1 of the 2 devices left for request gpu fits together; it asks for 4",
     ),
     (
         "several counter sets that each suffice for one of their two partitions",
