@@ -8,14 +8,15 @@ from scheduler.why.rows import FixKind, Kind
 
 _DEVICE: Final = "device {device}"
 DEVICES: Final = "{devices:device|devices} {devices}"
-LEFT: Final = "[; {request} asks for all {all}][; {request} asks for {needed}, and {left} {left:is|are} left]"
-"""What is left of a request's devices beside those that a sentence has named."""
-_GONE: Final = (
-    "[, {taint} {taint:is|are} tainted][, {in_use} in use][, {capacity} with too little capacity left]"
-    "[, {groups} of no compatibility group of those in use][, {counters} blocked by partitions in use]"
-    "[, {constraint} refused by a constraint]"
+LEFT: Final = (
+    "[; {request} asks for all {all}][; {request} asks for {needed}[, {tainted} more {tainted:is|are} tainted]"
+    "[, {in_use} more {in_use:is|are} in use][, {blocked} more {blocked:is|are} blocked], and {left} {left:is|are} "
+    "left]"
 )
+"""What is left of a request's devices beside those that a sentence has named."""
+_TOOK: Final = "[, {tainted} {tainted:is|are} tainted][, {in_use} in use][, {blocked} blocked]"
 _REST: Final = "[; {pods} {pods:has|have} the rest]"
+_FIT: Final = "[; {fit} of {would} {fit:fits|fit} together]"
 _BLOCKED: Final = "counter set {set} has no room for device {device} ({counter} {takes} needed, {free} left)"
 _COMPETE: Final = (
     "{devices:device|devices} {devices} {devices:is the only|are all} [{free} ]{devices:one|ones} on node {node} for "
@@ -60,7 +61,7 @@ ROWS: Final = (
         {
             "": "node {node} has {would} {would:device|devices} that would do for {request}, which asks for {wants}",
             "left": f"node {{node}} has {{left}} {{left:device|devices}} left for {{request}} ({{would}} would "
-            f"do{_GONE}); it asks "
+            f"do{_TOOK}); it asks "
             "for {wants}",
             "nothing": "node {node} has no devices; {request} asks for {wants}",
             "counts": "node {node}: {counts}",
@@ -70,7 +71,8 @@ ROWS: Final = (
             "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the "
             "devices of a "
             "counter set must have a compatibility group in common",
-            "together": "node {node}: {fit} of the {would} devices left for {request} {fit:fits|fit} together; it asks for "
+            "together": "node {node}: {fit} of the {would} devices left for {request} {fit:fits|fit} together; it "
+            "asks for "
             "{needed}",
             "unsolved": "node {node} has {would} devices that would do for {requests}, and no {needed} were found "
             "that fit "
@@ -128,14 +130,13 @@ ROWS: Final = (
         "other compatibility groups.",
         "Take a smaller partition that is free, or end a pod that has one of the others.",
         {
-            "": f"{_BLOCKED}: {DEVICES} of {{pods}} {{devices:is|are}} in its place",
+            "": f"{_BLOCKED}: {DEVICES} of {{pods}} {{devices:is|are}} in its place{LEFT}",
             "unused": f"{_BLOCKED}: {DEVICES} of {{claim:ResourceClaim}}, which nobody uses, {{devices:is|are}} in "
-            f"its place",
+            f"its place{LEFT}",
             "free": f"{_BLOCKED}{LEFT}",
             "overdrawn": f"{DEVICES}: the counters of the pool are overdrawn",
             "groups": f"counter set {{set}} has no room for {_DEVICE} of {{group}}: {DEVICES} of {{groups}}[, which "
-            f"{{pods}} "
-            "has,] {devices:is|are} in its place",
+            f"{{pods}} {{pods:has|have}},] {{devices:is|are}} in its place{LEFT}",
         },
         ("of", "set", "counter"),
     ),
@@ -147,8 +148,9 @@ ROWS: Final = (
             "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} has "
             "{counter} {free} left[, and {more} more {more:is|are} short, too]",
             "whole": f"{_DEVICE} takes {{takes}} of counter {{counter}}, and counter set {{set}} has {{whole}}",
-            "all": f"{{requests}}: {DEVICES} take {{counter}} {{takes}} together, and counter set {{set}} has "
-            f"{{free}} left",
+            "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set "
+            f"{{set}} "
+            f"has {{free}} left{_FIT}",
         },
         ("of", "requests", "set", "counter"),
     ),
@@ -173,8 +175,9 @@ ROWS: Final = (
             "{wanted} for "
             "{request}",
             "several": "{request}: no {needed} devices on node {node} satisfy its constraints on {attributes}",
-            "unsolved": "{requests}: {needed} devices with {how} {attribute} do not fit together on node {node}"
-            "[; the most with one value is {most} ({value})]",
+            "unsolved": "{requests}: {needed} devices with {how} {attribute} do not fit together on node {node}[; "
+            "the most "
+            f"with one value is {{most}} ({{value}})]{_FIT}",
         },
         ("of", "attribute"),
     ),

@@ -128,8 +128,8 @@ def test_a_claim_of_another_namespace_is_not_named(worn) -> None:
     rig = rig_with_holder(worn, ("secret", "u-secret"), namespace="others")
     cause, change = told(rig, worn, "holder-gone")
     assert cause == (
-        "a ResourceClaim of another namespace is reserved for a pod of another namespace, which does not exist; it has device "
-        f"{worn['node']}/gpu-0"
+        "a ResourceClaim of another namespace is reserved for a pod of another namespace, which does not exist; it has "
+        f"device {worn['node']}/gpu-0"
     )
     assert "secret" not in change
     assert "others" not in change

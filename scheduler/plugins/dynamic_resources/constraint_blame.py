@@ -69,7 +69,7 @@ def blame_several(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("constraint-unmet", fields, "several", tuple(fixes))
 
 
-def blame_unsolved(found: NearNode, funnels: Sequence[Funnel]) -> Reason | None:
+def blame_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """Constraints that could be satisfied, by devices that do not fit together as far as the search knows."""
     drops, said = list[Fix](), list[Reason]()
     for plan in found.explanation.problem.plan.claims:
@@ -83,12 +83,12 @@ def blame_unsolved(found: NearNode, funnels: Sequence[Funnel]) -> Reason | None:
             counts = _values(counted[0], constraint.attribute) if is_match and len(counted) == 1 else Counter[str]()
             value, most = min(counts.items(), key=lambda one: (-one[1], one[0]), default=("", 0))
             fields = {
+                **facts,
                 "of": (str(claim.key), index),
                 "requests": found.all_named([one.slot for one in counted]),
                 "needed": sum(one.needed for one in counted),
                 "how": "the same" if is_match else "different",
                 "attribute": constraint.attribute,
-                "node": found.node.name,
                 "most": most,
                 "value": value,
             }

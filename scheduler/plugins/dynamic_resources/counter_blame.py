@@ -5,7 +5,7 @@ Cost: O(devices of the pools) for the blocked devices, of which the one that lac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allocator import Device, DeviceId, Funnel, Stage
@@ -41,7 +41,7 @@ class _Blocked(NamedTuple):
 
 def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses and nobody can be given, as partitions of the same device are in use."""
-    blocked, facts = list(_blocked(found, funnel)), found.facts(funnel)
+    blocked, facts = list(_blocked(found, funnel)), found.facts(funnel, Stage.COUNTERS)
     if not blocked:
         which = listed(ids_of(funnel.devices(funnel.step(Stage.COUNTERS).removed)))
         return Reason("partition-blocked", {**facts, "devices": which}, "overdrawn")
@@ -74,7 +74,7 @@ def blame_together(found: NearNode, short: CountersShort) -> Reason:
         "free": _written(short.pool, short.counter, short.left),
         "more": short.more,
     }
-    fixes = [*found.fewer(first, short.possible)] if len(short.slots) == 1 else []
+    fixes = [*found.fewer(first, short.possible, even_all=True)] if len(short.slots) == 1 else []
     held = [one.id for one in short.pool.devices if _takes(one, short.counter) and found.holding([one.id])]
     return Reason(
         "counters-short", fields, "", (*fixes, *found.ends(held, 1), *(found.ends(held, len(held)) if held[1:] else ()))
@@ -95,7 +95,7 @@ def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
         if one.name in held and any(each.counter_set == set_ for each in one.consumes_counters)
     ]
     fields = {
-        **found.facts(funnel),
+        **found.facts(funnel, Stage.GROUPS),
         "device": listed([device.id]),
         "group": view.groups.text(number, mask),
         "set": set_,
@@ -111,10 +111,10 @@ def blame_apart(found: NearNode, apart: GroupsApart) -> Reason:
     """A request of which each device would do, and no compatibility group has as many."""
     fields: dict[str, object] = {"request": found.named(apart.slot), "node": found.node.name}
     fields |= {"possible": apart.possible, "needed": apart.needed}
-    return Reason("devices-short", fields, "groups", tuple(found.fewer(apart.slot, apart.possible)))
+    return Reason("devices-short", fields, "groups", tuple(found.fewer(apart.slot, apart.possible, even_all=True)))
 
 
-def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel]) -> Reason | None:
+def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """The counter that the devices which would do overdraw most, taken together; None where they overdraw none."""
     room = 0
     for one in funnels:
@@ -137,7 +137,7 @@ def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel]) -> Reason | None
         return None
     _, amount, free, view, (set_, counter_name), devices = worst
     fields = {
-        "requests": found.all_named([one.slot for one in funnels]),
+        **facts,
         "devices": listed(devices),
         "set": set_,
         "counter": counter_name,

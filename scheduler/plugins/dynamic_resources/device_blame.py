@@ -22,7 +22,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that pods have."""
     step = funnel.step(Stage.IN_USE)
     devices = ids_of(funnel.devices(step.removed))
-    holders, facts = found.holding(devices), found.facts(funnel)
+    holders, facts = found.holding(devices), found.facts(funnel, Stage.IN_USE)
     fixes = (*found.fewer(funnel.slot, funnel.left), *found.ends(devices, funnel.lacks))
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = listed(sorted(own.devices.intersection(devices)))
@@ -66,7 +66,7 @@ def blame_taints(found: NearNode, funnel: Funnel) -> Reason:
     found.cycle.charge(len(taints))
     taint, devices = next(iter(taints.items()))
     fields = {
-        **found.facts(funnel),
+        **found.facts(funnel, Stage.TAINT),
         "devices": listed(ids_of(devices)),
         "taint": taint_text(taint),
         "rule": found.view.taint_rule(devices[0].id, taint),

@@ -218,22 +218,22 @@ def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
 
 def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Reason:
     """Not as many devices are published."""
-    would, removed = funnel.step(Stage.UNREAD).left.bit_count(), funnel.removed
+    return structs.replace(_counted(found, funnel), fixes=(*found.fewer(funnel.slot, funnel.left), *fixes))
+
+
+def _counted(found: NearNode, funnel: Funnel) -> Reason:
+    """How many devices are left, and what took the others."""
+    would = funnel.step(Stage.UNREAD).left.bit_count()
     fields = {
         **found.facts(funnel),
         "wants": "all that there are" if funnel.slot.is_all else funnel.slot.count,
         "would": would,
         "left": funnel.left or "no",
         "counts": str(funnel),
-        **{stage.name.lower(): removed.get(stage, 0) for stage in Stage if not stage.is_lasting},
     }
-    if not funnel.published:
-        form = "nothing"
-    elif would:
-        form = "" if funnel.left == would else "left"
-    else:
-        form = "counts"
-    return Reason("devices-short", fields, form, (*found.fewer(funnel.slot, funnel.left), *fixes))
+    if not would:
+        return Reason("devices-short", fields, "counts" if funnel.published else "nothing")
+    return Reason("devices-short", fields, "" if funnel.left == would else "left")
 
 
 def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
@@ -241,12 +241,13 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
     pod, special = found.pod, found.search.claims.special
     amounts = counted_amounts(pod).requests
     for name in special.requested if special is not None else ():
-        lacks = [one.lacks for one in found.explanation.requests if found.resource(one.slot) == name]
-        first = max([1, *lacks])
+        short = [one for one in found.explanation.requests if found.resource(one.slot) == name and one.lacks]
+        first = max([1, *[one.lacks for one in short]])
         for excess in range(first, amounts.get(name, 0))[: found.limits.counts]:
             if (less := less_in_container(pod, name, excess)) is not None:
                 text, smaller = less
-                yield plain_fix(3, text, found.on, pod=smaller)
+                fix = plain_fix(3, text, found.on, pod=smaller)
+                yield removing(fix, _counted(found, short[0])) if short else fix
 
 
 _SPEAKS: Final[Mapping[Stage, Callable[[NearNode, Funnel], Reason]]] = {

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from allocator import Device, DeviceId, Explanation, Funnel
+from allocator import Device, DeviceId, Explanation, Funnel, Stage
 from allocator.requests.requests import Slot
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -83,8 +83,14 @@ class NearNode:
         claim = self.claim(slot)
         return self.named(slot) if claim is None else f"request {slot.label} of {label_of(claim, self.pod)}"
 
-    def facts(self, funnel: Funnel) -> Mapping[str, object]:
-        """What sentences about a request name: where, how much it asks for and what is left of that."""
+    def facts(self, funnel: Funnel, *said: Stage) -> Mapping[str, object]:
+        """What sentences about a request name: where, how much it asks for, what is left of that, and what took others.
+
+        Args:
+            said: Stages of whose devices the sentence speaks anyway.
+        """
+        took = {stage: count for stage, count in funnel.removed.items() if not stage.is_lasting and stage not in said}
+        tainted, in_use = took.pop(Stage.TAINT, 0), took.pop(Stage.IN_USE, 0)
         slot, needed = funnel.slot, funnel.needed if funnel.needed > 1 else 0
         return {
             "node": self.node.name,
@@ -93,6 +99,9 @@ class NearNode:
             "all": needed * slot.is_all,
             "needed": needed * (not slot.is_all),
             "left": funnel.left or "none",
+            "tainted": tainted,
+            "in_use": in_use,
+            "blocked": sum(took.values()),
         }
 
     def resource(self, slot: Slot) -> str | None:
@@ -197,29 +206,25 @@ class NearNode:
             released=tuple([held for holder in holders for held in holder.released]),
         )
 
-    def fewer(self, slot: Slot, most: int, would: int = 0) -> Iterator[Fix]:
+    def fewer(self, slot: Slot, most: int, unsolved: Reason | None = None, *, even_all: bool = False) -> Iterator[Fix]:
         """Asking for less devices, `most` first.
 
         Args:
-            would: How many would do, where only the search knows how many of them fit together.
+            unsolved: The reason, with `fit` devices, where only asking can tell how many that are.
+            even_all: Also instead of all, as all of them can never be had.
         """
         claim, asked = self.claim(slot), self.explanation.problem.count(slot)
-        if claim is None:
+        if claim is None or (slot.is_all and not even_all):
             return
+        facts = {"node": self.node.name, "request": self.named(slot), "would": most, "needed": asked}
+        base = unsolved or Reason("devices-short", facts, "together")
         for less in range(min(asked - 1, most), 0, -1)[: self.limits.counts]:
-            fields = {
-                "node": self.node.name,
-                "request": self.named(slot),
-                "fit": less,
-                "would": would or most,
-                "needed": asked,
-            }
             yield Fix(
                 "ask-for-fewer",
                 {"count": less, "instead": "all" if slot.is_all else asked, "request": self.label(slot)},
                 self.on,
                 more=4 * slot.is_all,
-                reason=Reason("devices-short", fields, "together") if would or less < most else None,
+                reason=Reason(base.kind, {**base.fields, "fit": less}, base.form) if unsolved or less < most else None,
                 claims=(with_request(claim, slot.label, count=less, allocation_mode="ExactCount"),),
             )
 

@@ -59,14 +59,22 @@ def _competing(found: NearNode, short: Competing) -> Reason:
 def _unfit(found: NearNode) -> Reason:
     """Only the search knows that they do not fit together: a constraint or a counter, where there is one."""
     funnels = [one for one in found.explanation.requests if not one.lacks]
-    requests = found.all_named(one.slot for one in funnels)
-    fields = {"node": found.node.name, "requests": requests, "would": funnels[0].left, "needed": funnels[0].needed}
+    is_one, first = len(funnels) == 1, funnels[0]
+    fields = {
+        "node": found.node.name,
+        "requests": found.all_named(one.slot for one in funnels),
+        "would": first.left if is_one else 0,
+        "needed": sum(one.needed for one in funnels),
+        "fit": 0,
+    }
     reason = (
-        blame_unsolved(found, funnels)
-        or blame_overdrawn(found, funnels)
-        or Reason("devices-short", fields, "unsolved" if len(funnels) == 1 else "unsolved-all")
+        blame_unsolved(found, funnels, fields)
+        or blame_overdrawn(found, funnels, fields)
+        or Reason("devices-short", fields, "unsolved" if is_one else "unsolved-all")
     )
-    fewer = [fix for one in funnels for fix in found.fewer(one.slot, one.needed - 1, one.left)]
+    told = Reason("devices-short", {**fields, "request": fields["requests"]}, "together")
+    told = reason if reason.kind != "devices-short" or not is_one else told
+    fewer = [fix for one in funnels for fix in found.fewer(one.slot, one.needed - 1, told, even_all=True)]
     return structs.replace(reason, fixes=(*fewer, *reason.fixes))
 
 
