@@ -12,6 +12,8 @@ from scheduler.framework.diagnosis import taint_text, toleration_text
 from scheduler.model.selector_mistakes import near
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
+from scheduler.plugins.dynamic_resources.selector_blame import of_class
+from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
 
@@ -159,3 +161,22 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
             changed = with_request(claim, funnel.request, capacity_requests=tuple({**requests, name: less}.items()))
             fields = {"capacity": name, "less": less, "instead": amount, "request": found.label(slot)}
             yield Fix("ask-for-less", fields, found.on, claims=(changed,))
+
+
+def blame_unrounded(looked: Survey) -> Iterator[Reason]:
+    """Amounts so far beyond what devices have that no node can be decided about."""
+    for slot in looked.plan.slots:
+        claim, having = looked.claim_of(slot), of_class(looked, slot)
+        requests = dict(slot.details.capacity_requests or ())
+        for name, amount in requests.items() if claim is not None else ():
+            sizes = [(one.capacity[name].value, one.id) for one in having if name in one.capacity]
+            whole, device = max(sizes, key=lambda one: one[0].nano, default=(amount, None))
+            if claim is None or device is None or whole.nano >= amount.nano:
+                continue
+            changed = with_request(claim, slot.label, capacity_requests=tuple({**requests, name: whole}.items()))
+            less = {"capacity": name, "less": whole, "instead": amount, "request": looked.label(slot)}
+            fix = Fix("ask-for-less", less, looked.tried, claims=(changed,))
+            fields: dict[str, object] = {"of": (claim.key, slot.label), "request": looked.named(slot)}
+            fields |= {"capacity": name, "whole": whole, "count": len(sizes), "takes": amount}
+            fields["device"] = listed([device])
+            yield Reason("capacity-short", fields, "small" if len(sizes) == 1 else "largest", (fix,))

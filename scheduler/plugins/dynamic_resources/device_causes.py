@@ -33,6 +33,7 @@ from scheduler.plugins.dynamic_resources.device_blame import (
     blame_operations,
     blame_taints,
     blame_unread,
+    blame_unrounded,
 )
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
 from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
@@ -41,7 +42,7 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
-from scheduler.plugins.dynamic_resources.survey import within_steps
+from scheduler.plugins.dynamic_resources.survey import survey, within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 from scheduler.why.reasons import Fix, Reason, plain_fix, removing
@@ -68,7 +69,8 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [one.node for one in explained if _is_undecided(one.explanation)]
     if not explained or failing:
-        return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
+        near = [*failing, *likeliest(nodes, view)]
+        return blame_selector_errors(search, cycle, near, view, limits) or _unrounded(search, cycle, near, view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
     others = [removing(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.fixes]
@@ -112,6 +114,17 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
             )
     except (AllocationError, PausedError):
         return None
+
+
+def _unrounded(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Reason]:
+    try:
+        with within_steps(cycle, view):
+            looked = survey(search, cycle, nodes, view, limits)
+            return list(blame_unrounded(looked)) if looked is not None else ()
+    except (AllocationError, PausedError):
+        return ()
 
 
 def _is_undecided(explanation: Explanation) -> bool:
