@@ -61,22 +61,18 @@ ROWS: Final = (
         {
             "": "node {node} has {would} {would:device|devices} that would do for {request}, which asks for {wants}",
             "left": f"node {{node}} has {{left}} {{left:device|devices}} left for {{request}} ({{would}} would "
-            f"do{_TOOK}); it asks "
-            "for {wants}",
+            f"do{_TOOK}); it asks for {{wants}}",
             "nothing": "node {node} has no devices; {request} asks for {wants}",
             "counts": "node {node}: {counts}",
             "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} "
-            f"(spec.skipNodeOperations of the "
-            f"ResourceSlice), and node {{node}} does not{LEFT}",
-            "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the "
-            "devices of a "
-            "counter set must have a compatibility group in common",
+            f"(spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
+            "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices "
+            "of a counter set must have a compatibility group in common",
+            "fewer": "node {node} can give {request} {fit} {fit:device|devices}; it asks for {needed}",
             "together": "node {node}: {fit} of the {would} devices left for {request} {fit:fits|fit} together; it "
-            "asks for "
-            "{needed}",
+            "asks for {needed}",
             "unsolved": "node {node} has {would} devices that would do for {requests}, and no {needed} were found "
-            "that fit "
-            "together",
+            "that fit together",
             "unsolved-all": "node {node} has enough devices for each of {requests}, and not for all together",
         },
         ("of", "request", "requests"),
@@ -88,9 +84,8 @@ ROWS: Final = (
         {
             "": f"{DEVICES} {{devices:is|are}} in use by {{pods}}{LEFT}",
             "claim": f"{DEVICES} {{devices:is|are}} in use by ResourceClaim {{claim}} ({{pods}}){LEFT}",
-            "siblings": "node {node}: {taken} of the {would} devices that would do for {request} {taken:is|are} in "
-            "use by "
-            f"pods of the same {{owner}}{LEFT}",
+            "siblings": f"node {{node}}: {{taken}} of the {{would}} devices that would do for {{request}} "
+            f"{{taken:is|are}} in use by pods of the same {{owner}}{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",
         },
         ("of", "devices"),
@@ -100,8 +95,8 @@ ROWS: Final = (
         "Devices that would do have a taint that the request does not tolerate.",
         "Add a toleration to the request, or have the taint removed.",
         {
-            "": f"{DEVICES} {{devices:has|have}} the taint {{taint}}[ of DeviceTaintRule {{rule}}]"
-            f"[ (and {{more}} more {{more:taint|taints}})], which {{request}} does not tolerate{LEFT}"
+            "": f"{DEVICES} {{devices:has|have}} the taint {{taint}}[ of DeviceTaintRule {{rule}}][ (and {{more}} "
+            f"more {{more:taint|taints}})], which {{request}} does not tolerate{LEFT}"
         },
         ("of", "taint"),
     ),
@@ -112,8 +107,7 @@ ROWS: Final = (
         {
             "consumed": f"{_DEVICE} has {{capacity}} {{free}} left of {{whole}}, {{request}} takes {{takes}}{_REST}",
             "not-asked-for": f"{_DEVICE} has {{capacity}} {{free}} left of {{whole}}, {{request}} asks for no "
-            f"{{capacity}} and so "
-            f"takes {{takes}}{_REST}",
+            f"{{capacity}} and so takes {{takes}}{_REST}",
             "shares-of-others": f"{DEVICES}: others' shares leave too little for {{request}}",
             "missing": "no device of {request} has the capacity {capacity}; {count} have {other}",
             "small": f"{_DEVICE} has {{capacity}} {{whole}}, and {{request}} asks for {{takes}}",
@@ -145,12 +139,11 @@ ROWS: Final = (
         "A counter set does not hold what the pod's own devices take of it together.",
         "Ask for fewer or smaller partitions.",
         {
-            "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} has "
-            "{counter} {free} left[, and {more} more {more:is|are} short, too]",
+            "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} "
+            "has {counter} {free} left[, and {more} more {more:is|are} short, too]",
             "whole": f"{_DEVICE} takes {{takes}} of counter {{counter}}, and counter set {{set}} has {{whole}}",
             "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set "
-            f"{{set}} "
-            f"has {{free}} left{_FIT}",
+            f"{{set}} has {{free}} left{_FIT}",
         },
         ("of", "requests", "set", "counter"),
     ),
@@ -160,24 +153,20 @@ ROWS: Final = (
         "Ask for fewer devices, or drop the constraint.",
         {
             "": "{requests}: {needed} devices with the same {attribute} are needed; the most [that are {free} ]on "
-            "node {node} is {most}"
-            "[ (value {value})]",
+            "node {node} is {most}[ (value {value})]",
             "distinct": "{requests}: {needed} devices with different {attribute} are needed; node {node} has {count} "
             "{count:value|values} ({values})",
-            "groups": "{attribute}: at most {possible} of {asked} [{pairs}][groups of {size} devices] with the same "
-            "value on "
-            f"node {{node}}[; {_DEVICE} ({{value}}) has[ no device of {{none}}][ {{has}} of {{wanted}} of {{other}}]]",
-            "taken": f"{DEVICES} {{devices:is|are}} in use by {{pods}}; without {{devices:it|them}} {{requests}} "
-            f"have no "
-            "{attribute} in common",
+            "groups": f"{{attribute}}: at most {{possible}} of {{asked}} [{{pairs}}][groups of {{size}} devices] with "
+            f"the same value on node {{node}}[; {_DEVICE} ({{value}}) has[ no device of {{none}}][ {{has}} of "
+            f"{{wanted}} of {{other}}]]",
+            "taken": f"{DEVICES} {{devices:is|are}} in use by {{pods}}; without {{devices:it|them}} {{requests}} have "
+            f"no {{attribute}} in common",
             "types": "{attribute} is of type {type} for {request} and {other_type} for {other}: no values are equal",
             "apart": "{requests}: no {attribute} on node {node} has enough devices of each; {value} has {has} of "
-            "{wanted} for "
-            "{request}",
+            "{wanted} for {request}",
             "several": "{request}: no {needed} devices on node {node} satisfy its constraints on {attributes}",
-            "unsolved": "{requests}: {needed} devices with {how} {attribute} do not fit together on node {node}[; "
-            "the most "
-            f"with one value is {{most}} ({{value}})]{_FIT}",
+            "unsolved": f"{{requests}}: {{needed}} devices with {{how}} {{attribute}} do not fit together on node "
+            f"{{node}}[; the most with one value is {{most}} ({{value}})]{_FIT}",
         },
         ("of", "attribute"),
     ),
@@ -193,8 +182,8 @@ ROWS: Final = (
         "Each alternative of a prioritized list fails, for reasons of its own.",
         "Free devices for one of them, or add an alternative.",
         {
-            "": "request {request}: no alternative fits on node {node}: {first}[; {second}][; {third}]"
-            "[; {rest}: for other reasons]",
+            "": "request {request}: no alternative fits on node {node}: {first}[; {second}][; {third}][; {rest}: for "
+            "other reasons]",
             "taken": "request {request}: {every}{count} devices of its {alternatives} alternatives are in use by "
             "{pods}",
             "way": "{names}: {why}",

@@ -481,7 +481,7 @@ SAID: list[tuple[str, list[Obj], str]] = [
             claim(request(count=4)),
             pod("gpu"),
         ],
-        "[devices-short] node node-1: 1 of the 2 devices left for request gpu fits together; it asks for 4",
+        "[devices-short] node node-1 can give request gpu 1 device; it asks for 4",
     ),
     (
         "several counter sets that each suffice for one of their two partitions",
@@ -540,6 +540,28 @@ def test_the_numbers_of_a_reason_and_of_its_fix_are_the_same() -> None:
     ]
     assert counts[0] == [4, 3, 2, 1]
     assert counts[1][: len(counts[0])] == counts[0]
+
+
+def test_that_none_fit_together_is_said_of_the_constraint_or_the_counter() -> None:
+    """A set pays for one of its two halves: any two would do, and two of one parent do not."""
+    halves = [{**one, "attributes": {"parent": {"string": one["name"][5]}}} for one in HALVES[:4]]
+    objects = [
+        node(),
+        slice_(*halves, pool={"resourceSliceCount": 2}),
+        slice_(name="counters", pool={"resourceSliceCount": 2}, sharedCounters=SETS),
+        device_class(),
+        pod("gpu"),
+    ]
+    parent = matching("gpu.example.com/parent")
+    (reason,), said, _ = blamed([*objects, claim(request(count=2), constraints=[parent])])
+    cause = (
+        "request gpu: 2 devices with the same gpu.example.com/parent do not fit together on node node-1; the most with "
+        "one value is 2 (0)"
+    )
+    assert reason.text(EVERYBODY) == cause
+    assert f"[constraint-unmet] {cause}; 1 of 4 fits together; to make it fit: ask for 1 device instead of 2" in said
+    drops = [fix for fix in reason.fixes if fix.kind == "drop-constraint"]
+    assert [fix.reason.text(EVERYBODY) for fix in drops] == [cause]
 
 
 def owned(pod_: Obj, uid: str = "web-uid") -> Obj:

@@ -116,35 +116,25 @@ def blame_apart(found: NearNode, apart: GroupsApart) -> Reason:
 
 def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """The counter that the devices which would do overdraw most, taken together; None where they overdraw none."""
-    room = 0
+    room, pools = 0, funnels[0].pools
     for one in funnels:
         room |= one.step(Stage.CONSTRAINT).left
-    worst: tuple[float, int, int, PoolView, CounterId, list[DeviceId]] | None = None
-    for number in funnels[0].pools.numbers_among(room):
-        view = funnels[0].pools.usable[number][0]
+    short: list[tuple[int, PoolView, int, int, tuple[str, ...]]] = []
+    for number in pools.numbers_among(room & pools.counting):
+        view, local = pools.usable[number][0], pools.among(room, number)
         left = view.counters_left(found.view.in_use.pools.get(view.id))
-        takes: dict[int, int] = {}
-        takers: dict[int, list[DeviceId]] = {}
-        for index in positions_of(funnels[0].pools.among(room, number)):
-            for counter, amount in view.consumption.get(index, ()):
-                takes[counter] = takes.get(counter, 0) + amount
-                takers.setdefault(counter, []).append(view.devices[index].id)
-        for counter, amount in takes.items():
-            excess = (amount - left[counter]) / amount if amount else 0
-            if excess > (worst[0] if worst is not None else 0):
-                worst = excess, amount, left[counter], view, view.counter_ids[counter], takers[counter]
-    if worst is None:
+        for costs in view.counter_costs:
+            takers = [(index, amount) for amount, index in costs.by_amount if local >> index & 1]
+            takes = sum(amount for _, amount in takers)
+            devices = listed([view.devices[index].id for index, _ in sorted(takers)])
+            short.append((takes - left[costs.counter], view, costs.counter, takes, devices))
+    worst = max(short, key=lambda one: one[0], default=None)
+    if worst is None or worst[0] <= 0:
         return None
-    _, amount, free, view, (set_, counter_name), devices = worst
-    fields = {
-        **facts,
-        "devices": listed(devices),
-        "set": set_,
-        "counter": counter_name,
-        "takes": _written(view, (set_, counter_name), amount),
-        "free": _written(view, (set_, counter_name), free),
-    }
-    return Reason("counters-short", fields, "all")
+    excess, view, counter, takes, devices = worst
+    name = view.counter_ids[counter]
+    written = {"takes": _written(view, name, takes), "free": _written(view, name, takes - excess)}
+    return Reason("counters-short", {**facts, **written, "devices": devices, "set": name[0], "counter": name[1]}, "all")
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
@@ -153,17 +143,9 @@ def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
         _, view, index = funnel.pools.locate(position)
         left = view.counters_left(found.view.in_use.pools.get(view.id))
         short = [
-            _Blocked(
-                view.devices[index],
-                position,
-                view,
-                view.counter_ids[counter],
-                takes,
-                left[counter],
-                view.counters[counter],
-            )
-            for counter, takes in view.consumption.get(index, ())
-            if takes > left[counter]
+            _Blocked(view.devices[index], position, view, view.counter_ids[one], takes, left[one], view.counters[one])
+            for one, takes in view.consumption.get(index, ())
+            if takes > left[one]
         ]
         if short:
             yield max(short, key=lambda one: one.lacks)

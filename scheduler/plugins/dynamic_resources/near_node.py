@@ -216,8 +216,8 @@ class NearNode:
         claim, asked = self.claim(slot), self.explanation.problem.count(slot)
         if claim is None or (slot.is_all and not even_all):
             return
-        facts = {"node": self.node.name, "request": self.named(slot), "would": most, "needed": asked}
-        base = unsolved or Reason("devices-short", facts, "together")
+        facts = {"node": self.node.name, "request": self.named(slot), "needed": asked}
+        base = unsolved or Reason("devices-short", facts, "fewer")
         for less in range(min(asked - 1, most), 0, -1)[: self.limits.counts]:
             yield Fix(
                 "ask-for-fewer",
