@@ -81,15 +81,25 @@ class Funnel:
 
     @property
     def end(self) -> Step | None:
-        """The step for which too little is left: the last that took devices, of those that last where they suffice.
+        """The step after which too few are left; where too few are published, the last that took any of them for good.
 
         None where enough is left, and where nothing was taken, as too little is published.
         """
         if not self.lacks:
             return None
         is_lasting = self.step(Stage.UNREAD).left.bit_count() < self.needed
-        steps = [step for step in self.steps if step.removed and (step.stage.is_lasting or not is_lasting)]
-        return steps[-1] if steps else None
+        if not is_lasting:
+            return next(step for step in self.steps if step.left.bit_count() < self.needed)
+        return next((step for step in reversed(self.steps) if step.removed and step.stage.is_lasting), None)
+
+    @property
+    def besides(self) -> Sequence[Step]:
+        """Steps after the end without which too few are left as well, whatever else is lifted."""
+        if (end := self.end) is None or end.stage.is_lasting:
+            return ()
+        lasting = self.step(Stage.UNREAD).left.bit_count()
+        later = self.steps[end.stage.depth + 1 :]
+        return [step for step in later if lasting - step.removed.bit_count() < self.needed]
 
     def step(self, stage: Stage) -> Step:
         return self.steps[stage.depth]

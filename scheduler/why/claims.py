@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.why.devices import DEVICES, LEFT, USERS
 from scheduler.why.rows import FixKind, Kind
 
 ROWS: Final = (
@@ -53,8 +54,12 @@ ROWS: Final = (
         "claim-deleting",
         "A ResourceClaim is being deleted: the pod's own, or one that still holds the devices.",
         "Wait, or look at who keeps its finalizers; a pod whose claim goes needs another claim.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "reserved": f"{{claim:ResourceClaim}} is being deleted and still reserved for{USERS} it has {DEVICES}",
+            "held": f"{{claim:ResourceClaim}} is being deleted and still has its devices; it has {DEVICES}",
+        },
+        ("about", "claim", "devices"),
     ),
     Kind(
         "admin-access-unlabelled",
@@ -81,8 +86,10 @@ ROWS: Final = (
             "text": "{text}",
             "group": "PodGroup {group} has the field {field}, which this scheduler does not know",
             "pod": "pod {pod} has the field {field}, which this scheduler does not know: it is 1.35's",
+            "devices": f"{DEVICES} {{devices:has|have}} the field {{path}}, which this scheduler does not know"
+            f"[ (and others have {{more}} more)]{LEFT}",
         },
-        ("about", "group", "pod", "field"),
+        ("about", "group", "pod", "field", "of", "path"),
     ),
 )
 

@@ -39,8 +39,11 @@ ROWS: Final = (
         "pool-contradictory",
         "Devices that would do are in a pool whose ResourceSlices contradict each other.",
         "The driver must publish the pool anew; look at its log.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "two-nodes": "pool {pool} is published by nodes {nodes}, and device {device} is in use on one of them",
+        },
+        ("about", "pool"),
     ),
     Kind(
         "slice-node-missing",

@@ -5,6 +5,7 @@ A template is a sentence with fields in braces:
   `{nodes:node|nodes}`      the first word for one, the second for any other number of them; a number counts itself
   `{claim:ResourceClaim}`   a pod's or claim's key with its noun: `ResourceClaim team/a`, `a ResourceClaim of another
                             namespace`
+  `{missing:pod}`           several keys likewise: `pods team/a, team/b and 2 more`
   `[; nearest: {meant}]`    left out where one of its fields is empty: None, "", 0 or no element; brackets may be nested
 
 Rules of this module
@@ -131,6 +132,9 @@ def _text(value: object, spec: str, reader: Reader, most: int) -> str:
             return value.said(reader, most)
         case Sentence():
             return value.said(reader, most)
+        case (PodKey() | ClaimKey(), *_):
+            keys = [one for one in value if isinstance(one, PodKey | ClaimKey)]
+            return told(keys[0], spec, reader) if len(keys) == 1 else f"{spec}s {told_all(keys, reader, most)}"
         case tuple():
             return str(names(value))
         case _:

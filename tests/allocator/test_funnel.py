@@ -82,6 +82,21 @@ def test_where_too_few_would_ever_do_the_lasting_stage_ends_the_funnel() -> None
     assert row.end.stage is Stage.REQUEST_SELECTOR
 
 
+def test_the_funnel_ends_where_too_few_are_left_and_says_what_else_must_be_lifted() -> None:
+    devices = [device("tainted", taints=[TAINT]), *[device(name) for name in "abc"]]
+    ends = {}
+    for count in (2, 3, 4):
+        (row,) = explained(
+            [pool(*devices)], [claim(request(count=count))], held=["driver-a/pool-1/a", "driver-a/pool-1/b"]
+        ).requests
+        ends[count] = row.end.stage, [step.stage for step in row.besides]
+    assert ends == {
+        2: (Stage.IN_USE, []),
+        3: (Stage.IN_USE, []),
+        4: (Stage.TAINT, [Stage.IN_USE]),
+    }
+
+
 def removed_stages(row: Any) -> list[Stage]:
     return list(row.removed)
 

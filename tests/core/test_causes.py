@@ -27,7 +27,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import OwnerReference
 from scheduler.plugins import default_plugins
-from scheduler.why.reasons import Fix, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason, plain_fix
 from scheduler.why.say import EVERYBODY
 from tests import builders
 from tests.core.rig import Rig
@@ -413,7 +413,8 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
         1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ()
     )
     ours = plain_fix(7, "ours", (NodeName("a"),))
-    monkeypatch.setattr(Runner, "blame", lambda *_: (plain_reason("devices-short", "it is so", 0, (theirs, ours)),))
+    reason = Reason("devices-short", {"node": "a", "counts": "it is so"}, "counts", (theirs, ours))
+    monkeypatch.setattr(Runner, "blame", lambda *_: (reason,))
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
     rig.settle()
     (asked,) = rig.machine.queue.all()

@@ -68,7 +68,7 @@ def test_a_claim_of_a_pod_that_does_not_exist(worn) -> None:
     rig = rig_with_holder(worn, ("gone", "u-gone"))
     cause, change = told(rig, worn, "holder-gone")
     assert (
-        "ResourceClaim NS/held is reserved for pod gone, which does not exist;".replace("NS", worn["namespace"])
+        "ResourceClaim NS/held is reserved for pod NS/gone, which does not exist;".replace("NS", worn["namespace"])
         in cause
     )
     assert "end pod" not in change
@@ -80,7 +80,7 @@ def test_a_claim_of_an_earlier_pod_of_that_name(worn) -> None:
     rig.add_pod("again", namespace=worn["namespace"], claims=("held",), gates=("example.com/wait",))
     cause, change = told(rig, worn, "holder-gone")
     assert (
-        "ResourceClaim NS/held is reserved for pod again, an earlier pod of that name;".replace("NS", worn["namespace"])
+        "ResourceClaim NS/held is reserved for pod NS/again, an older pod so named;".replace("NS", worn["namespace"])
         in cause
     )
     assert "kubectl delete" not in change, "the pod that is there names it"
@@ -91,7 +91,7 @@ def test_a_claim_of_a_pod_that_has_ended(worn) -> None:
     rig = rig_with_holder(worn, ("done", f"uid-{worn['namespace']}-done"))
     add_user(rig, worn, "done", phase="Succeeded")
     cause, _ = told(rig, worn, "holder-gone")
-    assert fact(cause, worn) == "is reserved for pod done, which has ended"
+    assert fact(cause, worn) == f"is reserved for pod {worn['namespace']}/done, which has ended"
 
 
 @DRESSINGS
@@ -100,7 +100,7 @@ def test_a_claim_of_a_pod_that_is_being_deleted(worn) -> None:
     add_user(rig, worn, "going", phase="Running", deleting=True)
     cause, change = told(rig, worn, "holder-terminating")
     assert (
-        "ResourceClaim NS/held is reserved for pod going, which is being deleted and has not ended;".replace(
+        "ResourceClaim NS/held is reserved for pod NS/going, which is being deleted and has not ended;".replace(
             "NS", worn["namespace"]
         )
         in cause
@@ -113,7 +113,7 @@ def test_a_claim_that_is_being_deleted(worn) -> None:
     rig = rig_with_holder(worn, ("gone", "u-gone"), deleting=True)
     cause, change = told(rig, worn, "claim-deleting")
     assert (
-        "ResourceClaim NS/held is being deleted and still reserved for pod gone, which does not exist;".replace(
+        "ResourceClaim NS/held is being deleted and still reserved for pod NS/gone, which does not exist;".replace(
             "NS", worn["namespace"]
         )
         in cause
@@ -128,8 +128,8 @@ def test_a_claim_of_another_namespace_is_not_named(worn) -> None:
     rig = rig_with_holder(worn, ("secret", "u-secret"), namespace="others")
     cause, change = told(rig, worn, "holder-gone")
     assert cause == (
-        "a ResourceClaim of another namespace is reserved for a pod, which does not exist; it has device "
-        f"{worn['node']}/gpu-0"
+        "a ResourceClaim of another namespace is reserved for a pod of another namespace, which does not exist; it has "
+        f"device {worn['node']}/gpu-0"
     )
     assert "secret" not in change
     assert "others" not in change

@@ -73,7 +73,7 @@ WORDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ["memory 30Gi instead of 40Gi"],
     ),
     "counters": (
-        ["device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi", "node-1/part-0"],
+        ["counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left)", "node-1/part-0"],
         [ENDS],
     ),
     "match-attribute": (["2 devices with the same gpu.example.com/index are needed"], ["ask for 1 device"]),

@@ -475,7 +475,7 @@ EXPECTED = {
     "all-mode-with-one-in-use": f"{IN_USE}; request gpu asks for all 2",
     "shared-capacity-too-small": "device node-1/gpu-0 has memory 80Gi",
     "shared-capacity-consumed": "device node-1/gpu-0 has memory 30Gi left of 80Gi, request gpu takes 40Gi",
-    "counters": "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left",
+    "counters": "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left)",
     "incomplete-pool": "of generation 1 there are 1 of 2 ResourceSlices",
     "older-generation": "is of an older generation (1): 2 counts",
     "device-taint": "device node-1/gpu-0 has the taint example.com/hot:NoSchedule",

@@ -119,7 +119,7 @@ SAYS = [
     ),
     (
         "counters",
-        "part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device node-1/part-0",
+        "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left): device node-1/part-0",
         ENDS,
     ),
     (

@@ -58,14 +58,14 @@ ROWS = [
         "never-existed",
         [*WORLD, held(("gone", "uid-gone"))],
         "holder-gone",
-        "ResourceClaim default/theirs is reserved for pod gone, which does not exist",
+        "ResourceClaim default/theirs is reserved for pod default/gone, which does not exist",
         "kube-controller-manager",
     ),
     Row(
         "earlier",
         [*WORLD, held(("again", "uid-before")), pod(name="again", nodeName="node-1")],
         "holder-gone",
-        "ResourceClaim default/theirs is reserved for pod again, an earlier pod of that name",
+        "ResourceClaim default/theirs is reserved for pod default/again, an older pod so named",
         "kube-controller-manager",
     ),
     Row(

@@ -227,16 +227,16 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "partition blocked by another's",
         [*PARTITIONED, uses("theirs"), allocated(claim(name="theirs"), "part-0"), claim(), pod("gpu")],
         "partition-blocked",
-        "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device "
-        "node-1/part-0 of pod default/runs (priority 0) takes the rest",
+        "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left): device node-1/part-0 of "
+        "pod default/runs (priority 0) is in its place",
         "end pod default/runs (priority 0)",
     ),
     (
         "a smaller partition is free",
         [*PROFILED, allocated(claim(name="theirs"), "part-0"), claim(request(f"{DOMAIN}.profile == 'big'"))],
         "partition-blocked",
-        "device node-1/part-1 is free and blocked: it takes memory 60Gi, counter set all has 20Gi left; device "
-        "node-1/part-0 of pod default/runs (priority 0) takes the rest",
+        "counter set all has no room for device node-1/part-1 (memory 60Gi needed, 20Gi left): device node-1/part-0 of "
+        "pod default/runs (priority 0) is in its place",
         "write 'small' instead of 'big' in the selector of request gpu of ResourceClaim default/gpu",
     ),
     (
@@ -412,6 +412,18 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "end pod default/runs (priority 0)",
     ),
     (
+        "not as many are there, and of those that are some are tainted or in use",
+        [
+            *world(*numbered(7), gpu("gpu-7", taints=[HOT])),
+            uses("theirs"),
+            allocated(claim(name="theirs"), "gpu-0"),
+            claim(request(count=9)),
+        ],
+        "devices-short",
+        "node node-1 has 6 devices left for request gpu (8 would do, 1 is tainted, 1 in use); it asks for 9",
+        "ask for 6 devices instead of 9",
+    ),
+    (
         "not as many are there",
         [*world(*numbered(2)), claim(request(count=3))],
         "devices-short",
@@ -469,8 +481,7 @@ SAID: list[tuple[str, list[Obj], str]] = [
             claim(request(count=4)),
             pod("gpu"),
         ],
-        "[partition-blocked] device node-1/half-01 is free and blocked: it takes memory 40Gi, counter set set-0 has "
-        "24Gi left; device node-1/half-00 of ResourceClaim default/left, which nobody uses, takes the rest",
+        "[devices-short] node node-1 can give request gpu 1 device; it asks for 4",
     ),
     (
         "several counter sets that each suffice for one of their two partitions",
@@ -486,6 +497,96 @@ SAID: list[tuple[str, list[Obj], str]] = [
         "memory 64Gi left, and 2 more are short, too",
     ),
 ]
+
+
+HALF_HOT = [
+    *world(*numbered(7), gpu("gpu-7", taints=[HOT])),
+    uses("theirs"),
+    allocated(claim(request(count=3), name="theirs"), "gpu-0", "gpu-1", "gpu-2"),
+]
+
+
+def test_what_has_to_be_lifted_together_is_all_named() -> None:
+    """One of eight has a taint, and three are in use: neither change alone leaves eight."""
+    found, said, _ = blamed([*HALF_HOT, claim(request(count=8))])
+    assert [one.kind for one in found] == ["device-tainted", "devices-in-use"]
+    assert "gpu-7 has the taint example.com/hot:NoSchedule, which request gpu does not tolerate; " in said
+    assert "; request gpu asks for 8, 3 more are in use, and 4 are left; to make it fit: " in said
+    assert said.endswith("ask for 4 devices instead of 8 in request gpu of ResourceClaim default/gpu")
+
+    _, said, _ = blamed([*HALF_HOT, claim(request(allocationMode="All"))])
+    assert "[device-tainted] device node-1/gpu-7 has the taint example.com/hot:NoSchedule" in said
+    assert "; and then devices node-1/gpu-0, node-1/gpu-1, node-1/gpu-2 are in use by pod default/runs" in said
+    assert "add the toleration" in said
+    assert "; then free devices node-1/gpu-0, node-1/gpu-1, node-1/gpu-2: end pod default/runs" in said
+
+
+def test_the_numbers_of_a_reason_and_of_its_fix_are_the_same() -> None:
+    """Also where less fits together than is left; events and the command offer the same."""
+    world_ = [*HALF_HOT, claim(request(count=8))]
+    for limits in (EVENT, COMMAND):
+        for objects in (world_, [*PARTITIONED, claim(request(count=2)), pod("gpu")]):
+            fewer = [
+                (fix.fields["count"], (fix.reason or reason).text(EVERYBODY))
+                for reason in blamed(objects, limits)[0]
+                for fix in reason.fixes
+                if fix.kind == "ask-for-fewer"
+            ]
+            assert fewer
+            assert all(f"{count} " in text and "node-1" in text for count, text in fewer)
+    counts = [
+        [fix.fields["count"] for fix in blamed(world_, limits)[0][0].fixes if fix.kind == "ask-for-fewer"]
+        for limits in (EVENT, COMMAND)
+    ]
+    assert counts[0] == [4, 3, 2, 1]
+    assert counts[1][: len(counts[0])] == counts[0]
+
+
+def test_that_none_fit_together_is_said_of_the_constraint_or_the_counter() -> None:
+    """A set pays for one of its two halves: any two would do, and two of one parent do not."""
+    halves = [{**one, "attributes": {"parent": {"string": one["name"][5]}}} for one in HALVES[:4]]
+    objects = [
+        node(),
+        slice_(*halves, pool={"resourceSliceCount": 2}),
+        slice_(name="counters", pool={"resourceSliceCount": 2}, sharedCounters=SETS),
+        device_class(),
+        pod("gpu"),
+    ]
+    parent = matching("gpu.example.com/parent")
+    (reason,), said, _ = blamed([*objects, claim(request(count=2), constraints=[parent])])
+    cause = (
+        "request gpu: 2 devices with the same gpu.example.com/parent do not fit together on node node-1; the most with "
+        "one value is 2 (0)"
+    )
+    assert reason.text(EVERYBODY) == cause
+    assert f"[constraint-unmet] {cause}; 1 of 4 fits together; to make it fit: ask for 1 device instead of 2" in said
+    drops = [fix for fix in reason.fixes if fix.kind == "drop-constraint"]
+    assert [fix.reason.text(EVERYBODY) for fix in drops] == [cause]
+
+
+def owned(pod_: Obj, uid: str = "web-uid") -> Obj:
+    """A pod of a Deployment."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8", "uid": uid, "controller": True}
+    labels = {"pod-template-hash": "5d4f8"}
+    return {**pod_, "metadata": {**pod_["metadata"], "ownerReferences": [owner], "labels": labels}}
+
+
+def test_no_fix_ends_a_pod_of_the_same_controller() -> None:
+    """Of replicas that have no room for each other none is to be ended for another."""
+    devices = [node(), slice_(*numbered(2)), device_class()]
+    taken = [allocated(claim(name="theirs"), "gpu-0"), allocated(claim(name="others"), "gpu-1", users=["also"])]
+    replicas = [owned(uses("theirs")), owned(uses("others", name="also"))]
+    (reason,), said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"))])
+    assert reason.text(EVERYBODY) == (
+        "node node-1: 2 of the 2 devices that would do for request gpu are in use by pods of the same deployment "
+        "default/web"
+    )
+    assert "end pod" not in said
+
+    _, said, _ = blamed([*devices, *taken, replicas[0], uses("others", name="also"), claim(), owned(pod("gpu"))])
+    assert "end pod default/also" in said
+    _, said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"), "another-uid")])
+    assert "end pod default/also" in said
 
 
 @pytest.mark.parametrize(("objects", "line"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from allocator import DeviceId, Funnel, Stage
 from allocator.answers.constraint_room import Counted, Unmet
@@ -14,47 +17,43 @@ from allocator.values.model import Constraint
 from allocator.values.pool_attribute import Value
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.selector_mistakes import near
-from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.plugins.dynamic_resources.changed_claims import label_of
+from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
+from scheduler.why.reasons import Fix, Reason
 
-_VALUES_NAMED: Final = 3
 _DEVICES_READ: Final = 2_000
 """Of a request; their attributes are read for a name like the one that is missing."""
 
 
 def blame_unmet(found: NearNode, unmet: Unmet) -> Reason:
     """One constraint that the node's devices cannot satisfy."""
-    about = ("constraint", unmet.claim, unmet.index, unmet.attribute)
+    facts: dict[str, object] = {
+        "of": (unmet.claim, unmet.index),
+        "attribute": unmet.attribute,
+        "node": found.node.name,
+        "requests": _names(found, unmet),
+        "needed": unmet.needed,
+    }
     missing = next((one for one in unmet.counted if not one.present), None)
     if missing is not None:
-        other = _other_name(found, missing, unmet)
-        cause = _missing(found, missing, unmet, other)
-        return plain_reason("constraint-attribute-missing", cause, about, tuple(_changes(found, unmet, 0, other[0])))
+        other, count = _other_name(found, missing, unmet)
+        free = "" if missing.candidates == _matched(found, missing) else "free"
+        fields = {**facts, "request": found.named(missing.slot), "free": free, "other": other, "count": count}
+        return Reason("constraint-attribute-missing", fields, "", tuple(_changes(found, unmet, 0, other)))
     if unmet.asked > 1:
-        return plain_reason(
-            "constraint-unmet", _too_few_groups(found, unmet), about, tuple(_changes(found, unmet, 0, ""))
-        )
+        facts |= _too_few_groups(found, unmet)
+        return Reason("constraint-unmet", facts, "groups", tuple(_changes(found, unmet, 0)))
     if not unmet.is_match:
-        values = {value for one in unmet.counted for value in one.counts}
-        cause = (
-            f"{_names(found, unmet)}: {unmet.needed} devices with different {unmet.attribute} are needed; node "
-            f"{found.node.name} has {_some(values)}"
-        )
-        return plain_reason("constraint-unmet", cause, about, tuple(_changes(found, unmet, len(values), "")))
+        values = sorted({_text(value) for one in unmet.counted for value in one.counts})
+        facts |= {"count": len(values), "values": tuple(values)}
+        return Reason("constraint-unmet", facts, "distinct", tuple(_changes(found, unmet, len(values))))
     if len(unmet.counted) > 1:
-        taken = _taken(found, unmet)
-        cause = _taken_text(found, unmet, taken) or _no_common(found, unmet)
-        changes = [*_changes(found, unmet, 0, "", 7 if taken else 5), *found.ends(taken, len(taken))]
-        return plain_reason("constraint-unmet", cause, about, tuple(changes))
+        return _apart(found, unmet, facts)
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
-    free, in_use = _in_use_with(found, counted)
-    cause = (
-        f"{found.named(counted.slot)}: {counted.needed} devices with the same {unmet.attribute} are needed; the most "
-        f"{'that are free ' if free else ''}on node {found.node.name} is {most}{_of(value)}"
-    )
-    changes = [*_changes(found, unmet, most, ""), *in_use]
-    return plain_reason("constraint-unmet", cause, about, tuple(changes))
+    is_free, in_use = _in_use_with(found, counted)
+    fields = {**facts, "free": "free" if is_free else "", "most": most, "value": _text(value)}
+    return Reason("constraint-unmet", fields, "", (*_changes(found, unmet, most), *in_use))
 
 
 def blame_several(found: NearNode, funnel: Funnel) -> Reason:
@@ -62,13 +61,78 @@ def blame_several(found: NearNode, funnel: Funnel) -> Reason:
     constraints = [
         found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
     ]
-    names = " and ".join(dict.fromkeys(one.match_attribute or one.distinct_attribute or "" for one in constraints))
-    where = f"{funnel.needed} devices on node {found.node.name}"
-    cause = f"{found.named(funnel.slot)}: no {where} satisfy its constraints on {names}"
     claim = found.claim(funnel.slot)
-    changes = [_without(found, claim, one) for one in constraints] if claim is not None else []
-    about = ("constraints", funnel.claim, funnel.request)
-    return plain_reason("constraint-unmet", cause, about, (*found.fewer(funnel.slot, funnel.needed - 1), *changes))
+    fixes = [_without(found, claim, one) for one in constraints] if claim is not None else []
+    attributes = " and ".join(dict.fromkeys(one.attribute for one in constraints))
+    fixes += found.fewer(funnel.slot, funnel.needed - 1)
+    fields = {**found.facts(funnel), "needed": funnel.needed, "attributes": attributes}
+    return Reason("constraint-unmet", fields, "several", tuple(fixes))
+
+
+def blame_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
+    """Constraints that could be satisfied, by devices that do not fit together as far as the search knows."""
+    drops, said = list[Fix](), list[Reason]()
+    for plan in found.explanation.problem.plan.claims:
+        slots = [one.slot for one in funnels if one.slot.claim == plan.index]
+        claim = found.claim(slots[0]) if slots else None
+        if claim is None:
+            continue
+        for index, constraint in enumerate(plan.constraints):
+            counted = [one for one in funnels if one.slot in slots and index in one.slot.constraints]
+            is_match = constraint.match_attribute is not None
+            counts = _values(counted[0], constraint.attribute) if is_match and len(counted) == 1 else Counter[str]()
+            value, most = min(counts.items(), key=lambda one: (-one[1], one[0]), default=("", 0))
+            fields = {
+                **facts,
+                "of": (str(claim.key), index),
+                "requests": found.all_named([one.slot for one in counted]),
+                "needed": sum(one.needed for one in counted),
+                "how": "the same" if is_match else "different",
+                "attribute": constraint.attribute,
+                "most": most,
+                "value": value,
+            }
+            said.append(Reason("constraint-unmet", fields, "unsolved"))
+            drops.append(structs.replace(_without(found, claim, constraint), reason=said[-1]))
+    return structs.replace(said[0], fixes=tuple(drops)) if said else None
+
+
+def _values(funnel: Funnel, attribute: str) -> Counter[str]:
+    """How many of the devices that would do have each value of an attribute, as it is published."""
+    domain, _, name = attribute.partition("/")
+    counts: Counter[str] = Counter()
+    for device in itertools.islice(funnel.devices(funnel.steps[-1].left), _DEVICES_READ):
+        value = device.attributes.get(attribute if device.id.driver != domain else name)
+        counts.update([str(value.value)] if value is not None else [])
+    return counts
+
+
+def _apart(found: NearNode, unmet: Unmet, facts: Mapping[str, object]) -> Reason:
+    """Devices of several requests that have no value in common, or too few."""
+    taken = _taken(found, unmet)
+    if holders := found.holding(taken):
+        fields = {**facts, "devices": listed(taken), "pods": found.pods(holders)}
+        fixes = (*_changes(found, unmet, 0, drops=2), *found.ends(taken, len(taken)))
+        return Reason("constraint-unmet", fields, "taken", fixes)
+    first, *others = unmet.counted
+    kinds = _types(first)
+    for one in others:
+        if kinds and (differing := _types(one)) and not set(kinds) & set(differing):
+            fields = {**facts, "request": found.named(first.slot), "type": kinds[0]}
+            fields |= {"other": found.named(one.slot), "other_type": differing[0]}
+            return Reason("constraint-unmet", fields, "types", tuple(_changes(found, unmet, 0)))
+    values = {value for one in unmet.counted for value in one.counts}
+    served = {value: sum(min(one.needed, one.counts.get(value, 0)) for one in unmet.counted) for value in values}
+    best = min(values, key=lambda value: (-served[value], _text(value)))
+    lacking = next(one for one in unmet.counted if one.counts.get(best, 0) < one.needed)
+    has = lacking.counts.get(best, 0)
+    fields = {**facts, "value": _text(best), "has": has, "wanted": lacking.needed, "request": found.named(lacking.slot)}
+    fixes = (*found.fewer(lacking.slot, has), *_changes(found, unmet, 0))
+    return Reason("constraint-unmet", fields, "apart", fixes)
+
+
+def _types(counted: Counted) -> list[str]:
+    return sorted({str(value[0]) for value in counted.counts if isinstance(value, tuple)})
 
 
 def _most(one: tuple[int, Value]) -> tuple[int, str]:
@@ -79,28 +143,8 @@ def _text(value: Value) -> str:
     return str(value[1]) if isinstance(value, tuple) else str(value)
 
 
-def _of(value: Value) -> str:
-    return f" (value {_text(value)})" if _text(value) else ""
-
-
-def _some(values: set[Value]) -> str:
-    """`2 values (0, 1)`."""
-    texts = sorted(map(_text, values))
-    named = ", ".join(texts[:_VALUES_NAMED])
-    more = f" and {len(texts) - _VALUES_NAMED} more" if len(texts) > _VALUES_NAMED else ""
-    return f"{len(texts)} value{'' if len(texts) == 1 else 's'} ({named}{more})"
-
-
 def _names(found: NearNode, unmet: Unmet) -> str:
-    names = list(dict.fromkeys(found.named(one.slot) for one in unmet.counted))
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return " and ".join(names[:2]) + more
-
-
-def _missing(found: NearNode, missing: Counted, unmet: Unmet, other: tuple[str, int]) -> str:
-    free = "" if missing.candidates == _matched(found, missing) else "free "
-    known = f"; {other[1]} {'has' if other[1] == 1 else 'have'} {other[0]}" if other[0] else ""
-    return f"no {free}device of {found.named(missing.slot)} on node {found.node.name} has {unmet.attribute}{known}"
+    return found.all_named(one.slot for one in unmet.counted)
 
 
 def _matched(found: NearNode, counted: Counted) -> int:
@@ -126,25 +170,6 @@ def _other_name(found: NearNode, missing: Counted, unmet: Unmet) -> tuple[str, i
     return meant, names[meant]
 
 
-def _no_common(found: NearNode, unmet: Unmet) -> str:
-    """Devices of several requests that have no value in common, or too few."""
-    attribute = unmet.attribute
-    kinds = [sorted({str(value[0]) for value in one.counts if isinstance(value, tuple)}) for one in unmet.counted]
-    for one, kind in zip(unmet.counted, kinds, strict=True):
-        if kind and kinds[0] and not set(kind) & set(kinds[0]):
-            first, other = found.named(unmet.counted[0].slot), found.named(one.slot)
-            return f"{attribute} is of type {kinds[0][0]} for {first} and {kind[0]} for {other}: no values are equal"
-    values = {value for one in unmet.counted for value in one.counts}
-    served = {value: sum(min(one.needed, one.counts.get(value, 0)) for one in unmet.counted) for value in values}
-    best = min(values, key=lambda value: (-served[value], _text(value)))
-    lacking = next(one for one in unmet.counted if one.counts.get(best, 0) < one.needed)
-    has = lacking.counts.get(best, 0)
-    return (
-        f"{_names(found, unmet)}: no {attribute} on node {found.node.name} has enough devices of each; "
-        f"{_text(best)} has {has} of {lacking.needed} for {found.named(lacking.slot)}"
-    )
-
-
 def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     """Devices that are not free, without which the requests would have a value in common: the fewest of them."""
     pools = found.explanation.problem.pools
@@ -164,35 +189,24 @@ def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     return ids_of(map(pools.device, min(ways, key=len) if ways else ()))
 
 
-def _taken_text(found: NearNode, unmet: Unmet, taken: Sequence[DeviceId]) -> str:
-    holders = found.holding(taken)
-    if not holders:
-        return ""
-    is_one, names = len(taken) == 1, _names(found, unmet)
-    start = f"{some_devices(taken)} {'is' if is_one else 'are'} in use by "
-    rest = f"; without {'it' if is_one else 'them'} {names} have no {unmet.attribute} in common"
-    return found.briefly(lambda pods: f"{start}{pods}{rest}", holders)
-
-
-def _too_few_groups(found: NearNode, unmet: Unmet) -> str:
+def _too_few_groups(found: NearNode, unmet: Unmet) -> Mapping[str, object]:
     """Pairs (or larger groups) of which there are fewer than are asked for, and a device that has no other."""
-    what = "pairs" if unmet.needed == 2 else f"groups of {unmet.needed} devices"
-    possible = f"at most {unmet.possible} of {unmet.asked} {what} with the same value"
-    text = f"{unmet.attribute}: {possible} on node {found.node.name}"
+    fields: dict[str, object] = {"possible": unmet.possible, "asked": unmet.asked, "device": ()}
+    fields |= {"pairs": "pairs"} if unmet.needed == 2 else {"size": unmet.needed}
     for one in unmet.counted:
         for other in unmet.counted:
             for value in sorted(one.counts, key=_text):
-                if one is not other and other.counts.get(value, 0) < other.needed:
-                    device = _device_with(found, one, value)
-                    has = "no device" if not other.counts.get(value) else f"{other.counts[value]} of {other.needed}"
-                    return f"{text}; {device} ({_text(value)}) has {has} of {found.named(other.slot)}"
-    return text
+                if one is not other and (has := other.counts.get(value, 0)) < other.needed:
+                    name = found.named(other.slot)
+                    fields |= {"device": _device_with(found, one, value), "value": _text(value), "has": has}
+                    return fields | {"wanted": other.needed, "other": name, "none": "" if has else name}
+    return fields
 
 
-def _device_with(found: NearNode, counted: Counted, value: Value) -> str:
+def _device_with(found: NearNode, counted: Counted, value: Value) -> tuple[str, ...]:
     pools = found.explanation.problem.pools
     return next(
-        some_devices([pools.device(position).id])
+        listed([pools.device(position).id])
         for position in positions_of(counted.present)
         if value in counted.index.values_of(position)
     )
@@ -215,38 +229,26 @@ def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Fix]
     return matched != counted.candidates, found.ends(devices, lacks)
 
 
-def _changes(found: NearNode, unmet: Unmet, most: int, other: str, drops: int = 5) -> Iterator[Fix]:
-    """Another attribute's name, fewer devices, no constraint (a change of size `drops`)."""
+def _changes(found: NearNode, unmet: Unmet, most: int, other: str = "", drops: int = 0) -> Iterator[Fix]:
+    """Another attribute's name, fewer devices, no constraint (which asks `drops` more of people than usually)."""
     slot = unmet.counted[0].slot
     claim = found.claim(slot)
     if claim is None:
         return
-    label = found.label(slot).partition(" of ")[2]
     if other:
         match, distinct = (other, None) if unmet.is_match else (None, other)
         changed = unmet.constraint._replace(match_attribute=match, distinct_attribute=distinct)
-        text = f"write {other} instead of {unmet.attribute} in the constraint of {label}"
-        yield plain_fix(1, text, (found.node.name,), claims=(_with(claim, unmet.constraint, changed),))
-    if len(unmet.counted) == 1 or found.limits.also:
+        fields = {"attribute": other, "instead": unmet.attribute, "claim": label_of(claim, found.pod)}
+        yield Fix("write-attribute", fields, found.on, claims=(_with(claim, unmet.constraint, changed),))
+    if len(unmet.counted) == 1:
         yield from found.fewer(slot, most)
     yield _without(found, claim, unmet.constraint, drops)
 
 
-def without_constraints(found: NearNode) -> Iterator[Fix]:
-    """Each constraint dropped, for what only the search knows; a change of size 5."""
-    for plan in found.explanation.problem.plan.claims:
-        claim = next((found.claim(slot) for request in plan.requests for slot in request.slots), None)
-        if claim is not None:
-            yield from (_without(found, claim, constraint) for constraint in plan.constraints)
-
-
-def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, size: int = 5) -> Fix:
+def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, more: int = 0) -> Fix:
     what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
-    attribute = constraint.match_attribute or constraint.distinct_attribute
-    slots = found.explanation.problem.plan.slots
-    label = next(found.label(one).partition(" of ")[2] for one in slots if found.claim(one) is claim)
-    text = f"drop the constraint {what}: {attribute} of {label}"
-    return plain_fix(size, text, (found.node.name,), claims=(_with(claim, constraint, None),))
+    fields = {"what": what, "attribute": constraint.attribute, "claim": label_of(claim, found.pod)}
+    return Fix("drop-constraint", fields, found.on, more=more, claims=(_with(claim, constraint, None),))
 
 
 def _with(claim: ResourceClaim, constraint: Constraint, changed: Constraint | None) -> ResourceClaim:

@@ -5,7 +5,7 @@ Cost: O(devices of the pools) for the blocked devices, of which the one that lac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allocator import Device, DeviceId, Funnel, Stage
@@ -17,8 +17,8 @@ from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.holder_blame import unused_claim
-from scheduler.plugins.dynamic_resources.near_node import NearNode, free_of, some_devices
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
+from scheduler.why.reasons import Fix, Reason
 
 _NANO: Final = 10**9
 
@@ -35,56 +35,50 @@ class _Blocked(NamedTuple):
     whole: int
 
     @property
-    def lacks(self) -> int:
-        return self.takes - self.left
+    def lacks(self) -> float:
+        return (self.takes - self.left) / max(self.takes, 1)
 
 
 def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses and nobody can be given, as partitions of the same device are in use."""
-    blocked = list(_blocked(found, funnel))
-    about = ("counters", funnel.claim, funnel.request)
+    blocked, facts = list(_blocked(found, funnel)), found.facts(funnel, Stage.COUNTERS)
     if not blocked:
-        which = some_devices([one.id for one in funnel.devices(funnel.step(Stage.COUNTERS).removed)])
-        return plain_reason("partition-blocked", f"{which}: the counters of the pool are overdrawn", about)
-    first = min(blocked, key=lambda one: (one.takes > one.whole, one.lacks / max(one.takes, 1), one.position))
-    set_, counter = first.counter
-    what = f"{some_devices([first.device.id])}"
-    takes, left = _amount(first, first.takes), _amount(first, first.left)
+        which = listed(ids_of(funnel.devices(funnel.step(Stage.COUNTERS).removed)))
+        return Reason("partition-blocked", {**facts, "devices": which}, "overdrawn")
+    first = min(blocked, key=lambda one: (one.takes > one.whole, one.lacks, one.position))
+    takes, left, whole = (_written(first.view, first.counter, one) for one in (first.takes, first.left, first.whole))
+    fields = {**facts, "device": listed([first.device.id]), "set": first.counter[0], "counter": first.counter[1]}
     if first.takes > first.whole:
-        whole = _amount(first, first.whole)
-        cause = f"{what} takes {takes} of counter {counter}, and counter set {set_} has {whole}"
-        return plain_reason("counters-short", cause, about)
+        return Reason("counters-short", {**fields, "takes": takes, "whole": whole}, "whole")
     users = _users(found, first)
-    cause = f"{what} is free and blocked: it takes {counter} {takes}, counter set {set_} has {left} left"
-    start, rest = f"{cause}; {some_devices(users)} of ", f" {'takes' if len(users) == 1 else 'take'} the rest"
-    if holders := found.holding(users):
-        cause = found.briefly(lambda pods: f"{start}{pods}{rest}", holders)
-    elif claim := unused_claim(found, users):
-        cause = f"{start}{claim},{rest}"
-    else:
-        cause += free_of(funnel, found.named(funnel.slot))
-    changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
+    fields |= {"takes": takes, "free": left, "devices": listed(users)}
+    fields |= {"pods": found.pods(found.holding(users)), "claim": unused_claim(found, users)}
+    fixes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
     if funnel.lacks > 1:
         every = sorted({user for one in blocked for user in _users(found, one)})
-        changes += found.ends(every, len(every))
-    return plain_reason("partition-blocked", cause, (*about, set_, counter), tuple(changes))
+        fixes += found.ends(every, len(every))
+    form = "" if fields["pods"] else "unused" if fields["claim"] else "free"
+    return Reason("partition-blocked", fields, form, tuple(fixes))
 
 
 def blame_together(found: NearNode, short: CountersShort) -> Reason:
     """Requests of the pod that a pool's counters cannot serve together."""
-    names = " and ".join(dict.fromkeys(found.named(slot) for slot in short.slots))
-    set_, counter = short.counter
-    left = _written(short.pool, short.counter, short.left)
-    more = f", and {short.more} more {'is' if short.more == 1 else 'are'} short, too" if short.more else ""
-    cause = (
-        f"{names}: at most {short.possible} of {short.needed} devices fit together on node {found.node.name}; "
-        f"counter set {set_} has {counter} {left} left{more}"
+    (set_, counter), first = short.counter, short.slots[0]
+    fields = {
+        "requests": found.all_named(short.slots),
+        "node": found.node.name,
+        "possible": short.possible,
+        "needed": short.needed,
+        "set": set_,
+        "counter": counter,
+        "free": _written(short.pool, short.counter, short.left),
+        "more": short.more,
+    }
+    fixes = [*found.fewer(first, short.possible, even_all=True)] if len(short.slots) == 1 else []
+    held = [one.id for one in short.pool.devices if _takes(one, short.counter) and found.holding([one.id])]
+    return Reason(
+        "counters-short", fields, "", (*fixes, *found.ends(held, 1), *(found.ends(held, len(held)) if held[1:] else ()))
     )
-    about = ("counters together", *[slot.label for slot in short.slots], set_, counter)
-    changes = [*found.fewer(short.slots[0], short.possible)] if len(short.slots) == 1 else []
-    users = [one.id for one in short.pool.devices if _takes(one, short.counter)]
-    held = [one for one in users if found.holding([one])]
-    return plain_reason("counters-short", cause, about, (*changes, *found.ends(held, 1), *found.ends(held, len(held))))
 
 
 def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
@@ -100,41 +94,61 @@ def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
         for one in view.devices
         if one.name in held and any(each.counter_set == set_ for each in one.consumes_counters)
     ]
-    theirs = view.groups.text(number, common.get(number, 0))
-    start = (
-        f"{some_devices([device.id])} is free and blocked: it is of {view.groups.text(number, mask)}, and counter set "
-        f"{set_} is used by {some_devices(users)} of {theirs}"
-    )
-    holders = found.holding(users)
-    cause = found.briefly(lambda pods: f"{start}, which {pods} has", holders) if holders else start
-    changes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *found.ends(users, len(users))]
-    return plain_reason("partition-blocked", cause, ("groups", funnel.claim, funnel.request, set_), tuple(changes))
+    fields = {
+        **found.facts(funnel, Stage.GROUPS),
+        "device": listed([device.id]),
+        "group": view.groups.text(number, mask),
+        "set": set_,
+        "devices": listed(users),
+        "groups": view.groups.text(number, common.get(number, 0)),
+        "pods": found.pods(found.holding(users)),
+    }
+    fixes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *found.ends(users, len(users))]
+    return Reason("partition-blocked", fields, "groups", tuple(fixes))
 
 
 def blame_apart(found: NearNode, apart: GroupsApart) -> Reason:
     """A request of which each device would do, and no compatibility group has as many."""
-    cause = (
-        f"{found.named(apart.slot)}: at most {apart.possible} of {apart.needed} devices fit together on node "
-        f"{found.node.name}, as the devices of a counter set must have a compatibility group in common"
-    )
-    changes = tuple(found.fewer(apart.slot, apart.possible))
-    return plain_reason("devices-short", cause, ("groups together", apart.slot.label), changes)
+    fields: dict[str, object] = {"request": found.named(apart.slot), "node": found.node.name}
+    fields |= {"possible": apart.possible, "needed": apart.needed}
+    return Reason("devices-short", fields, "groups", tuple(found.fewer(apart.slot, apart.possible, even_all=True)))
+
+
+def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
+    """The counter that the devices which would do overdraw most, taken together; None where they overdraw none."""
+    room, pools = 0, funnels[0].pools
+    for one in funnels:
+        room |= one.step(Stage.CONSTRAINT).left
+    short: list[tuple[int, PoolView, int, int, tuple[str, ...]]] = []
+    for number in pools.numbers_among(room & pools.counting):
+        view, local = pools.usable[number][0], pools.among(room, number)
+        left = view.counters_left(found.view.in_use.pools.get(view.id))
+        for costs in view.counter_costs:
+            takers = [(index, amount) for amount, index in costs.by_amount if local >> index & 1]
+            takes = sum(amount for _, amount in takers)
+            devices = listed([view.devices[index].id for index, _ in sorted(takers)])
+            short.append((takes - left[costs.counter], view, costs.counter, takes, devices))
+    worst = max(short, key=lambda one: one[0], default=None)
+    if worst is None or worst[0] <= 0:
+        return None
+    excess, view, counter, takes, devices = worst
+    name = view.counter_ids[counter]
+    written = {"takes": _written(view, name, takes), "free": _written(view, name, takes - excess)}
+    return Reason("counters-short", {**facts, **written, "devices": devices, "set": name[0], "counter": name[1]}, "all")
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
     """Each blocked device with the counter of which it lacks the largest part."""
-    pools, in_use = funnel.pools, found.view.in_use
     for position in positions_of(funnel.step(Stage.COUNTERS).removed):
-        _, view, index = pools.locate(position)
-        left, worst = view.counters_left(in_use.pools.get(view.id)), None
-        for counter, takes in view.consumption.get(index, ()):
-            if takes > left[counter]:
-                whole, name = view.counters[counter], view.counter_ids[counter]
-                one = _Blocked(view.devices[index], position, view, name, takes, left[counter], whole)
-                if worst is None or one.lacks * worst.takes > worst.lacks * one.takes:
-                    worst = one
-        if worst is not None:
-            yield worst
+        _, view, index = funnel.pools.locate(position)
+        left = view.counters_left(found.view.in_use.pools.get(view.id))
+        short = [
+            _Blocked(view.devices[index], position, view, view.counter_ids[one], takes, left[one], view.counters[one])
+            for one, takes in view.consumption.get(index, ())
+            if takes > left[one]
+        ]
+        if short:
+            yield max(short, key=lambda one: one.lacks)
 
 
 def _users(found: NearNode, blocked: _Blocked) -> list[DeviceId]:
@@ -157,10 +171,6 @@ def _written(view: PoolView, counter: CounterId, nano: int) -> Quantity:
     return Quantity.from_int(nano // _NANO)
 
 
-def _amount(blocked: _Blocked, nano: int) -> Quantity:
-    return _written(blocked.view, blocked.counter, nano)
-
-
 def _other_profiles(found: NearNode, funnel: Funnel, blocked: _Blocked) -> Iterator[Fix]:
     """Naming another value in the request's selector, which free devices have: a smaller partition."""
     claim, selectors = found.claim(funnel.slot), funnel.slot.details.selectors
@@ -177,12 +187,9 @@ def _other_profiles(found: NearNode, funnel: Funnel, blocked: _Blocked) -> Itera
             changed = tuple([_naming(selector, value.value, other.value) for selector in selectors])
             if changed != selectors:
                 done.add(other.value)
-                yield plain_fix(
-                    4,
-                    f"write '{other.value}' instead of '{value.value}' in the selector of {found.label(funnel.slot)}",
-                    (found.node.name,),
-                    claims=(with_request(claim, funnel.request, selectors=changed),),
-                )
+                fields = {"value": other.value, "instead": value.value, "request": found.label(funnel.slot)}
+                claims = (with_request(claim, funnel.request, selectors=changed),)
+                yield Fix("write-value", fields, found.on, claims=claims)
 
 
 def _naming(selector: DeviceSelector, before: str, after: str) -> DeviceSelector:

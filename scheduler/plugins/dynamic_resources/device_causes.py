@@ -12,7 +12,7 @@ Not here: asking as if a change were made (`core.reports.cause_search`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -33,6 +33,7 @@ from scheduler.plugins.dynamic_resources.device_blame import (
     blame_operations,
     blame_taints,
     blame_unread,
+    blame_unrounded,
 )
 from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
 from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
@@ -41,10 +42,10 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
-from scheduler.plugins.dynamic_resources.survey import within_steps
+from scheduler.plugins.dynamic_resources.survey import survey, within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason, removing
+from scheduler.why.reasons import Fix, Reason, removing
 
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
@@ -68,7 +69,8 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [one.node for one in explained if _is_undecided(one.explanation)]
     if not explained or failing:
-        return blame_selector_errors(search, cycle, [*failing, *likeliest(nodes, view)], view, limits)
+        near = [*failing, *likeliest(nodes, view)]
+        return blame_selector_errors(search, cycle, near, view, limits) or _unrounded(search, cycle, near, view, limits)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
     others = [removing(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.fixes]
@@ -114,6 +116,17 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
         return None
 
 
+def _unrounded(
+    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Reason]:
+    try:
+        with within_steps(cycle, view):
+            looked = survey(search, cycle, nodes, view, limits)
+            return list(blame_unrounded(looked)) if looked is not None else ()
+    except (AllocationError, PausedError):
+        return ()
+
+
 def _is_undecided(explanation: Explanation) -> bool:
     """Whether a request's selector cannot be answered for a device; a list's alternatives are each named."""
     return any(Stage.UNDECIDED in funnels[0].removed for funnels in explanation.by_request() if len(funnels) == 1)
@@ -147,12 +160,14 @@ def _of_node(found: NearNode) -> list[Reason]:
         end = funnel.end
         if end is not None and end.stage is Stage.CONSTRAINT and funnel.slot.claim in unmet:
             continue
-        blames.append((end.stage.depth if end is not None else -1, _of_funnel(found, funnel)))
+        blames += [(end.stage.depth if end is not None else -1, _of_funnel(found, funnel)), *_besides(found, funnel)]
     said = [blame for _, blame in sorted(blames, key=lambda one: one[0])]
     said += [blame_unmet(found, one) for one in found.explanation.unmet]
     if not said:
         together = blame_all(found)
-        more = [change for one in found.explanation.requests for change in _let_by(found, one, together.fixes)]
+        known = {one.same for one in together.fixes}
+        offered = [fix for one in found.explanation.requests for fix in _let_by(found, one, Stage.CONSTRAINT)]
+        more = [one for one in offered if one.same not in known]
         said = [structs.replace(together, fixes=(*together.fixes, *more))]
     if found.search.claims.special is not None:
         said[0] = structs.replace(said[0], fixes=(*said[0].fixes, *_fewer_of_resources(found)))
@@ -162,83 +177,98 @@ def _of_node(found: NearNode) -> list[Reason]:
 def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
     """What is blamed for too few devices: the stage that ends the funnel chooses who speaks."""
     end = funnel.end
-    match end.stage if end is not None else None:
-        case Stage.CLASS_SELECTOR | Stage.REQUEST_SELECTOR:
-            return _of_selectors(found, funnel)
-        case Stage.SIZE | Stage.CAPACITY:
-            blame = blame_capacity(found, funnel)
-        case Stage.OPERATIONS:
-            blame = blame_operations(found, funnel)
-        case Stage.UNREAD:
-            blame = blame_unread(found, funnel)
-        case Stage.TAINT:
-            blame = blame_taints(found, funnel)
-        case Stage.IN_USE:
-            blame = blame_holders(found, funnel)
-        case Stage.GROUPS:
-            blame = blame_groups(found, funnel)
-        case Stage.COUNTERS:
-            blame = blame_partitions(found, funnel)
-        case Stage.CONSTRAINT:
-            return blame_several(found, funnel)
-        case _:
-            return _too_few(found, funnel)
-    if stale := blame_stale(found, funnel):
-        others = [removing(one, blame) for one in blame.fixes]
-        blame = structs.replace(stale, fixes=(*stale.fixes, *others))
-    return structs.replace(blame, fixes=(*blame.fixes, *_let_by(found, funnel)))
+    if end is None:
+        return _too_few(found, funnel)
+    if end.stage in _SPEAKS:
+        reason = _of_stage(found, funnel, end.stage)
+        return structs.replace(reason, fixes=(*reason.fixes, *_let_by(found, funnel, end.stage)))
+    if end.stage is Stage.CONSTRAINT:
+        return blame_several(found, funnel)
+    return (_of_selectors if end.stage.depth <= Stage.REQUEST_SELECTOR.depth else _too_few)(found, funnel)
 
 
-def _let_by(found: NearNode, funnel: Funnel, offered: Sequence[Fix] = ()) -> Iterator[Fix]:
+def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:
+    reason = _SPEAKS[stage](found, funnel)
+    if stage.depth >= Stage.IN_USE.depth and (stale := blame_stale(found, funnel)):
+        return structs.replace(stale, fixes=(*stale.fixes, *[removing(one, reason) for one in reason.fixes]))
+    return reason
+
+
+def _besides(found: NearNode, funnel: Funnel) -> Iterator[tuple[int, Reason]]:
+    """What has to be lifted as well."""
+    for stage in [step.stage for step in funnel.besides if step.stage in _SPEAKS]:
+        reason = _of_stage(found, funnel, stage)
+        yield stage.depth, structs.replace(reason, fixes=tuple(_not_fewer(reason)))
+
+
+def _let_by(found: NearNode, funnel: Funnel, end: Stage) -> Iterator[Fix]:
     """Changes for what stages before the last took: these devices would do as well, once the stage lets them."""
-    end, texts = funnel.end, {change.text for change in offered}
-    for stage, speaks in ((Stage.TAINT, blame_taints), (Stage.IN_USE, blame_holders), (Stage.CAPACITY, blame_capacity)):
-        if stage in funnel.removed and (end is None or stage.depth < end.stage.depth):
-            earlier = speaks(found, funnel)
-            yield from (removing(change, earlier) for change in earlier.fixes if change.text not in texts)
+    for stage in (Stage.TAINT, Stage.IN_USE, Stage.CAPACITY):
+        if stage in funnel.removed and stage.depth < end.depth:
+            earlier = _SPEAKS[stage](found, funnel)
+            yield from (removing(one, earlier) for one in _not_fewer(earlier))
+
+
+def _not_fewer(reason: Reason) -> Iterator[Fix]:
+    """Without those that another reason of the same request offers."""
+    return (one for one in reason.fixes if one.kind != "ask-for-fewer")
 
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
     """Some devices match, and too few; or those that do are of other nodes."""
-    claim, slot, changes = found.claim(funnel.slot), funnel.slot, list[Fix]()
+    claim, slot, fixes = found.claim(funnel.slot), funnel.slot, list[Fix]()
     for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
         if claim is None:
             break
         rest = tuple([one for one in slot.details.selectors if one is not selector])
-        text = f"drop or relax the selector `{selector.expression}` of {found.label(slot)}"
-        changes.append(
-            plain_fix(7, text, (found.node.name,), claims=(with_request(claim, funnel.request, selectors=rest),))
-        )
+        fields = {"selector": selector.expression, "request": found.label(slot)}
+        claims = (with_request(claim, funnel.request, selectors=rest),)
+        fixes.append(Fix("drop-selector", fields, found.on, claims=claims))
     if funnel.step(Stage.REQUEST_SELECTOR).left:
-        return _too_few(found, funnel, tuple(changes))
-    about = ("selectors", funnel.claim, funnel.request)
-    return plain_reason("devices-short", f"node {found.node.name}: {funnel}", about, tuple(changes))
+        return _too_few(found, funnel, tuple(fixes))
+    return Reason("devices-short", {**found.facts(funnel), "counts": str(funnel)}, "counts", tuple(fixes))
 
 
-def _too_few(found: NearNode, funnel: Funnel, changes: tuple[Fix, ...] = ()) -> Reason:
+def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Reason:
     """Not as many devices are published."""
-    name, node, published = found.named(funnel.slot), found.node.name, funnel.published
-    about = ("too few", funnel.claim, funnel.request)
-    lasting = funnel.step(Stage.SIZE).left.bit_count()
-    if not published:
-        cause = f"node {node} has no devices; {name} asks for {_count(funnel)}"
-    elif lasting or not funnel.removed:
-        devices = f"{lasting or published} {'device' if lasting == 1 else 'devices'}"
-        cause = f"node {node} has {devices} that would do for {name}, which asks for {_count(funnel)}"
-    else:
-        cause = f"node {node}: {funnel}"
-    return plain_reason("devices-short", cause, about, (*found.fewer(funnel.slot, funnel.left), *changes))
+    return structs.replace(_counted(found, funnel), fixes=(*found.fewer(funnel.slot, funnel.left), *fixes))
 
 
-def _count(funnel: Funnel) -> str:
-    return "all that there are" if funnel.slot.is_all else str(funnel.slot.count)
+def _counted(found: NearNode, funnel: Funnel) -> Reason:
+    """How many devices are left, and what took the others."""
+    would = funnel.step(Stage.UNREAD).left.bit_count()
+    fields = {
+        **found.facts(funnel),
+        "wants": "all that there are" if funnel.slot.is_all else funnel.slot.count,
+        "would": would,
+        "left": funnel.left or "no",
+        "counts": str(funnel),
+    }
+    if not would:
+        return Reason("devices-short", fields, "counts" if funnel.published else "nothing")
+    return Reason("devices-short", fields, "" if funnel.left == would else "left")
 
 
 def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
-    """Less of an extended resource that devices serve, the most first."""
+    """Less of an extended resource that devices serve: as many as are left, then fewer."""
     pod, special = found.pod, found.search.claims.special
     amounts = counted_amounts(pod).requests
     for name in special.requested if special is not None else ():
-        for excess in range(1, min(amounts.get(name, 0), found.limits.counts + 1)):
+        short = [one for one in found.explanation.requests if found.resource(one.slot) == name and one.lacks]
+        first = max([1, *[one.lacks for one in short]])
+        for excess in range(first, amounts.get(name, 0))[: found.limits.counts]:
             if (less := less_in_container(pod, name, excess, found.node.name)) is not None:
-                yield less
+                yield removing(less, _counted(found, short[0])) if short else less
+
+
+_SPEAKS: Final[Mapping[Stage, Callable[[NearNode, Funnel], Reason]]] = {
+    Stage.OPERATIONS: blame_operations,
+    Stage.SIZE: blame_capacity,
+    Stage.UNREAD: blame_unread,
+    Stage.TAINT: blame_taints,
+    Stage.IN_USE: blame_holders,
+    Stage.CAPACITY: blame_capacity,
+    Stage.GROUPS: blame_groups,
+    Stage.COUNTERS: blame_partitions,
+}
+"""Who speaks of the devices that a stage took."""

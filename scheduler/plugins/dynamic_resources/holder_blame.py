@@ -13,40 +13,49 @@ Cost: O(claims on the devices that are in the way, and their pods).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
-from allocator import Allocation, DeviceId, Funnel, Stage
+from allocator import DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
-from scheduler.framework.diagnosis import told
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
-from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, some_devices
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
+from scheduler.why.reasons import Fix, Reason
 
-_SIZE: Final = 2
-_USERS_NAMED: Final = 2
-_CONTROLLER: Final = "kube-controller-manager's resource claim controller"
 _STEPS: Final = 2
+_USERS: Final = ("runs", "earlier", "missing", "ended", "going")
+"""What became of a pod that a claim is reserved for."""
 
 
 class _Stale(Struct):
     """A claim that nobody who runs uses.
 
     Args:
-        fact: What is so, after the claim's name.
+        users: Of whom it is reserved for, by what became of them.
         going: Its pods that are still there.
     """
 
-    kind: str
     claim: ResourceClaim
-    devices: list[DeviceId]
-    fact: str
-    going: tuple[PodUid, ...]
+    devices: list[DeviceId] = field(default_factory=list)
+    users: dict[str, list[PodKey]] = field(default_factory=dict)
+    going: list[PodUid] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        if self.claim.is_deleting:
+            return "claim-deleting"
+        return "holder-terminating" if self.going else "holder-gone"
+
+    @property
+    def reason(self) -> Reason:
+        form = ("reserved" if self.users else "held") if self.claim.is_deleting else "" if self.users else "nobody"
+        users = {fact: tuple(self.users.get(fact, ())) for fact in _USERS}
+        return Reason(self.kind, {"claim": self.claim.key, "devices": listed(self.devices), **users}, form)
 
 
 def blame_stale(found: NearNode, funnel: Funnel) -> Reason | None:
@@ -57,29 +66,24 @@ def blame_stale(found: NearNode, funnel: Funnel) -> Reason | None:
     for device in _in_the_way(found, funnel):
         found.cycle.charge(_STEPS)
         for claim in found.view.holders(device):
-            if claim.key in stale:
-                stale[claim.key].devices.append(device)
-            elif (one := _stale(found, claim)) is not None:
+            if (one := stale.get(claim.key) or _stale(found, claim)) is not None:
                 stale[claim.key] = one
                 one.devices.append(device)
     if not stale:
         return None
     ordered = sorted(stale.values(), key=lambda one: (-len(one.devices), one.claim.key))
-    worst = ordered[0]
-    changes = [_released(found, [one]) for one in ordered[: found.limits.holders]]
-    if len(ordered) > 1:
-        changes.append(_released(found, ordered[: found.limits.holders]))
-    about = (worst.kind, worst.claim.key, tuple(worst.devices))
-    return plain_reason(worst.kind, _cause(found, worst), about, tuple(changes))
+    some = ordered[: found.limits.holders]
+    fixes = [_released(found, [one]) for one in some] + ([_released(found, some)] if len(some) > 1 else [])
+    return structs.replace(ordered[0].reason, fixes=tuple(fixes))
 
 
-def unused_claim(found: NearNode, devices: Iterable[DeviceId]) -> str:
-    """A claim that has one of the devices and that no pod uses, "" for none."""
+def unused_claim(found: NearNode, devices: Iterable[DeviceId]) -> ClaimKey | None:
+    """A claim that has one of the devices and that no pod uses."""
     for device in devices:
         for claim in found.view.holders(device):
             if (one := _stale(found, claim)) is not None and not one.going:
-                return f"{_who(found, one)}, which nobody uses"
-    return ""
+                return claim.key
+    return None
 
 
 def _published_twice(found: NearNode, funnel: Funnel) -> Reason | None:
@@ -103,23 +107,21 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Reason | None:
             for slice_ in view.inventory.slices_of_pool(pool).values()
             if slice_.node_name == node
         ]
-        text = f"the driver must give each node's pool a name of its own, such as the node's, instead of {pool.pool}"
-        change = plain_fix(_SIZE, text, (node,), slices=tuple(slices))
+        fix = Fix("rename-pool", {"pool": pool.pool}, found.on, slices=tuple(slices))
         nodes = listed_names(sorted({one.node_name or "" for one in view.inventory.slices_of_pool(pool).values()}))
-        cause = f"pool {pool} is published by nodes {nodes}, and {some_devices([device.id])} is in use on one of them"
-        return plain_reason("pool-contradictory", cause, ("two nodes", pool), (change,))
+        fields = {"pool": pool, "nodes": nodes, "device": listed([device.id])}
+        return Reason("pool-contradictory", fields, "two-nodes", (fix,))
     return None
 
 
 def _in_the_way(found: NearNode, funnel: Funnel) -> Iterable[DeviceId]:
     """Devices that would do and are in use; and, of pools whose devices share counters, all that are in use."""
-    in_the_way = dict.fromkeys(ids_of(funnel.devices(funnel.step(Stage.IN_USE).removed)))
-    in_the_way |= dict.fromkeys(ids_of(funnel.devices(funnel.step(Stage.CAPACITY).removed)))
+    taken = funnel.step(Stage.IN_USE).removed | funnel.step(Stage.CAPACITY).removed
+    in_the_way = dict.fromkeys(ids_of(funnel.devices(taken)))
     blocked = funnel.step(Stage.COUNTERS).removed | funnel.step(Stage.GROUPS).removed
-    if blocked:
-        for pool in {one.id.pool_id for one in funnel.devices(blocked)}:
-            use = found.view.in_use.pools.get(pool)
-            in_the_way |= dict.fromkeys(DeviceId(*pool, name) for name in (use.held() if use is not None else ()))
+    for pool in {one.id.pool_id for one in funnel.devices(blocked)}:
+        use = found.view.in_use.pools.get(pool)
+        in_the_way |= dict.fromkeys(DeviceId(*pool, name) for name in (use.held() if use is not None else ()))
     return in_the_way
 
 
@@ -128,98 +130,65 @@ def _stale(found: NearNode, claim: ResourceClaim) -> _Stale | None:
     if view.is_held(claim.uid) or any(one.uid == claim.uid for one in own):
         return None
     found.cycle.charge(len(claim.reserved_for) // _STEPS)
-    facts: dict[str, list[str]] = {}
-    going: list[PodUid] = []
+    stale = _Stale(claim)
     for consumer in claim.reserved_for:
-        fact = _gone(found, claim, consumer)
-        pod = view.pod(consumer.pod_uid) if consumer.pod_uid is not None else None
-        if not fact and not claim.is_deleting:
+        key = PodKey(claim.key.namespace, consumer.name)
+        fact = _became(found, key, consumer)
+        if fact == "runs" and not claim.is_deleting:
             return None
-        facts.setdefault(fact, []).append(consumer.name)
-        going += [pod.uid] if pod is not None and fact == _TERMINATING else []
-    names = found.may_name(claim.key)
-    users = "; ".join(_users(fact, pods, names=names) for fact, pods in facts.items())
-    if claim.is_deleting:
-        still = f"still reserved for {users}" if users else "still has its devices"
-        return _Stale("claim-deleting", claim, [], f"is being deleted and {still}", tuple(going))
-    if not users:
-        return _Stale("holder-gone", claim, [], "is reserved for nobody", ())
-    kind = "holder-terminating" if going else "holder-gone"
-    return _Stale(kind, claim, [], f"is reserved for {users}", tuple(going))
+        stale.users.setdefault(fact, []).append(key)
+        if fact == "going" and consumer.pod_uid is not None:
+            stale.going.append(consumer.pod_uid)
+    return stale
 
 
-_TERMINATING: Final = "being deleted and has not ended"
-
-
-def _gone(found: NearNode, claim: ResourceClaim, consumer: Consumer) -> str:
-    """Why a user of the claim is none any more, "" for one that is."""
+def _became(found: NearNode, key: PodKey, consumer: Consumer) -> str:
     if consumer.pod_uid is None:
-        return ""
+        return "runs"
     pod = found.view.pod(consumer.pod_uid)
     if pod is None:
-        is_there = found.view.pod_named(PodKey(claim.key.namespace, consumer.name)) is not None
-        return "an earlier pod of that name" if is_there else "which does not exist"
+        return "earlier" if found.view.pod_named(key) is not None else "missing"
     if pod.is_terminal:
-        return "which has ended"
-    return _TERMINATING if pod.is_deleting else ""
-
-
-def _users(fact: str, pods: list[str], *, names: bool) -> str:
-    more = f" and {len(pods) - _USERS_NAMED} more" if len(pods) > _USERS_NAMED else ""
-    who = f"pod{'s' if len(pods) > 1 else ''} {', '.join(pods[:_USERS_NAMED])}{more}" if names else "a pod"
-    if fact == _TERMINATING:
-        fact = f"which {'is' if len(pods) == 1 else 'are'} {fact}"
-    elif len(pods) > 1:
-        fact = fact.replace("does not", "do not").replace("has ended", "have ended")
-        fact = fact.replace("an earlier pod of that name", "earlier pods of these names")
-    return f"{who}, {fact}" if fact else who
-
-
-def _cause(found: NearNode, one: _Stale) -> str:
-    return f"{_who(found, one)} {one.fact}; it has {some_devices(one.devices)}"
-
-
-def _who(found: NearNode, one: _Stale) -> str:
-    return told("ResourceClaim", one.claim.key, to=found.pod.metadata.namespace, limits=found.limits)
+        return "ended"
+    return "going" if pod.is_deleting else "runs"
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Fix:
-    texts = list(dict.fromkeys(text for one in some for text in _advice(found, one)))
-    command = _command(found, some[0]) if len(some) == 1 else ""
-    return plain_fix(
-        _SIZE + len(some) - 1,
-        "; then ".join(texts),
-        (found.node.name,),
-        command=command,
-        cause=_cause(found, some[0]) if len(some) == 1 else "",
-        kind=some[0].kind,
-        removed=tuple(uid for one in some for uid in one.going),
-        released=tuple([Held(one.claim.key, one.claim.uid, held) for one in some for held in _counted(found, one)]),
+    """Who must let go."""
+    kinds = {_release(found, one) for one in some}
+    keys = tuple([one.claim.key for one in some])
+    going = [uid for one in some for uid in one.going]
+    first = some[0]
+    command = "kubectl", "delete", "resourceclaim", keys[0].name, "-n", keys[0].namespace
+    may_delete = kinds == {"delete-claim"} and len(some) == 1
+    is_own = keys[0].namespace == found.pod.metadata.namespace
+    kind = kinds.pop() if len(kinds) == 1 else "release-claim"
+    return Fix(
+        kind if kind != "delete-claim" or (may_delete and is_own) else "release-claim",
+        {
+            "claims": keys,
+            "nodes": tuple(sorted({node for uid in going if (node := found.view.node_of(uid)) is not None})),
+            "command": shlex.join(command),
+        },
+        found.on,
+        shlex.join(command) if may_delete else "",
+        len(some) - 1,
+        first.reason if len(some) == 1 else None,
+        removed=tuple(going),
+        released=tuple(
+            [
+                Held(key, one.claim.uid, held)
+                for key, one in zip(keys, some, strict=True)
+                for held in found.view.counted(one.claim.uid)
+            ]
+        ),
     )
 
 
-def _counted(found: NearNode, one: _Stale) -> Iterable[Allocation]:
-    return found.view.counted(one.claim.uid)
-
-
-def _advice(found: NearNode, one: _Stale) -> Iterator[str]:
-    """Who must let go."""
-    what = f"ResourceClaim {one.claim.key}" if found.may_name(one.claim.key) else "it"
+def _release(found: NearNode, one: _Stale) -> str:
+    """The kind of its fix; only a claim that no pod names may be deleted."""
     if one.going:
-        where = {node for uid in one.going if (node := found.view.node_of(uid)) is not None}
-        kubelet = f"the kubelet of node {', '.join(sorted(where))}" if where else "its kubelet"
-        yield f"{kubelet} must end the pod (a finalizer may keep it); then {_CONTROLLER} releases {what}"
-    elif one.claim.is_deleting:
-        yield f"{_CONTROLLER} must release {what} and take its finalizer away; look at its log"
-    elif command := _command(found, one):
-        yield f"{_CONTROLLER} must release {what}; where it does not: {command}"
-    else:
-        yield f"{_CONTROLLER} must release {what}; look at its log"
-
-
-def _command(found: NearNode, one: _Stale) -> str:
-    """Only a claim that no pod names may be deleted."""
-    key = one.claim.key
-    if one.kind != "holder-gone" or not found.may_name(key) or found.view.users_of(key):
-        return ""
-    return shlex.join(("kubectl", "delete", "resourceclaim", key.name, "-n", key.namespace))
+        return "end-terminating"
+    if one.claim.is_deleting:
+        return "release-deleting"
+    return "release-claim" if found.view.users_of(one.claim.key) else "delete-claim"

@@ -8,10 +8,11 @@ from typing import Final
 from allocator import Funnel, Stage
 from allocator.requests.selectors import OPTIONAL_HINT
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of
-from scheduler.why.reasons import Reason, plain_reason
+from scheduler.why.reasons import Reason
+from scheduler.why.say import names
 
-_TEXT_MAX: Final = 150
-"""Characters, beyond which reasons are counted."""
+_KIND: Final = "alternatives-unmet"
+_PLACES: Final = ("first", "second", "third")
 
 
 def blame_alternatives(
@@ -22,60 +23,53 @@ def blame_alternatives(
     Args:
         of_one: What is blamed for one of them.
     """
-    changes = tuple([change for funnel in funnels for change in of_one(found, funnel).fixes])
-    slot = funnels[0].slot
-    about = ("alternatives", funnels[0].claim, slot.base, tuple(tuple(one.removed) for one in funnels))
+    fixes = tuple([fix for funnel in funnels for fix in of_one(found, funnel).fixes])
+    removed = tuple([tuple(one.removed) for one in funnels])
+    facts: dict[str, object] = {
+        "of": (funnels[0].claim, funnels[0].slot.base, removed),
+        "request": funnels[0].slot.base,
+    }
     taken = 0
     if all(one.end is not None and one.end.stage is Stage.IN_USE for one in funnels):
         for funnel in funnels:
             taken |= funnel.step(Stage.IN_USE).removed
         devices = ids_of(funnels[0].devices(taken))
-        what = f"{'all ' if not any(one.left for one in funnels) else ''}{len(devices)} devices"
-        start = f"request {slot.base}: {what} of its {len(funnels)} alternatives are in use by "
-        cause = found.briefly(lambda pods: f"{start}{pods or 'other claims'}", found.holding(devices))
-        return plain_reason("alternatives-unmet", cause, about, changes)
-    reasons: dict[str, list[str]] = {}
+        fields = {**facts, "every": "" if any(one.left for one in funnels) else "all ", "count": len(devices)}
+        fields |= {"alternatives": len(funnels), "pods": found.users(devices)}
+        return Reason(_KIND, fields, "taken", fixes)
+    ways: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
     for funnel in funnels:
-        reasons.setdefault(_in_short(found, funnel), []).append(funnel.slot.name)
-    text = f"request {slot.base}: no alternative fits on node {found.node.name}"
-    for number, (reason, names) in enumerate(reasons.items()):
-        more = f"{'; ' if number else ': '}{', '.join(names)}: {reason}"
-        if number and len(text) + len(more) > _TEXT_MAX:
-            rest = [name for others in list(reasons.values())[number:] for name in others]
-            text += f"; {', '.join(rest)}: for other reasons"
-            break
-        text += more
-    return plain_reason("alternatives-unmet", text, about, changes)
+        reason = _in_short(found, funnel)
+        ways.setdefault((reason.form, str(reason.fields)), (reason, []))[1].append(funnel.slot.name)
+    said = [Reason(_KIND, {"names": names(some, len(some)), "why": one.sentence}, "way") for one, some in ways.values()]
+    told = {place: one.sentence for place, one in zip(_PLACES, said, strict=False)}
+    rest = tuple([name for _, some in list(ways.values())[len(_PLACES) :] for name in some])
+    fields = {**facts, "node": found.node.name, **dict.fromkeys(_PLACES), **told, "rest": rest}
+    return Reason(_KIND, fields, "", fixes)
 
 
-def _in_short(found: NearNode, funnel: Funnel) -> str:
+def _in_short(found: NearNode, funnel: Funnel) -> Reason:
     """Why an alternative fails."""
     end, slot = funnel.end, funnel.slot
+    fields: dict[str, object] = {"there": funnel.step(Stage.SIZE).left.bit_count(), "needed": funnel.needed}
     if end is None:
-        return f"{funnel.step(Stage.SIZE).left.bit_count()} of {funnel.needed} devices are there"
-    of = f"{end.removed.bit_count()} of {funnel.before(end.stage).bit_count()}"
+        return Reason(_KIND, fields, "short")
+    fields |= {"gone": end.removed.bit_count(), "all": funnel.before(end.stage).bit_count()}
     match end.stage:
         case Stage.CLASS_SELECTOR if not end.left:
-            return f"no device of class {slot.device_class.name}"
+            return Reason(_KIND, {"class": slot.device_class.name}, "class")
         case Stage.REQUEST_SELECTOR if not end.left:
-            return "no device matches its selectors"
+            return Reason(_KIND, {}, "selectors")
         case Stage.UNDECIDED:
             failure = found.explanation.failure_of(funnel)
-            return f"its selector fails: {failure.rpartition('error: ')[2].removesuffix(OPTIONAL_HINT)}"
+            return Reason(_KIND, {"failure": failure.rpartition("error: ")[2].removesuffix(OPTIONAL_HINT)}, "undecided")
         case Stage.SIZE | Stage.CAPACITY:
-            return f"too little {' and '.join(slot.capacity) or 'capacity'}"
-        case Stage.UNREAD:
-            return f"{of} with a field that this scheduler does not know"
-        case Stage.TAINT:
-            return f"{of} tainted"
+            return Reason(_KIND, {"capacity": " and ".join(slot.capacity) or "capacity"}, "capacity")
         case Stage.IN_USE:
-            holders = found.holding(ids_of(funnel.devices(end.removed)))
-            return f"{of} in use by {found.pods(holders, 1) or 'other claims'}"
-        case Stage.GROUPS:
-            return f"{of} of no compatibility group of the partitions in use"
-        case Stage.COUNTERS:
-            return f"{of} blocked by partitions in use"
+            return Reason(_KIND, {**fields, "pods": found.users(ids_of(funnel.devices(end.removed)))}, "in-use")
+        case Stage.UNREAD | Stage.TAINT | Stage.GROUPS | Stage.COUNTERS:
+            return Reason(_KIND, fields, end.stage.name.lower())
         case Stage.CONSTRAINT:
-            return "its constraints leave no device"
+            return Reason(_KIND, {}, "constraint")
         case _:
-            return f"{funnel.step(Stage.SIZE).left.bit_count()} of {funnel.needed} devices are there"
+            return Reason(_KIND, fields, "short")
