@@ -12,7 +12,6 @@ Not here: changes (the plugins, `object_edits`) and their `fix_search`, the word
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -31,10 +30,10 @@ from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.keys import PodUid
+from scheduler.model.nearest import near, some
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
-from scheduler.validation.nearest import some
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _PREEMPTED_NAMED: Final = 3
@@ -233,8 +232,7 @@ def _served(objects: Objects) -> set[str]:
 def _nearest_served(objects: Objects) -> str:
     """Which scheduler's name the pod's is likely misspelt from; "" where it is served, or like none."""
     name, served = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1]), _served(objects)
-    nearest = difflib.get_close_matches(name, sorted(served), n=1, cutoff=0.75)
-    return nearest[0] if nearest and name not in served else ""
+    return near(name, sorted(served), 0.75) if name not in served else ""
 
 
 def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool, notes: tuple[str, ...]) -> Explanation:

@@ -21,9 +21,8 @@ from scheduler.explain.asked_objects import Objects
 from scheduler.explain.world import Edits, Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.model.selector_mistakes import near
-from scheduler.validation.nearest import listed
-from scheduler.why.reasons import Fix, plain_fix
+from scheduler.model.nearest import listed, near
+from scheduler.why.reasons import Fix, plain_fix, removing
 
 
 def _edit(  # noqa: PLR0917
@@ -124,9 +123,9 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
-    cause, command = admin_access_unlabelled(namespace)
-    about = (f"namespace/{namespace}",)
-    yield _edit("admin-access-unlabelled", 2, cause, command, ((found[0], edit),), about, command)
+    reason, about = admin_access_unlabelled(namespace), (f"namespace/{namespace}",)
+    for fix in reason.fixes:
+        yield structs.replace(removing(fix, reason), edits=((found[0], edit),), objects=about)
 
 
 def _binding_conditions(objects: Objects) -> Iterator[Fix]:

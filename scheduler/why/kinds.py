@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from scheduler.why import claims, devices, nodes, pods, published, volumes
+from scheduler.why.rows import FixKind, Kind
 
 _TABLES: Final = (claims, published, devices, nodes, volumes, pods)
 
-KINDS: Final = {row.name: row for table in _TABLES for row in table.ROWS}
-FIXES: Final = {row.name: row for table in _TABLES for row in table.FIXES}
+KINDS: Final[dict[str, Kind]] = {row.name: row for table in _TABLES for row in table.ROWS}
+FIXES: Final[dict[str, FixKind]] = {row.name: row for table in _TABLES for row in table.FIXES}

@@ -131,7 +131,7 @@ def _text(value: object, spec: str, reader: Reader, most: int) -> str:
             return value.said(reader, most)
         case Sentence():
             return value.said(reader, most)
-        case tuple():
+        case tuple() if type(value) is tuple:
             return str(names(value))
         case _:
             return str(value)

@@ -10,11 +10,13 @@ Not here: what is a mistake (`model.selector_mistakes`), asking as if it were me
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import Final
+
+from msgspec import structs
 
 from allocator import AllocationError, ClaimSpec, Device, PausedError
 from allocator.requests.requests import Slot
@@ -29,16 +31,17 @@ from scheduler.model.selector_mistakes import Mistake, PublishedNames
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Survey, survey, within_steps
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason, Whom
 
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
-_DROP: Final = 7
+_SMALLER: Final = 3
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
-_SIZE_OF_CLASS: Final = 8
-"""Added to that of the mistake, of which the largest of a claim's own changes have 7."""
-_ALIKE: Final = 0.85
+_AMOUNT: Final = re.compile(
+    r"""device\.capacity\[\s*(["'])([^"']+)\1\s*\]\s*\.\s*(\w+)\s*\.\s*(?:compareTo|isGreaterThan)"""
+    r"""\(\s*quantity\(\s*(["'])([^"']*)\4"""
+)
 
 
 def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
@@ -62,16 +65,10 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     where = f" of its class{looked.place()}"
     if len(found.before) < len(devices):
         where = f" of the {len(found.before)} that its other terms leave"
-    mistakes = mistakes_of(found.text, found.before, where)
-    cause = mistakes[0].cause if mistakes else unmet_term(found, where)
-    return (
-        plain_reason(
-            "selector-unmet",
-            f"{looked.named(slot)}: {cause}",
-            ("selector", looked.label(slot), cause),
-            tuple(_changes(looked, slot, found, mistakes)),
-        ),
-    )
+    mistakes = mistakes_of(found.text, found.before, where) or smaller_amounts(found, where)
+    fact = mistakes[0].cause if mistakes else unmet_term(found, where)
+    fields = {"request": looked.named(slot), "fact": fact}
+    return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
 def blame_selector_errors(
@@ -112,31 +109,40 @@ def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, fai
     expression = next(one.expression for one in slot.details.derived if one.name == name)
     devices = [one for one in looked.devices if slot.matcher.answer(one) is None]
     mistakes = mistakes_of(expression, devices, f" that the request selects{looked.place()}")
-    fails = f"the expression of {name} fails for device {device.id.pool}/{device.id.device}: {failure.text}"
-    cause = f"{looked.named(slot)}: {mistakes[0].cause if mistakes else fails}"
-    changes = _changes_of_derived(looked, slot, name, mistakes)
-    return plain_reason("selector-error", cause, ("derived", name, cause), tuple(changes))
+    reason = _failing(looked.named(slot), mistakes, device, failure, name)
+    return structs.replace(reason, fixes=tuple(_changes_of_derived(looked, slot, name, mistakes)))
+
+
+def _failing(owner: str, mistakes: Sequence[Mistake], device: Device, failure: Failure, attribute: str = "") -> Reason:
+    """What is probably wrong, else the error of one device."""
+    if mistakes:
+        return Reason("selector-error", {"owner": owner, "fact": mistakes[0].cause})
+    failed = f"{device.id.pool}/{device.id.device}"
+    fields = {"owner": owner, "device": failed, "error": failure.text, "attribute": attribute}
+    return Reason("selector-error", fields, "derived" if attribute else "fails")
 
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """Another expression, or no constraint that asks for the attribute."""
-    claim, label = looked.claim_of(slot), looked.label(slot)
+    claim, fields = looked.claim_of(slot), {"request": looked.label(slot), "attribute": name}
     if claim is None or claim.spec is None:
         return
     for mistake in mistakes:
         if not mistake.instead:
             continue
-        mended = tuple(
-            [one._replace(expression=mistake.expression) if one.name == name else one for one in slot.details.derived]
-        )
-        text = f"write {mistake.instead} in the expression of {name} of {label}: {mistake.expression}"
-        changed = with_request(claim, slot.label, derived=mended)
-        yield plain_fix(
-            mistake.size, text, looked.tried, cause=f"{looked.named(slot)}: {mistake.cause}", claims=(changed,)
+        whole = mistake.expression
+        mended = tuple([one._replace(expression=whole) if one.name == name else one for one in slot.details.derived])
+        yield Fix(
+            "derived-mended",
+            {**fields, "instead": mistake.instead, "whole": whole},
+            looked.tried,
+            more=mistake.size - 1,
+            reason=Reason("selector-error", {"owner": looked.named(slot), "fact": mistake.cause}),
+            claims=(with_request(claim, slot.label, derived=mended),),
         )
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
     changed = replace(claim, spec=replace(claim.spec, constraints=left))
-    yield plain_fix(_DROP, f"drop the constraints on {name} of {label}", looked.tried, claims=(changed,))
+    yield Fix("constraints-dropped", fields, looked.tried, claims=(changed,))
 
 
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reason:
@@ -144,65 +150,62 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reas
     devices = looked.devices if is_class else of_class(looked, slot)
     owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
     expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
-    where = place if is_class else f" of its class{place}"
-    mistakes = mistakes_of(expression, devices, where)
-    fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
-    cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
+    mistakes = mistakes_of(expression, devices, place if is_class else f" of its class{place}")
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
-    changes = changes_of_class(looked, slot, whole, mistakes) if is_class else _changes(looked, slot, whole, mistakes)
-    return plain_reason("selector-error", cause, ("selector", cause), tuple(changes))
+    changes = changes_of_class if is_class else _changes
+    reason = _failing(owner, mistakes, device, failure)
+    return structs.replace(reason, fixes=tuple(changes(looked, slot, whole, mistakes)))
 
 
 def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """What the class was probably meant to say. Its selector is never dropped: the class would select any device."""
-    name, selectors, number = slot.device_class.name, slot.device_class.selectors, found.selector
-    for mistake in mistakes:
-        if not mistake.instead or (mistake.kind == "driver-name" and not is_misspelt(mistake.instead, found.text)):
-            continue
-        whole = _mended(found.expression(mistake.expression), mistake, found)
-        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield plain_fix(
-            _SIZE_OF_CLASS + mistake.size,
-            f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
+    name = slot.device_class.name
+    for mistake, whole, mended in _mended_selectors(slot.device_class.selectors, found, mistakes):
+        yield Fix(
+            "class-mended",
+            {"instead": mistake.instead, "class": name, "whole": whole},
             looked.tried,
             command=shlex.join(("kubectl", "edit", "deviceclass", name)),
+            more=mistake.size - 1,
             classes=(replace(slot.device_class, selectors=mended),),
-            harms=True,
+            whom=Whom.OTHERS,
         )
-
-
-def is_misspelt(driver: str, text: str) -> bool:
-    """Drivers' names that merely share a domain are of different hardware."""
-    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
 
 
 def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """Another term in the place of this one, or none."""
-    claim, label, selectors, number = looked.claim_of(slot), looked.label(slot), slot.details.selectors, found.selector
-    on = looked.tried
+    claim, selectors, number = looked.claim_of(slot), slot.details.selectors, found.selector
+    fields = {"request": looked.label(slot), "term": found.text}
     if claim is None:
         return
-    for mistake in mistakes:
-        if not mistake.instead:
-            continue
-        whole = _mended(found.expression(mistake.expression), mistake, found)
-        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield plain_fix(
-            mistake.size,
-            f"write {mistake.instead} in the selector of {label}: {whole}",
-            on,
-            cause=f"{looked.named(slot)}: {mistake.cause}",
+    for mistake, whole, mended in _mended_selectors(selectors, found, mistakes):
+        yield Fix(
+            "selector-mended",
+            {**fields, "instead": mistake.instead, "whole": whole},
+            looked.tried,
+            more=mistake.size - 1,
+            reason=Reason("selector-unmet", {"request": looked.named(slot), "fact": mistake.cause}),
             claims=(with_request(claim, slot.label, selectors=mended),),
         )
     rest = found.expression()
     left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
-    part = "the term" if rest else "the selector"
-    yield plain_fix(
-        _DROP,
-        f"drop or relax {part} `{found.text}` of {label}",
-        on,
+    yield Fix(
+        "selector-dropped",
+        {**fields, "part": "term" if rest else "selector"},
+        looked.tried,
         claims=(with_request(claim, slot.label, selectors=left),),
     )
+
+
+def _mended_selectors(
+    selectors: tuple[DeviceSelector, ...], found: Subterm, mistakes: Iterable[Mistake]
+) -> Iterator[tuple[Mistake, str, tuple[DeviceSelector, ...]]]:
+    """Each mistake for which something may be meant, with the whole selector as it would be, and all of them."""
+    for mistake in mistakes:
+        if mistake.instead:
+            whole = _mended(found.expression(mistake.expression), mistake, found)
+            at = found.selector
+            yield mistake, whole, (*selectors[:at], DeviceSelector(whole), *selectors[at + 1 :])
 
 
 def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
@@ -224,6 +227,24 @@ def mistakes_of(expression: str, devices: Iterable[Device], where: str) -> list[
         names.add(device.id.driver, attributes, device.capacity)
     found = [*names.mistakes(expression), *names.unknown(expression)]
     return sorted(found, key=lambda mistake: mistake.kind == "guard")
+
+
+def smaller_amounts(found: Subterm, where: str) -> list[Mistake]:
+    """The most that a device has of a capacity of which the term asks for more."""
+    mistakes = []
+    for asked in _AMOUNT.finditer(found.text):
+        domain, name = asked[2], asked[3]
+        there = [
+            amount
+            for device in found.before
+            for full in (f"{domain}/{name}", *([name] if domain == device.id.driver else []))
+            if (amount := device.capacity.get(full)) is not None
+        ]
+        most = str(max(one.value for one in there)) if there else asked[5]
+        if most != asked[5]:
+            less = f"{found.text[: asked.start(5)]}{most}{found.text[asked.end(5) :]}"
+            mistakes.append(Mistake("capacity-amount", _SMALLER, unmet_term(found, where), f'quantity("{most}")', less))
+    return mistakes
 
 
 def unmet_term(found: Subterm, where: str) -> str:
