@@ -22,7 +22,7 @@ from scheduler.explain.world import Edits, Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.nearest import listed, near
-from scheduler.why.reasons import Fix, plain_fix, removing
+from scheduler.why.reasons import Fix, Reason, plain_fix, removing
 
 
 def _edit(  # noqa: PLR0917
@@ -151,13 +151,23 @@ def _binding_conditions(objects: Objects) -> Iterator[Fix]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        yield _edit(
-            "binding-condition-unset",
-            2,
-            f"driver {driver} has not set the binding condition {condition}, for which its devices wait",
-            f"the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
-            (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting)),
-        )
+        failed, why = next(_failures(objects, driver), ("", ""))
+        fields = {"driver": driver, "condition": condition, "failed": failed, "why": why}
+        edits = (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting))
+        reason = Reason("binding-condition-unset", fields, "failed" if failed else "driver")
+        yield Fix("condition-set", fields, (), reason=reason, edits=edits)
+
+
+def _failures(objects: Objects, driver: str) -> Iterator[tuple[str, str]]:
+    """Failure conditions that the driver has set on devices of the claims, and what it says of them."""
+    for _, claim in objects.claims():
+        status = claim.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        kinds = {kind for one in results for kind in one.get("bindingFailureConditions") or ()}
+        for device in status.get("devices") or ():
+            for one in device.get("conditions") or () if device.get("driver") == driver else ():
+                if one.get("type") in kinds and one.get("status") == "True":
+                    yield one["type"], ": ".join(filter(None, (one.get("reason"), one.get("message"))))
 
 
 _RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

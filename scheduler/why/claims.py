@@ -112,7 +112,12 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "give the pod a claim of its own, or wait until one of the {users} pods of {claim} ends",
         ("claim",),
     ),
-    FixKind("claim-own", 4, "give {pod:pod} a claim of its own instead of {claim:ResourceClaim}", ("claim", "pod")),
+    FixKind(
+        "claim-own",
+        4,
+        "give {pod:pod} a claim of its own, with a ResourceClaimTemplate, instead of {claim:ResourceClaim}",
+        ("claim", "pod"),
+    ),
     FixKind(
         "alternative-dropped",
         4,
@@ -122,7 +127,7 @@ FIXES: Final[tuple[FixKind, ...]] = (
     FixKind(
         "claim-released",
         6,
-        "release {claim:ResourceClaim} (used by {users}), or give the pod a claim of its own",
+        "release {claim:ResourceClaim} (used by {users})",
         ("claim",),
     ),
     FixKind("class-resource", 8, "{command}", ("command",)),

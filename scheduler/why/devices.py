@@ -22,13 +22,6 @@ ROWS: Final = (
         ("about",),
     ),
     Kind(
-        "binding-condition-unset",
-        "The driver has not set a condition for which devices wait before a pod is bound.",
-        "Look at the driver's log.",
-        {"text": "{text}"},
-        ("about",),
-    ),
-    Kind(
         "devices-short",
         "No node has as many devices that would do as the pod asks for.",
         "Ask for fewer, or for other devices.",

@@ -79,6 +79,17 @@ ROWS: Final = (
         ("owner", "fact", "error"),
     ),
     Kind(
+        "binding-condition-unset",
+        "The driver has not set a condition for which devices wait before a pod is bound, or has set that it failed.",
+        "Look at the driver's log.",
+        {
+            "": "{claim:ResourceClaim} waits for {condition} to be set: {device}",
+            "driver": "driver {driver} has not set the binding condition {condition}, for which its devices wait",
+            "failed": "driver {driver} has set the failure condition {failed}[ ({why})], so its device is given up",
+        },
+        ("claim", "driver", "condition"),
+    ),
+    Kind(
         "class-unmatched",
         "A DeviceClass selects none of the devices that drivers publish.",
         "Look at the class's selectors, and at whether its driver runs.",
@@ -94,6 +105,13 @@ FIXES: Final[tuple[FixKind, ...]] = (
         1,
         "write {instead} in the expression of {attribute} of {request}: {whole}",
         ("request", "attribute", "whole"),
+    ),
+    FixKind(
+        "condition-set",
+        2,
+        "the driver[ {driver}] must set {condition}[, and unset {failed},] in the claim's status.devices; look at its "
+        "log",
+        ("driver", "condition"),
     ),
     FixKind(
         "slices-again",

@@ -169,7 +169,9 @@ def pin_of(search: NodeSearch) -> Pin | None:
     return None
 
 
-def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def blame_pinned(
+    search: NodeSearch, pod: Pod, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Reason]:
     """Claims that are allocated where these nodes are not."""
     on, reasons = tuple([node.name for node in likeliest(nodes, view, limits)]), list[Reason]()
     for index, claim in enumerate(search.claims.claims):
@@ -180,14 +182,10 @@ def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterVie
         if is_usable_on(claim.allocation, nodes[0].host) and index not in search.claims.given_up:
             fields = {"claim": claim.key, "operations": OPTIONAL_NODE_OPERATIONS, "node": nodes[0].name}
             reason = Reason("claim-pinned", fields, "operations")
-        released = Fix(
-            "claim-released",
-            {"claim": claim.key, "users": _users(claim) or "no pod"},
-            on,
-            claims=(replace(claim, allocation=None, reserved_for=()),),
-            released=_held(claim, view),
-            reason=reason,
-        )
-        reasons.append(structs.replace(reason, fixes=(released,)))
+        users, anew = _users(claim), (replace(claim, allocation=None, reserved_for=()),)
+        fields = {"claim": claim.key, "users": users or "no pod", "pod": pod.key}
+        own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if users else []
+        released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=_held(claim, view))
+        reasons.append(structs.replace(reason, fixes=(*own, released)))
     fixes = tuple([fix for reason in reasons for fix in reason.fixes])
     return (structs.replace(reasons[0], fixes=fixes),) if reasons else ()
