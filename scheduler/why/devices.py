@@ -46,8 +46,11 @@ ROWS: Final = (
         "capacity-short",
         "Devices have less of a capacity than the request asks for, or others consume too much of it.",
         "Ask for less, or end a pod that consumes it.",
-        {"text": "{text}"},
-        ("about",),
+        {
+            "text": "{text}",
+            "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
+        },
+        ("about", "request", "capacity"),
     ),
     Kind(
         "partition-blocked",

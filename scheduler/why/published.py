@@ -20,8 +20,8 @@ ROWS: Final = (
         "selector-unmet",
         "A selector of the request leaves none of the devices of its class.",
         "Correct or relax the term that is named.",
-        {"": "{request}: {fact}"},
-        ("request", "fact"),
+        {"": "{owner}: {fact}"},
+        ("owner", "fact"),
     ),
     Kind(
         "slice-superseded",
@@ -99,13 +99,7 @@ ROWS: Final = (
 )
 
 FIXES: Final[tuple[FixKind, ...]] = (
-    FixKind("selector-mended", 1, "write {instead} in the selector of {request}: {whole}", ("request", "whole")),
-    FixKind(
-        "derived-mended",
-        1,
-        "write {instead} in the expression of {attribute} of {request}: {whole}",
-        ("request", "attribute", "whole"),
-    ),
+    FixKind("expression-mended", 1, "write {instead} in the {part} of {owner}: {whole}", ("part", "owner", "whole")),
     FixKind(
         "condition-set",
         2,
@@ -113,6 +107,7 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "log",
         ("driver", "condition"),
     ),
+    FixKind("amount-there", 3, "ask for {capacity} {there} instead of {amount} in {of}", ("capacity", "of")),
     FixKind(
         "slices-again",
         5,
@@ -148,5 +143,4 @@ FIXES: Final[tuple[FixKind, ...]] = (
         ("driver", "class"),
     ),
     FixKind("class-made", 8, "create DeviceClass {class}, or install the driver that brings it", ("class",)),
-    FixKind("class-mended", 9, "write {instead} in the selector of DeviceClass {class}: {whole}", ("class", "whole")),
 )

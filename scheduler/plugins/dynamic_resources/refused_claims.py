@@ -141,8 +141,7 @@ def _other_classes(
     if meant := near(asked.device_class_name, view.inventory.classes):
         changed = with_request(claim, name, device_class_name=meant)
         yield Fix("class-name", {**fields, "meant": meant}, on, claims=(changed,))
-        return
-    if alternative:
+    elif alternative:
         fields = {**fields, "alternative": alternative, "request": request}
         yield Fix("alternative-dropped", fields, on, claims=(without_alternative(claim, name),))
     else:
@@ -184,7 +183,8 @@ def blame_pinned(
             reason = Reason("claim-pinned", fields, "operations")
         users, anew = _users(claim), (replace(claim, allocation=None, reserved_for=()),)
         fields = {"claim": claim.key, "users": users or "no pod", "pod": pod.key}
-        own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if users else []
+        is_shared = users and not template_of(claim, pod)
+        own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if is_shared else []
         released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=_held(claim, view))
         reasons.append(structs.replace(reason, fixes=(*own, released)))
     fixes = tuple([fix for reason in reasons for fix in reason.fixes])

@@ -1,4 +1,4 @@
-"""Selectors that no device satisfies, or that fail for one: which part of them, and what is published instead.
+"""Selectors that no device satisfies, and what fails for one: which part of it, and what is published instead.
 
 Rules of this module
   1. Only devices that the request's class selects are counted: what other drivers publish explains nothing.
@@ -14,15 +14,17 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from msgspec import structs
 
 from allocator import AllocationError, ClaimSpec, Device, PausedError
+from allocator.requests.capacity import CapacityError
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.subterms import Subterm, last_subterm
-from allocator.values.model import DeviceSelector, Request, RequestAlternative
+from allocator.values.model import Attribute, DeviceCapacity, DeviceSelector, Request, RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits
@@ -36,6 +38,8 @@ from scheduler.why.reasons import Fix, Reason, Whom
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
 _SMALLER: Final = 3
+_MORE_OF_CLASS: Final = 8
+"""Than of the mistake, of which the largest of a claim's own changes have 7."""
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
 _AMOUNT: Final = re.compile(
@@ -67,7 +71,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
         where = f" of the {len(found.before)} that its other terms leave"
     mistakes = mistakes_of(found.text, found.before, where) or smaller_amounts(found, where)
     fact = mistakes[0].cause if mistakes else unmet_term(found, where)
-    fields = {"request": looked.named(slot), "fact": fact}
+    fields = {"owner": looked.named(slot), "fact": fact}
     return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
@@ -94,6 +98,34 @@ def _errors(looked: Survey) -> Iterator[Reason]:
             if failing is not None:
                 yield _derivation_error(looked, slot, device, *failing)
                 break
+            if answer is None and (reason := _uncountable(looked, slot, device)) is not None:
+                yield reason
+                break
+
+
+def _uncountable(looked: Survey, slot: Slot, device: Device) -> Reason | None:
+    """An amount that the device does not have, and which cannot even be rounded as its driver wants it."""
+    claim = looked.claim_of(slot)
+    if claim is None:
+        return None
+    try:
+        slot.consumption_of(device.capacity)
+    except CapacityError:
+        for name, amount in slot.capacity.items():
+            if (there := device.capacity[name].value) < amount:
+                fields = {
+                    "device": f"{device.id.pool}/{device.id.device}",
+                    "capacity": name,
+                    "there": there,
+                    "request": looked.named(slot),
+                    "of": looked.label(slot),
+                    "amount": amount,
+                }
+                less = tuple({**slot.capacity, name: there}.items())
+                claims = (with_request(claim, slot.label, capacity_requests=less),)
+                fix = Fix("amount-there", fields, looked.tried, claims=claims)
+                return Reason("capacity-short", fields, "rounded", (fix,))
+    return None
 
 
 def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
@@ -124,25 +156,24 @@ def _failing(owner: str, mistakes: Sequence[Mistake], device: Device, failure: F
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """Another expression, or no constraint that asks for the attribute."""
-    claim, fields = looked.claim_of(slot), {"request": looked.label(slot), "attribute": name}
+    claim, label = looked.claim_of(slot), looked.label(slot)
     if claim is None or claim.spec is None:
         return
-    for mistake in mistakes:
-        if not mistake.instead:
-            continue
-        whole = mistake.expression
-        mended = tuple([one._replace(expression=whole) if one.name == name else one for one in slot.details.derived])
-        yield Fix(
-            "derived-mended",
-            {**fields, "instead": mistake.instead, "whole": whole},
-            looked.tried,
-            more=mistake.size - 1,
-            reason=Reason("selector-error", {"owner": looked.named(slot), "fact": mistake.cause}),
-            claims=(with_request(claim, slot.label, derived=mended),),
-        )
+    for one in mistakes:
+        if one.instead:
+            text, derived = one.expression, slot.details.derived
+            mended = tuple([other._replace(expression=text) if other.name == name else other for other in derived])
+            reason = Reason("selector-error", {"owner": looked.named(slot), "fact": one.cause})
+            fix = _written(one, one.expression, f"expression of {name}", label, looked)
+            yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, derived=mended),))
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
     changed = replace(claim, spec=replace(claim.spec, constraints=left))
-    yield Fix("constraints-dropped", fields, looked.tried, claims=(changed,))
+    yield Fix("constraints-dropped", {"request": label, "attribute": name}, looked.tried, claims=(changed,))
+
+
+def _written(mistake: Mistake, whole: str, part: str, owner: str, looked: Survey) -> Fix:
+    fields = {"instead": mistake.instead, "part": part, "owner": owner, "whole": whole}
+    return Fix("expression-mended", fields, looked.tried, more=mistake.size - 1)
 
 
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reason:
@@ -152,8 +183,8 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reas
     expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
     mistakes = mistakes_of(expression, devices, place if is_class else f" of its class{place}")
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
-    changes = changes_of_class if is_class else _changes
     reason = _failing(owner, mistakes, device, failure)
+    changes = changes_of_class if is_class else partial(_changes, kind=reason.kind)
     return structs.replace(reason, fixes=tuple(changes(looked, slot, whole, mistakes)))
 
 
@@ -161,40 +192,32 @@ def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Itera
     """What the class was probably meant to say. Its selector is never dropped: the class would select any device."""
     name = slot.device_class.name
     for mistake, whole, mended in _mended_selectors(slot.device_class.selectors, found, mistakes):
-        yield Fix(
-            "class-mended",
-            {"instead": mistake.instead, "class": name, "whole": whole},
-            looked.tried,
+        fix = _written(mistake, whole, "selector", f"DeviceClass {name}", looked)
+        yield structs.replace(
+            fix,
+            more=fix.more + _MORE_OF_CLASS,
             command=shlex.join(("kubectl", "edit", "deviceclass", name)),
-            more=mistake.size - 1,
             classes=(replace(slot.device_class, selectors=mended),),
             whom=Whom.OTHERS,
         )
 
 
-def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
-    """Another term in the place of this one, or none."""
+def _changes(
+    looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake], kind: str = "selector-unmet"
+) -> Iterator[Fix]:
+    """Another term in the place of this one, or none; `kind` of the reason."""
     claim, selectors, number = looked.claim_of(slot), slot.details.selectors, found.selector
-    fields = {"request": looked.label(slot), "term": found.text}
     if claim is None:
         return
     for mistake, whole, mended in _mended_selectors(selectors, found, mistakes):
-        yield Fix(
-            "selector-mended",
-            {**fields, "instead": mistake.instead, "whole": whole},
-            looked.tried,
-            more=mistake.size - 1,
-            reason=Reason("selector-unmet", {"request": looked.named(slot), "fact": mistake.cause}),
-            claims=(with_request(claim, slot.label, selectors=mended),),
-        )
+        reason = Reason(kind, {"owner": looked.named(slot), "fact": mistake.cause})
+        fix = _written(mistake, whole, "selector", looked.label(slot), looked)
+        yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, selectors=mended),))
     rest = found.expression()
     left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
-    yield Fix(
-        "selector-dropped",
-        {**fields, "part": "term" if rest else "selector"},
-        looked.tried,
-        claims=(with_request(claim, slot.label, selectors=left),),
-    )
+    fields = {"request": looked.label(slot), "term": found.text, "part": "term" if rest else "selector"}
+    changed = with_request(claim, slot.label, selectors=left)
+    yield Fix("selector-dropped", fields, looked.tried, claims=(changed,))
 
 
 def _mended_selectors(
@@ -235,12 +258,9 @@ def smaller_amounts(found: Subterm, where: str) -> list[Mistake]:
     for asked in _AMOUNT.finditer(found.text):
         domain, name = asked[2], asked[3]
         there = [
-            amount
-            for device in found.before
-            for full in (f"{domain}/{name}", *([name] if domain == device.id.driver else []))
-            if (amount := device.capacity.get(full)) is not None
+            one.value for device in found.before if isinstance(one := _found(device, domain, name), DeviceCapacity)
         ]
-        most = str(max(one.value for one in there)) if there else asked[5]
+        most = str(max(there)) if there else asked[5]
         if most != asked[5]:
             less = f"{found.text[: asked.start(5)]}{most}{found.text[asked.end(5) :]}"
             mistakes.append(Mistake("capacity-amount", _SMALLER, unmet_term(found, where), f'quantity("{most}")', less))
@@ -267,12 +287,17 @@ def shortened(text: str) -> str:
 
 def _value(device: Device, domain: str, name: str) -> str:
     """As people write it, "" where the device has none."""
-    for full in (f"{domain}/{name}", *([name] if domain == device.id.driver else [])):
-        if (attribute := device.attributes.get(full)) is not None:
-            return repr(attribute.value) if attribute.kind == "string" else str(attribute.value)
-        if (capacity := device.capacity.get(full)) is not None:
-            return str(capacity.value)
-    return ""
+    one = _found(device, domain, name)
+    is_text = one is not None and not isinstance(one, DeviceCapacity) and one.kind == "string"
+    return "" if one is None else repr(one.value) if is_text else str(one.value)
+
+
+def _found(device: Device, domain: str, name: str) -> Attribute | DeviceCapacity | None:
+    """A name without a domain has the driver's."""
+    full = f"{domain}/{name}"
+    short = name if domain == device.id.driver else full
+    of = device.attributes.get(full) or device.attributes.get(short)
+    return of or device.capacity.get(full) or device.capacity.get(short)
 
 
 def of_class(looked: Survey, slot: Slot) -> list[Device]:
