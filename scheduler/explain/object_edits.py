@@ -21,8 +21,10 @@ from scheduler.explain.asked_objects import Objects
 from scheduler.explain.world import Edits, Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
+from scheduler.model.keys import PodKey
 from scheduler.model.nearest import listed, near
 from scheduler.why.reasons import Fix, Reason, plain_fix, removing
+from scheduler.why.say import names
 
 
 def _edit(  # noqa: PLR0917
@@ -54,16 +56,16 @@ def _names(objects: Objects) -> Iterator[Fix]:
             if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
+            fields = {"kind": kind, "name": name, "namespace": namespace, "pod": PodKey(namespace, pod), "key": key}
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {name} is in namespace {other}, and pod {namespace}/{pod}, which names it, in namespace "
-                    f"{namespace}",
-                    f"make {kind} {name} in namespace {namespace}",
-                    ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
-                    (f"{kind.lower()}/{other}/{name}",),
+                yield Fix(
+                    "claim-here",
+                    fields,
+                    (),
+                    reason=Reason(why, {**fields, "other": other}, "elsewhere"),
+                    edits=((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
+                    objects=(f"{kind.lower()}/{other}/{name}",),
                 )
             there = objects.names(kind, namespace)
             if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
@@ -71,14 +73,12 @@ def _names(objects: Objects) -> Iterator[Fix]:
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
-                yield _edit(
-                    why,
-                    1,
-                    f"{kind} {namespace}/{name}, which pod {namespace}/{pod} names, does not exist; {listed(there)}",
-                    f"in pod {namespace}/{pod} write resourceClaimTemplateName: {meant} instead of {name}",
-                    ((objects.pod_index, edit),),
-                    (f"pod/{namespace}/{pod}",),
+                reason = Reason(why, {**fields, "known": names(there)}, "template")
+                fix = Fix(
+                    "claim-name", {**fields, "edited": f"pod {namespace}/{pod}", "meant": meant}, (), reason=reason
                 )
+                about = (f"pod/{namespace}/{pod}",)
+                yield structs.replace(fix, edits=((objects.pod_index, edit),), objects=about)
 
 
 _TEMPLATE: Final = "ResourceClaimTemplate"

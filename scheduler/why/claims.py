@@ -6,13 +6,18 @@ from typing import Final
 
 from scheduler.why.rows import FixKind, Kind
 
+_ELSEWHERE: Final = "{kind} {name} is in namespace {other}, and {pod:pod}, which names it, in namespace {namespace}"
+
 ROWS: Final = (
     Kind(
         "claim-missing",
         "The pod names a ResourceClaim that does not exist.",
         "Name one that exists, or make it.",
-        {"": "{claim:ResourceClaim}, which {pod:pod} names, does not exist; there are: {known}", "text": "{text}"},
-        ("claim", "about"),
+        {
+            "": "{claim:ResourceClaim}, which {pod:pod} names, does not exist; there are: {known}",
+            "elsewhere": _ELSEWHERE,
+        },
+        ("claim", "name"),
     ),
     Kind(
         "claim-not-made",
@@ -21,9 +26,11 @@ ROWS: Final = (
         {
             "": "no ResourceClaim has been made from {template:ResourceClaimTemplate} yet; where it cannot be made, an "
             "event of the pod says why",
-            "text": "{text}",
+            "template": "ResourceClaimTemplate {namespace}/{name}, which {pod:pod} names, does not exist; there are: "
+            "{known}",
+            "elsewhere": _ELSEWHERE,
         },
-        ("about",),
+        ("template", "name"),
     ),
     Kind(
         "claim-full",
@@ -96,7 +103,8 @@ ROWS: Final = (
 )
 
 FIXES: Final[tuple[FixKind, ...]] = (
-    FixKind("claim-name", 1, "in {edited} write resourceClaimName: {meant} instead of {name}", ("edited", "name")),
+    FixKind("claim-name", 1, "in {edited} write {key}: {meant} instead of {name}", ("edited", "name")),
+    FixKind("claim-here", 1, "make {kind} {name} in namespace {namespace}", ("kind", "name")),
     FixKind("class-name", 1, "write deviceClassName: {meant} instead of {class} in {request}", ("class", "request")),
     FixKind("resource-name", 1, "write {meant} instead of {name} in the resources of {edited}", ("name", "edited")),
     FixKind(

@@ -73,7 +73,7 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Reason | None:
         for meant in _meant(name, known):
             other = structs.replace(entry, resource_claim_name=meant)
             spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
-            fields = {"edited": edited_object(pod), "meant": meant, "name": name}
+            fields = {"edited": edited_object(pod), "key": "resourceClaimName", "meant": meant, "name": name}
             changes.append(Fix("claim-name", fields, _anywhere(view), pod=structs.replace(pod, spec=spec)))
         return Reason("claim-missing", {"claim": key, "pod": pod.key, "known": _there(known)}, fixes=tuple(changes))
     return None
