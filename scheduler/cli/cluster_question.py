@@ -29,7 +29,7 @@ from scheduler.cli.input_size import size_option
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import cluster_options, files_option, find_connection
 from scheduler.cli.terminal import caution, working
-from scheduler.validation.nearest import nearest, some
+from scheduler.model.nearest import nearest, some
 
 if TYPE_CHECKING:
     from allocator import Features

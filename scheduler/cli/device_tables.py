@@ -63,7 +63,13 @@ def _section(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _print_classes(found: DeviceList) -> None:
     for one in found.classes:
+        of_class = (device for device in found.devices if one.name in device.classes and device.state == "used")
+        shared = next(
+            (device for device in of_class if any(each.left != "0" for each in device.capacity.values())), None
+        )
         fits = "; nothing more fits"
+        if shared is not None:  # a request that names no amounts takes all of it
+            fits = f"; only shares fit: {_name(shared)} has {_left_text(shared)} left"
         if one.largest[0].count:
             fits = "; largest request that fits: " + ", ".join(map(_largest_text, one.largest))
         states = _states_text(one.states)
@@ -190,7 +196,7 @@ def _device_row(one: DeviceSummary) -> tuple[str, ...]:
         _name(one),
         ",".join(one.classes) or "-",
         one.state,
-        ",".join(f"{name}={amount.left}" for name, amount in one.capacity.items()) or "-",
+        _left_text(one) or "-",
         ",".join(one.taints) or "-",
         "; ".join(users) or "-",
         _blocked_text(one),
@@ -204,6 +210,10 @@ def _blocked_text(one: DeviceSummary) -> str:
 def _print_names(found: DeviceList) -> None:
     for one in found.devices:
         echo(_name(one))
+
+
+def _left_text(one: DeviceSummary) -> str:
+    return ",".join(f"{name}={amount.left}" for name, amount in one.capacity.items())
 
 
 def _name(one: DeviceSummary) -> str:

@@ -21,7 +21,7 @@ from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
 from scheduler.cli.terminal import Screen, caution, echo
-from scheduler.validation.nearest import listed, nearest
+from scheduler.model.nearest import listed, nearest
 from scheduler.yaml_reading import without_collector
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 import click
 
 from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.model.nearest import near
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -35,8 +35,8 @@ def gate_named(written: str) -> str:
     word = written.strip().lower().removeprefix("dra")
     gate = _GATE_BY_WORD.get(word)
     if gate is None:
-        close = get_close_matches(word, _GATE_BY_WORD, 1)
-        known = f"did you mean {_GATE_BY_WORD[close[0]]}?" if close else f"known are {', '.join(FIELD_BY_GATE)}"
+        meant = near(word, _GATE_BY_WORD)
+        known = f"did you mean {_GATE_BY_WORD[meant]}?" if meant else f"known are {', '.join(FIELD_BY_GATE)}"
         raise ValueError(f"{written.strip()!r} is not known here; {known}")
     return gate
 

@@ -5,7 +5,6 @@ Commands are imported when they run, so `--help` and the offline commands start 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import logging
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Final
 import click
 
 from scheduler.cli.terminal import TextFormatter, colour_option, echo, escaped
+from scheduler.model.nearest import near
 
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
@@ -72,9 +72,9 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """A command that does not exist is answered with the one that was probably meant."""
-        near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-        if args[0] not in _COMMANDS and near and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        meant = near(args[0], _COMMANDS)
+        if args[0] not in _COMMANDS and meant and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

@@ -19,7 +19,7 @@ from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.subjects import is_a_name, pod_named
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
-from scheduler.validation.nearest import listed, nearest
+from scheduler.model.nearest import listed, nearest
 
 if TYPE_CHECKING:
     from scheduler.offline.making_room import Room

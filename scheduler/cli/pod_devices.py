@@ -8,10 +8,10 @@ Reads plain API dicts, decides nothing. The JSON form is a promise to users:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from scheduler.model.nearest import near
 from scheduler.model.pod_claims import claim_names
 
 ApiObject: TypeAlias = Mapping[str, Any]
@@ -102,7 +102,7 @@ def _stranger(pod: ApiObject) -> str:
         return ""
     if name == "default-scheduler":
         return f"nobody schedules it: spec.schedulerName is not set, which means {name}; set it to {OURS}"
-    hint = f"did you mean {OURS}?" if get_close_matches(name, [OURS], cutoff=0.5) else f"here it is {OURS}"
+    hint = f"did you mean {OURS}?" if near(name, [OURS], 0.5) else f"here it is {OURS}"
     return f"nobody schedules it: spec.schedulerName is {name}; {hint}"
 
 

@@ -13,7 +13,7 @@ from scheduler.cli.cluster_question import CommandInput, Key
 from scheduler.cli.subjects import Meant
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out, working
-from scheduler.validation.nearest import some
+from scheduler.model.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.explain.waiting import AllWaiting

@@ -26,7 +26,7 @@ from scheduler.cli.tables import print_document, print_names, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out, verdict, working
 from scheduler.cli.what_node import answer_shapes
 from scheduler.model.device_text import device_text
-from scheduler.validation.nearest import some
+from scheduler.model.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.offline_cluster import OfflineCluster, SourceObject

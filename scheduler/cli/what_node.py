@@ -14,7 +14,7 @@ from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.manifests import ManifestError, read_manifests
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, print_left_out
-from scheduler.validation.nearest import some
+from scheduler.model.nearest import some
 
 if TYPE_CHECKING:
     from scheduler.offline.node_shapes import ShapeAnswer

@@ -6,7 +6,6 @@ Rules of this module
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
@@ -17,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from allocator.values.names import is_dns_subdomain
 from scheduler.model.label_selectors import SelectorTextError, TextSelector, parse_label_selector, parse_slice_selector
+from scheduler.model.nearest import near
 from scheduler.validation.field_errors import FieldError
 
 _NANOSECONDS_BY_UNIT: Final = {
@@ -60,8 +60,8 @@ class Section(BaseModel):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What to append to a complaint about `word`: the nearest of `known`, or all of them."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f'; did you mean "{near[0]}"?' if near else f"; known are: {', '.join(sorted(known))}"
+    meant = near(word, list(known))
+    return f'; did you mean "{meant}"?' if meant else f"; known are: {', '.join(sorted(known))}"
 
 
 def parse_duration_s(value: object, info: ValidationInfo) -> float:

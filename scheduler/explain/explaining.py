@@ -13,7 +13,6 @@ Not here: changes (the plugins, `object_edits`) and their `fix_search`, the word
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -31,6 +30,7 @@ from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
+from scheduler.model.nearest import near
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
@@ -255,8 +255,7 @@ def _served(objects: Objects) -> set[str]:
 def _nearest_served(objects: Objects) -> str:
     """Which scheduler's name the pod's is likely misspelt from; "" where it is served, or like none."""
     name, served = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1]), _served(objects)
-    nearest = difflib.get_close_matches(name, sorted(served), n=1, cutoff=0.75)
-    return nearest[0] if nearest and name not in served else ""
+    return near(name, sorted(served), 0.75) if name not in served else ""
 
 
 def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explanation:

@@ -15,15 +15,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.world import Obj
 from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import PodKey
-from scheduler.model.selector_mistakes import near
-from scheduler.validation.nearest import listed
-from scheduler.why.reasons import Fix, Reason
-from scheduler.why.say import Fields
+from scheduler.model.nearest import listed, near
+from scheduler.why.reasons import Fix, Reason, removing
+from scheduler.why.say import Fields, names
 
 
 def object_edits(objects: Objects) -> list[Fix]:
@@ -42,22 +43,26 @@ def _names(objects: Objects) -> Iterator[Fix]:
                 continue
             if key != "resourceClaimName" and any(source.path == ("spec",) for source in objects.sources):
                 continue  # its claim is there already
-            there = objects.names(kind, namespace)
-            fields = {"what": kind, "name": name, "pod": key_of_pod, "namespace": namespace, "there": listed(there)}
             why = "claim-missing" if kind == "ResourceClaim" else "claim-not-made"
+            fields = {"kind": kind, "name": name, "namespace": namespace, "pod": key_of_pod, "key": key}
             if elsewhere := objects.find(kind, name):
                 other = elsewhere[1]["metadata"].get("namespace", "default")
-                reason = Reason(why, {**fields, "other": other}, "elsewhere")
-                edits = ((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),)
-                about = (f"{kind.lower()}/{other}/{name}",)
-                yield Fix("claim-moved", fields, reason=reason, edits=edits, objects=about)
+                yield Fix(
+                    "claim-here",
+                    fields,
+                    (),
+                    reason=Reason(why, {**fields, "other": other}, "elsewhere"),
+                    edits=((elsewhere[0], lambda obj, name=name: _moved(obj, name, namespace)),),  # type: ignore[misc]
+                    objects=(f"{kind.lower()}/{other}/{name}",),
+                )
+            there = objects.names(kind, namespace)
             if kind == _TEMPLATE and (meant := near(name, there) or (there[0] if len(there) == 1 else "")):
 
                 def edit(obj: Obj, place: int = place, meant: str = meant) -> None:
                     obj["spec"]["resourceClaims"][place]["resourceClaimTemplateName"] = meant
 
                 written = _written("resourceClaimTemplateName", meant, name, objects.edited)
-                reason, about = Reason(why, fields, "template"), (f"pod/{key_of_pod}",)
+                reason, about = Reason(why, {**fields, "known": names(there)}, "template"), (f"pod/{key_of_pod}",)
                 yield Fix("written", written, reason=reason, edits=((objects.pod_index, edit),), objects=about)
 
 
@@ -105,10 +110,9 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
     def edit(obj: Obj) -> None:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), ADMIN_ACCESS_LABEL: "true"}
 
-    fact, command = admin_access_unlabelled(namespace)
-    fields, about = {"fact": fact, "command": command}, (f"namespace/{namespace}",)
-    reason, edits = Reason("admin-access-unlabelled", fields, "namespace"), ((found[0], edit),)
-    yield Fix("namespace-labelled", fields, command=command, reason=reason, edits=edits, objects=about)
+    reason, about = admin_access_unlabelled(namespace), (f"namespace/{namespace}",)
+    for fix in reason.fixes:
+        yield structs.replace(removing(fix, reason), edits=((found[0], edit),), objects=about)
 
 
 def _binding_conditions(objects: Objects) -> Iterator[Fix]:
@@ -134,9 +138,23 @@ def _binding_conditions(objects: Objects) -> Iterator[Fix]:
                 without(result)
 
         waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        fields = {"driver": driver, "condition": condition}
+        failed, why = next(_failures(objects, driver), ("", ""))
+        fields = {"driver": driver, "condition": condition, "failed": failed, "why": why}
         edits = (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting))
-        yield Fix("condition-set", fields, reason=Reason("binding-condition-unset", fields, "driver"), edits=edits)
+        reason = Reason("binding-condition-unset", fields, "failed" if failed else "driver")
+        yield Fix("condition-set", fields, (), reason=reason, edits=edits)
+
+
+def _failures(objects: Objects, driver: str) -> Iterator[tuple[str, str]]:
+    """Failure conditions that the driver has set on devices of the claims, and what it says of them."""
+    for _, claim in objects.claims():
+        status = claim.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        kinds = {kind for one in results for kind in one.get("bindingFailureConditions") or ()}
+        for device in status.get("devices") or ():
+            for one in device.get("conditions") or () if device.get("driver") == driver else ():
+                if one.get("type") in kinds and one.get("status") == "True":
+                    yield one["type"], ": ".join(filter(None, (one.get("reason"), one.get("message"))))
 
 
 _RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)

@@ -15,11 +15,11 @@ from scheduler.explain.asked_objects import Objects
 from scheduler.explain.pod_explanation import NodeScore
 from scheduler.explain.world import World
 from scheduler.model.keys import NodeName
+from scheduler.model.nearest import some
 from scheduler.offline.every_node import PodRuling
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import NodeGroup, nodes_alike
-from scheduler.validation.nearest import some
 
 _SCORES_MAX: Final = 20
 

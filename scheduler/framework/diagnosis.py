@@ -28,7 +28,8 @@ from scheduler.model.keys import ClaimKey, NodeName, PodKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of
-from scheduler.why.reasons import Reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Sentence
 
 SEPARATOR: Final = " Cause: "
 LENGTH_MAX: Final = 1_024
@@ -105,13 +106,13 @@ class Pin(Struct, frozen=True):
     """An object that lets the pod run on few nodes only, whatever else is so.
 
     Args:
-        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes. "" where the pod
+        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes. None where the pod
             itself names its nodes: then what is missing there is the cause.
         nodes: Those few; maybe none that is there.
     """
 
     kind: str
-    cause: str
+    cause: Sentence | None
     nodes: frozenset[NodeName]
 
 
@@ -168,10 +169,11 @@ def edited_object(pod: Pod) -> str:
     return f"{kind} {pod.metadata.namespace}/{name}"
 
 
-def admin_access_unlabelled(namespace: str) -> tuple[str, str]:
-    """The fact and the command, of claims for admin access where the API server takes none."""
-    cause = f"Namespace {namespace} has no label {ADMIN_ACCESS_LABEL}, and a claim there asks for admin access"
-    return cause, shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
+def admin_access_unlabelled(namespace: str) -> Reason:
+    """Of claims for admin access where the API server takes none."""
+    command = shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
+    fix = Fix("namespace-label", {"command": command}, (), command)
+    return Reason("admin-access-unlabelled", {"namespace": namespace, "label": ADMIN_ACCESS_LABEL}, fixes=(fix,))
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

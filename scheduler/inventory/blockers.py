@@ -18,7 +18,7 @@ from allocator.pools.pools import PoolView
 from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory.device_answer import Blocker, User
 from scheduler.inventory.users import amount_text
-from scheduler.validation.nearest import some
+from scheduler.model.nearest import some
 
 Users: TypeAlias = Mapping[DeviceId, tuple[User, ...]]
 NAMED_MAX: Final = 4

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import hashlib
 import os
 import string
@@ -28,6 +27,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from scheduler.model.nearest import near
 from scheduler.yaml_reading import load
 
 _T = TypeVar("_T")
@@ -274,8 +274,8 @@ def _find(contents: _Contents, section: str, name: str, where: str, *, hint: str
                     raise CredentialsError(f'{path}: {section} "{name}": {noun}: a mapping is needed')
                 return _Entry(path, f'{path}: {noun} "{name}"', value or {})
     known = _names(contents, section)
-    near = difflib.get_close_matches(name, known, n=1)
-    advice = f'did you mean "{near[0]}"?' if near else f"there are: {', '.join(known) or 'none'}"
+    meant = near(name, known)
+    advice = f'did you mean "{meant}"?' if meant else f"there are: {', '.join(known) or 'none'}"
     raise CredentialsError(f'{where}: there is no {noun} "{name}"; {hint}{advice}')
 
 

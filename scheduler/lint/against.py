@@ -18,7 +18,7 @@ from scheduler.lint.pod_rules import PodSpec
 from scheduler.lint.published import Published
 from scheduler.lint.taken import features_of
 from scheduler.lint.view import View, mapping, mappings, sequence, text
-from scheduler.validation.nearest import listed, nearest
+from scheduler.model.nearest import listed, nearest
 
 _FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
     "two-nodes": ("contradicting-slices", ("spec", "pool", "name")),

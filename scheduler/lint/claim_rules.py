@@ -16,8 +16,8 @@ from scheduler.lint.context import Context, usual_driver
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
 from scheduler.model.api_rules import PARAMETERS_LENGTH_MAX
+from scheduler.model.nearest import listed, nearest
 from scheduler.validation.device_rules import check_qualified_id
-from scheduler.validation.nearest import listed, nearest
 
 
 def map_drivers(view: View, context: Context) -> None:

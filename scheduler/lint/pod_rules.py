@@ -13,7 +13,7 @@ from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
 from scheduler.lint.shapes import shape_of
 from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
-from scheduler.validation.nearest import nearest
+from scheduler.model.nearest import nearest
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")

@@ -7,15 +7,14 @@ fields (`claim_rules`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, shape_of, type_name
 from scheduler.lint.view import V1, View, mapping, text
+from scheduler.model.nearest import near, some
 from scheduler.validation.api_fields import NEWEST, OLDEST, members_of
-from scheduler.validation.nearest import some
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
@@ -132,8 +131,8 @@ def _meant(name: str, fields: Mapping[str, Any]) -> str:
     if _ALIASES.get(name) in fields:
         return _ALIASES[name]
     by_lower = {field.lower(): field for field in fields}
-    close = get_close_matches(name.lower(), by_lower, 1, 0.75)
-    return by_lower[close[0]] if close else ""
+    lower = name.lower()
+    return by_lower.get(lower) or by_lower.get(near(lower, by_lower, 0.75), "")
 
 
 _ALIASES: Final[Mapping[str, str]] = {

@@ -22,7 +22,7 @@ from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
 from scheduler.lint.view import View, selector_holders, text
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
-from scheduler.validation.nearest import listed, nearest
+from scheduler.model.nearest import listed, nearest
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
 

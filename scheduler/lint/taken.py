@@ -34,7 +34,7 @@ from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.published import Published, defaulted_claim_spec
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
-from scheduler.validation.nearest import closest, listed, nearest
+from scheduler.model.nearest import listed, near, nearest
 from scheduler.validation.releases import release_of
 
 _ASKED_MAX: Final = 1_000_000
@@ -149,7 +149,7 @@ def _meant(name: str, names: Collection[str]) -> str:
     if same:
         return f"they have {', '.join(same[:3])}"
     by_short = {each.rpartition("/")[2]: each for each in sorted(names)}
-    found = closest(short, by_short)
+    found = near(short, by_short)
     return f"did you mean {by_short[found]}?" if found else listed(names)
 
 

@@ -12,12 +12,12 @@ Not here: which claims a pod names, and what comes of it (`pod_rules`); single f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
+from scheduler.model.nearest import near
 from scheduler.validation.api_fields import kinds_in, versions_of
 
 _CORE_GROUPS: Final = ("", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io")
@@ -222,12 +222,12 @@ def _kind(view: View, api_version: str, minor: int) -> bool:
             f"apiVersion: {right}",
         )
         return False
-    close = get_close_matches(view.kind, sorted(known), 1, 0.7)
+    meant = near(view.kind, sorted(known), 0.7)
     view.error(
         "wrong-kind",
         ("kind",),
         f"{api_version} has no kind {view.kind}",
-        f"kind: {close[0]}" if close else f"there are: {', '.join(sorted(known))}" if known else "",
+        f"kind: {meant}" if meant else f"there are: {', '.join(sorted(known))}" if known else "",
     )
     return False
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-_NAMES_MAX: Final = 2_000
+from scheduler.model.nearest import near
+
 _VALUES_SAID: Final = 3
 _ATTRIBUTES: Final = "attributes"
 _ATTRIBUTE: Final = re.compile(r"""device\.(attributes|capacity)\[\s*(["'])([^"']+)\2\s*\]\s*\.\s*([A-Za-z_]\w*)""")
@@ -46,12 +46,6 @@ class Mistake(NamedTuple):
     cause: str
     instead: str
     expression: str
-
-
-def near(name: str, known: Collection[str]) -> str:
-    """The existing name that was probably meant, or nothing."""
-    close = get_close_matches(name, known, 1) if len(known) <= _NAMES_MAX else []
-    return close[0] if close and close[0] != name else ""
 
 
 class PublishedNames:

@@ -10,15 +10,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from scheduler.model.nearest import some
 from scheduler.offline.alike import COPY_LABEL
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of, name_of
-from scheduler.validation.nearest import some
 
 COPIES_MAX: Final = 100_000
 _LABEL_MAX: Final = 63
 _NAMED_MAX: Final = 3
 _COPIED: Final = ("Pod", "ResourceClaim", "PersistentVolumeClaim")
 """One for each copy; all else (templates, classes) is shared by them."""
+_OF_ONE_NODE: Final = ("DaemonSet", "Node")
+"""Who makes pods for that node only; of a node that is gone they are made nowhere else."""
 
 
 class NoSuchObjectError(ValueError):
@@ -75,8 +77,8 @@ def renamed(
 def without(given: Sequence[SourceObject], removed: Sequence[str]) -> list[SourceObject]:
     """The objects without these, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
 
-    With a node go its slices and the pods on it; those that a controller would make again wait for another node. What
-    is no object of a kind that plays a role is left for loading, which says what is wrong with it.
+    With a node go its slices and the pods on it; those that a controller would make again elsewhere wait for another
+    node. What is no object of a kind that plays a role is left for loading, which says what is wrong with it.
 
     Raises:
         NoSuchObjectError: One is not there.
@@ -144,7 +146,8 @@ def _without_node(given: Sequence[SourceObject], node: str) -> list[SourceObject
             case "ResourceSlice" if spec.get("nodeName") == node:
                 continue
             case "Pod" if spec.get("nodeName") == node:
-                if not any(one.get("controller") for one in (obj.get("metadata") or {}).get("ownerReferences") or ()):
+                owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+                if all(one.get("kind") in _OF_ONE_NODE for one in owners if one.get("controller")):
                     continue
                 spec = {key: value for key, value in spec.items() if key != "nodeName"}
                 statuses = (obj.get("status") or {}).get("resourceClaimStatuses")

@@ -11,7 +11,6 @@ Not here: what is kept from others' eyes (`left_out`), objects that the API serv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from functools import cache
 from typing import Final
 
@@ -19,6 +18,7 @@ from allocator import DeviceClass, ResourceSlice
 from scheduler.core.ground.inputs import Observed
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.nearest import near
 from scheduler.model.pod_group import PodGroup
 from scheduler.validation.api_fields import fields_of
 
@@ -87,8 +87,8 @@ def _unknown(path: str) -> str:
 
 def _hint(path: str) -> str:
     name = path.rpartition(".")[2]
-    near = get_close_matches(name, _fields_of_slices(), n=1, cutoff=0.75) if name else ()
-    return f" (did you mean {near[0]}?)" if near and near[0] != name else ""
+    meant = near(name, _fields_of_slices(), 0.75)
+    return f" (did you mean {meant}?)" if meant else ""
 
 
 @cache

@@ -18,11 +18,11 @@ from scheduler.config import Config
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.model.nearest import nearest
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.reasons import Reasons
 from scheduler.offline.simulation import Arrival, Played, Sample, Simulated, Simulation
 from scheduler.offline.verdicts import TURNS_MAX, Answers, Run, new_machine, profile_config, scheduler_name_of
-from scheduler.validation.nearest import nearest
 
 BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""

@@ -23,10 +23,10 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.model.keys import NodeName
+from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
 from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
-from scheduler.model.selector_mistakes import near
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields, names
 

@@ -110,7 +110,7 @@ class NodeAffinity:
         """The pod's own choice of nodes by name."""
         slot = cycle.find(NodeAffinitySlot)
         hosts = slot.required.hosts if slot is not None else None
-        return Pin("node-affinity-unmet", "", hosts) if hosts else None
+        return Pin("node-affinity-unmet", None, hosts) if hosts else None
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView) -> Status:
         slot = cycle.find(NodeAffinitySlot)

@@ -16,9 +16,9 @@ from msgspec import structs
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, edited_object, likeliest, taint_text, toleration_text
+from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint, Toleration
-from scheduler.model.selector_mistakes import near
 from scheduler.model.taints import REPELLING_EFFECTS
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names

@@ -15,8 +15,8 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, edited_object
 from scheduler.model.keys import ObjectKey
+from scheduler.model.nearest import near
 from scheduler.model.objects import ClaimVolume, Pod, Volume
-from scheduler.model.selector_mistakes import near
 from scheduler.model.storage import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from allocator import RELEASES
+from scheduler.model.nearest import some
 from scheduler.validation.api_fields import NEWEST, OLDEST, gates
-from scheduler.validation.nearest import some
 
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"

@@ -48,16 +48,6 @@ ROWS: Final = (
         ("claim", "devices"),
     ),
     Kind(
-        "binding-condition-unset",
-        "The driver has not set a condition for which devices wait before a pod is bound.",
-        "Look at the driver's log.",
-        {
-            "text": "{text}",
-            "driver": "driver {driver} has not set the binding condition {condition}, for which its devices wait",
-        },
-        ("about", "driver", "condition"),
-    ),
-    Kind(
         "devices-short",
         "No node has as many devices that would do as the pod asks for.",
         "Ask for fewer, or for other devices.",
@@ -117,9 +107,10 @@ ROWS: Final = (
             "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for "
             f"{{takes}}",
             "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}",
+            "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
-        ("of", "capacity", "shares"),
+        ("of", "request", "capacity", "shares"),
     ),
     Kind(
         "partition-blocked",

@@ -135,7 +135,7 @@ def _text(value: object, spec: str, reader: Reader, most: int) -> str:
         case (PodKey() | ClaimKey(), *_):
             keys = [one for one in value if isinstance(one, PodKey | ClaimKey)]
             return told(keys[0], spec, reader) if len(keys) == 1 else f"{spec}s {told_all(keys, reader, most)}"
-        case tuple():
+        case tuple() if type(value) is tuple:
             return str(names(value))
         case _:
             return str(value)

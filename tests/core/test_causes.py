@@ -75,7 +75,7 @@ def test_an_event_and_the_condition_say_the_sentence_and_then_the_cause() -> Non
 
     assert sentence == said(plain, "p")[0]
     assert said(plain, "p")[1] == ""
-    mistaken = "DeviceClass other: no device has the driver other.example.com; gpu.example.com publishes 1"
+    mistaken = "DeviceClass other: no device has the driver other.example.com; drivers: gpu.example.com (1)"
     change = "install the driver other.example.com, or look at its log: it publishes no ResourceSlice"
     assert cause == f"[class-unmatched] {mistaken}; to make it fit: {change}"
     assert failures(rig) == [f"FailedScheduling: {sentence}{SEPARATOR}{cause}"]

@@ -244,6 +244,39 @@ def test_an_extended_resource_that_nobody_knows(worn, is_named: bool) -> None:
         assert change.startswith(f"kubectl patch deviceclass {worn['device_class']} --type=merge")
 
 
+def test_a_class_of_other_hardware_is_given_no_extended_resource() -> None:
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class("rdma", driver="dra.net"))
+    rig.server.put_slice(builders.resource_slice("s", node="a", driver="dra.net"))
+    rig.add_pod("p", requests={"nvidia.com/mig-1g.10gb": "1"})
+    rig.settle()
+
+    message = (rig.condition_of("p") or ("", ""))[1]
+
+    assert "[extended-resource-unknown]" in message
+    assert "rdma" not in message
+
+
+def test_a_smaller_amount_comes_before_no_selector() -> None:
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class())
+    device = {"name": "g", "capacity": {"memory": {"value": "40Gi"}}}
+    rig.server.put_slice(builders.resource_slice("s", node="a", devices=(device,)))
+    term = "device.capacity['gpu.example.com'].memory.compareTo(quantity('80Gi')) >= 0"
+    spec = builders.claim_spec_object(builders.request_object(selector=term))
+    rig.server.put_claim(builders.claim("c", spec=spec))
+    rig.add_pod("p", claims=("c",))
+    rig.settle()
+
+    cause, _, change = said(rig, "p")[1].partition(TO_MAKE_IT_FIT)
+
+    assert cause.startswith("[selector-unmet] request gpu: gpu.example.com/memory is 40Gi, and no device")
+    assert change.startswith('write quantity("40Gi") in the selector of request gpu')
+    assert "quantity('40Gi')) >= 0" in change
+
+
 def test_a_selector_of_five_hundred_terms_takes_no_more_steps_than_a_pod_may() -> None:
     """Each is compiled anew; where that is too much the whole selector is named."""
     d = f"device.attributes['{FIRST['driver']}']"

@@ -380,7 +380,7 @@ OTHERWISE: list[tuple[str, list[Obj], list[str], list[str]]] = [
             claim(),
             pod("gpu"),
         ],
-        [f"no device has the driver {DRIVER}", "gpu.other.com publishes 1"],
+        [f"no device has the driver {DRIVER}", "gpu.other.com (1)"],
         [f"install the driver {DRIVER}"],
     ),
     (

@@ -77,7 +77,11 @@ SAYS = [
         "and the nodeSelector of pod default/asked chooses node node-2",
         "hostname: node-1 instead",
     ),
-    ("class-missing", "names DeviceClass gpu.example.com, which does not exist; there are: none", ""),
+    (
+        "class-missing",
+        "names DeviceClass gpu.example.com, which does not exist; there are: none",
+        "create DeviceClass gpu.example.com",
+    ),
     (
         "another-pod-is-first",
         "gpu-0 is in use by ResourceClaim default/theirs (pod default/first",

@@ -292,7 +292,7 @@ def test_names_are_not_compared_by_the_thousand() -> None:
         compared += 1
         return []
 
-    with patch("scheduler.validation.nearest.get_close_matches", counted):
+    with patch("scheduler.model.nearest.get_close_matches", counted):
         (finding,) = find(claim("- {name: gpu, exactly: {deviceClassName: gpu}}\n"), published=published)
 
     assert compared == 0

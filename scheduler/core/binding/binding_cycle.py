@@ -55,7 +55,8 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.model.storage import AnyStorageObject
-from scheduler.why.reasons import TO_MAKE_IT_FIT
+from scheduler.why.reasons import Diagnosis
+from scheduler.why.say import EVERYBODY
 
 _WAITING_SILENT_MS: Final = 1_000
 """A pod that waits for something in PreBind says so in its condition when it lasts so long."""
@@ -394,8 +395,8 @@ class BindingCycles(Part):
             binding.retry_ms = CONFIGURATION_RETRY_MS
         text, cause = f"the API server refuses: {refusal.reason}: {refusal.message}", ""
         if ADMIN_ACCESS_LABEL in refusal.message and self._settings.reports_causes:  # no plugin sees it before
-            fact, command = admin_access_unlabelled(binding.pod.metadata.namespace)
-            cause = f"[admin-access-unlabelled] {fact}{TO_MAKE_IT_FIT}{command}"
+            reason = admin_access_unlabelled(binding.pod.metadata.namespace)
+            cause = Diagnosis((reason,), reason.fixes).text(EVERYBODY)
         self._give_up(binding, Status.error(with_cause(text, cause)))
 
     def _give_up(self, binding: BindingCycle, failure: Status) -> None:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.embedded.server.statuses import bad_request
+from scheduler.model.nearest import near
 from scheduler.model.timestamps import parse_rfc3339
 from scheduler.validation.api_fields import fields_of, kinds_in, type_of
 from scheduler.validation.field_errors import Json
@@ -118,8 +118,8 @@ def _fields(type_: str, reading: _Reading) -> _Check:
             if known is None:
                 if name not in types:
                     if not reading.allows_unknown:
-                        near = get_close_matches(str(name), types, n=1, cutoff=0.6) if reading.suggests else []
-                        hint = f" (did you mean {near[0]}?)" if near else ""
+                        meant = near(str(name), types) if reading.suggests else ""
+                        hint = f" (did you mean {meant}?)" if meant else ""
                         _add(problems, f'unknown field "{_path((place, str(name)))}"{hint}')
                     continue
                 known = checks[name] = _check_of(types[name], reading)

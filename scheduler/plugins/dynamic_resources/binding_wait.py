@@ -33,7 +33,8 @@ from scheduler.plugins.dynamic_resources.binding_conditions import (
     has_binding_conditions,
     missing_conditions,
 )
-from scheduler.why.reasons import TO_MAKE_IT_FIT
+from scheduler.why.reasons import Diagnosis, Fix, Reason
+from scheduler.why.say import EVERYBODY
 
 # The reason of the event that begins the wait, and of the pod's condition. Not "Unschedulable": the cluster autoscaler
 # adds nodes for pods with that reason, and this pod has a node. Not "SchedulerError": nothing is wrong. Upstream leaves
@@ -105,9 +106,9 @@ def _cause(waiting: Iterable[ResourceClaim]) -> str:
     for claim in waiting:
         for text in missing_conditions(claim):
             device, _, condition = text.partition(": ")
-            fact = f"ResourceClaim {claim.key} waits for {condition} to be set: {device}"
-            must = f"the driver must set {condition} in the claim's status.devices; look at its log"
-            return f"[binding-condition-unset] {fact}{TO_MAKE_IT_FIT}{must}"
+            fields = {"claim": claim.key, "condition": condition, "device": device, "driver": "", "failed": ""}
+            reason = Reason("binding-condition-unset", fields)
+            return Diagnosis((reason,), (Fix("condition-set", fields, ()),)).text(EVERYBODY)
     return ""
 
 

@@ -33,6 +33,19 @@ def alternative_of(claim: ResourceClaim, request: str) -> RequestAlternative | N
     return None
 
 
+def without_alternative(claim: ResourceClaim, request: str) -> ResourceClaim:
+    """The claim whose list lacks `req/sub`."""
+    assert claim.spec is not None
+    name, _, sub = request.partition("/")
+    requests = [
+        replace(one, first_available=tuple([other for other in one.first_available if other.name != sub]))
+        if one.name == name
+        else one
+        for one in claim.spec.requests
+    ]
+    return replace(claim, spec=replace(claim.spec, requests=tuple(requests)))
+
+
 def with_request(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
     """The claim with another request; a toleration is added to those there are."""
     assert claim.spec is not None

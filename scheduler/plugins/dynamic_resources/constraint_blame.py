@@ -16,7 +16,7 @@ from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
 from allocator.values.pool_attribute import Value
 from scheduler.model.claim import ResourceClaim
-from scheduler.model.selector_mistakes import near
+from scheduler.model.nearest import near
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Fix, Reason

@@ -9,7 +9,7 @@ from allocator import OPTIONAL_NODE_OPERATIONS, Device, DeviceTaint, DeviceToler
 from allocator.values.masks import positions_of
 from cel.quantity import Quantity
 from scheduler.framework.diagnosis import taint_text, toleration_text
-from scheduler.model.selector_mistakes import near
+from scheduler.model.nearest import near
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.plugins.dynamic_resources.selector_blame import of_class

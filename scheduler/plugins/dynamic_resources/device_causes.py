@@ -63,7 +63,7 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
     if search is None:
         return ()
     if not search.claims.wanted and search.claims.special is None:
-        return blame_pinned(search, nodes, view, limits)
+        return blame_pinned(search, cycle.pod, nodes, view, limits)
     if unpublished := blame_unpublished(search, cycle, nodes, view, limits):
         return unpublished
     explained = list(_explained(search, cycle, nodes, view, limits))

@@ -17,7 +17,6 @@ from typing import Final
 from msgspec import Struct
 
 from allocator import AllocationError, Fault, FaultKind, PausedError, PoolId, ResourceSlice, newest_slices
-from allocator.pools.faults import listed_names
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
 from scheduler.framework.cluster_view import ClusterView
@@ -29,10 +28,11 @@ from scheduler.plugins.dynamic_resources.class_blame import blame_class
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
 from scheduler.plugins.dynamic_resources.survey import HIDING, NODES_TRIED, Survey, survey, within_steps
-from scheduler.why.reasons import Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import names
 
-_SIZE: Final = 5
 _NAMES_A_STEP: Final = 40
+_TWICE: Final = frozenset(("device-twice", "counter-set-twice"))
 
 
 def blame_unpublished(
@@ -107,52 +107,46 @@ def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
     fault, pool = hiding.fault, hiding.pool
     slices = looked.view.inventory.slices_of_pool(pool).values()
     newest = newest_slices(slices, looked.view.features)
-    generation, names = newest[0].generation, listed_names(fault.slices)
-    more = f"; so {'is' if hiding.pools == 2 else 'are'} {hiding.pools - 1} more" if hiding.pools > 1 else ""
+    generation, wanted = newest[0].generation, newest[0].resource_slice_count
+    older = [one for one in slices if one.name in fault.slices and one.generation < generation]
+    fields = {
+        "pool": pool,
+        "request": slot.key,
+        "fault": fault.text,
+        "slices": names(fault.slices),
+        "generation": generation,
+        "there": len(newest),
+        "wanted": wanted,
+        "missing": wanted - len(newest),
+        "old": min([one.generation for one in older], default=generation),
+        "more": hiding.pools - 1,
+    }
+    kind, form, fix = "pool-contradictory", fault.kind if fault.kind in _TWICE else "", "pool-anew"
     match fault.kind:
         case "unread-counters":
-            return plain_reason("field-unread", f"pool {pool}: {fault.text}{more}", ("unread", pool, slot.key))
+            return Reason("field-unread", fields, "pool")
         case "older-generation":
-            kind, old = "slice-superseded", min(one.generation for one in slices if one.name in fault.slices)
-            cause = f"ResourceSlice {names} of pool {pool} is of an older generation ({old}): {generation} counts"
-            text = f"the driver must publish the devices of {names} again in generation {generation} of pool {pool}"
+            kind, fix = "slice-superseded", "slices-again"
         case "missing-slices":
-            kind, wanted = "pool-incomplete", newest[0].resource_slice_count
-            missing = f"{wanted - len(newest)} missing ResourceSlice{'s' if wanted - len(newest) > 1 else ''}"
-            cause = (
-                f"pool {pool} is incomplete: of generation {generation} there are {len(newest)} of {wanted} "
-                f"ResourceSlices ({names})"
-            )
-            text = f"the driver must publish the {missing} of generation {generation} of pool {pool}"
-        case _:
-            kind, cause = "pool-contradictory", f"pool {pool} {_contradiction(fault)}"
-            text = f"the driver must publish pool {pool} anew, in one generation that agrees with itself"
-    older = [one for one in slices if one.name in fault.slices and one.generation < generation]
-    mended = tuple(_mended([*older, *newest], generation))
-    change = plain_fix(_SIZE, f"{text}; look at its log", _nodes_of(looked, mended), slices=mended)
-    return plain_reason(kind, f"{cause}{more}", (kind, pool, slot.key), (change,))
-
-
-def _contradiction(fault: Fault) -> str:
-    match fault.kind:
+            kind, fix = "pool-incomplete", "slices-missing"
         case "counts-disagree":
-            return f"has slices that disagree on their count: {fault.text.partition(': ')[2]}"
-        case "device-twice" | "counter-set-twice":
-            return f"has a {'device' if fault.kind == 'device-twice' else 'counter set'} twice: {fault.text}"
+            form, fields["fault"] = fault.kind, fault.text.partition(": ")[2]
         case _:
-            return f"contradicts itself: {fault.text}"
+            pass
+    mended = tuple(_mended([*older, *newest], generation))
+    return Reason(kind, fields, form, (Fix(fix, fields, _nodes_of(looked, mended), slices=mended),))
 
 
 def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
     """The slices as the driver would have them: of one generation, whole, each thing once; the older as they were."""
     ordered = sorted(slices, key=lambda slice_: (slice_.generation, slice_.name))
     known = {(one.name, name) for slice_ in ordered for one in slice_.shared_counters for name, _ in one.counters}
-    names, sets = set[str](), set[str]()
+    seen, sets = set[str](), set[str]()
     for slice_ in ordered:
         devices = []
         for device in slice_.devices:
-            if device.name not in names:
-                names.add(device.name)
+            if device.name not in seen:
+                seen.add(device.name)
                 unknown = any(
                     (one.counter_set, name) not in known for one in device.consumes_counters for name, _ in one.counters
                 )
@@ -185,26 +179,17 @@ def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Reason]:
                 best, count = slice_, found
     if best is None:
         return
-    name = best.node_name or ""
-    slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == name]
-    many = f"; {len(gone) - 1} more such nodes" if len(gone) > 1 else ""
-    which = listed_names([one.name for one in slices])
-    cause = f"ResourceSlice {which} is for node {name}, and no Node has that name (pool {best.pool_id}{many})"
-    stand_in = looked.nodes[0]
-    yield plain_reason(
-        "slice-node-missing",
-        cause,
-        ("slice-node-missing", name, slot.key),
-        (
-            plain_fix(
-                _SIZE,
-                f"the kubelet of {name} must register its Node, or the driver publish these devices for the node that "
-                "has them",
-                (stand_in.name,),
-                slices=tuple([replace(one, node_name=stand_in.name) for one in slices]),
-            ),
-        ),
-    )
+    slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == best.node_name]
+    fields = {
+        "node": best.node_name,
+        "request": slot.key,
+        "slices": names(one.name for one in slices),
+        "pool": best.pool_id,
+        "more": len(gone) - 1,
+    }
+    stand_in = looked.nodes[0].name
+    moved = tuple([replace(one, node_name=stand_in) for one in slices])
+    yield Reason("slice-node-missing", fields, fixes=(Fix("node-registered", fields, (stand_in,), slices=moved),))
 
 
 def _nodes_of(looked: Survey, slices: Iterable[ResourceSlice]) -> tuple[NodeName, ...]:

@@ -5,30 +5,38 @@ Not here: devices (`device_causes`), the refusals themselves (`pre_filter`, `res
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
 from allocator import OPTIONAL_NODE_OPERATIONS
+from allocator.values.model import RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import NODES_NAMED, Limits, Pin, likeliest
+from scheduler.framework.diagnosis import Limits, Pin, edited_object, likeliest
 from scheduler.model.api_rules import RESERVED_FOR_MAX
-from scheduler.model.claim import ResourceClaim, is_usable_on
+from scheduler.model.claim import ResourceClaim, is_usable_on, template_of
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName
+from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import is_reserved_for
-from scheduler.model.selector_mistakes import near
-from scheduler.plugins.dynamic_resources.changed_claims import alternative_of, label_of, requests_of, with_request
+from scheduler.plugins.dynamic_resources.changed_claims import (
+    alternative_of,
+    label_of,
+    requests_of,
+    with_request,
+    without_alternative,
+)
+from scheduler.plugins.dynamic_resources.class_blame import class_made
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.resolved_claims import nodes_named_by, walk_claims
-from scheduler.why.reasons import Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields, Names, names
 
 _USERS_NAMED: Final = 4
-_NAMES_MAX: Final = 200
 
 
 def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Reason]:
@@ -50,60 +58,61 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Reason | None:
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
     for place, entry in enumerate(entries):
         if entry.resource_claim_template_name and entry.name not in made:
-            cause = (
-                f"no ResourceClaim has been made from ResourceClaimTemplate {namespace}/"
-                f"{entry.resource_claim_template_name} yet; where it cannot be made, an event of the pod says why"
-            )
-            return plain_reason("claim-not-made", cause, "template")
-        name = entry.resource_claim_name
-        name = name or made.get(entry.name) or ""
-        claim = view.claim(ClaimKey(namespace, name))
+            template = ClaimKey(namespace, entry.resource_claim_template_name)
+            return Reason("claim-not-made", {"template": template})
+        name = entry.resource_claim_name or made.get(entry.name) or ""
+        key = ClaimKey(namespace, name)
+        claim = view.claim(key)
         if claim is not None and claim.is_deleting:
             return _deleting_claim(claim, pod, view)
         if claim is not None and claim.problem is not None:
-            return plain_reason(
-                "field-unread", f"ResourceClaim {claim.key} cannot be read: {claim.problem}", ("claim", name)
-            )
+            return Reason("field-unread", {"claim": key, "problem": claim.problem}, "claim")
         if not name or claim is not None:
             continue
-        known = sorted(view.claim_names(namespace))
-        cause = f"ResourceClaim {namespace}/{name}, which pod {pod.key} names, does not exist; {_there(known)}"
-        changes = []
+        known, changes = sorted(view.claim_names(namespace)), []
         for meant in _meant(name, known):
             other = structs.replace(entry, resource_claim_name=meant)
             spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
-            text = f"in pod {pod.key} write resourceClaimName: {meant} instead of {name}"
-            changes.append(plain_fix(1, text, _anywhere(view), pod=structs.replace(pod, spec=spec)))
-        return plain_reason("claim-missing", cause, ("claim", name), tuple(changes))
+            fields = {"edited": edited_object(pod), "key": "resourceClaimName", "meant": meant, "name": name}
+            changes.append(Fix("claim-name", fields, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+        return Reason("claim-missing", {"claim": key, "pod": pod.key, "known": _there(known)}, fixes=tuple(changes))
     return None
 
 
 def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Reason:
     """No pod is given a claim that goes; asked as if it had gone and were made anew."""
-    users = [consumer.name for consumer in claim.reserved_for]
-    kept = [f"finalizer {one}" for one in claim.finalizers]
-    kept += [f"pod {', '.join(users[:_USERS_NAMED])}" for _ in users[:1]]
-    keeps = f" (kept by {', '.join(kept)})" if kept else ""
-    cause = f"ResourceClaim {claim.key}, which pod {pod.key} names, is being deleted{keeps}"
-    is_generated = label_of(claim, pod) != f"ResourceClaim {claim.key}"
-    maker = "kube-controller-manager makes it anew" if is_generated else f"make ResourceClaim {claim.key} anew"
+    keepers = [f"finalizer {one}" for one in claim.finalizers]
+    fields = {"claim": claim.key, "pod": pod.key, "keepers": names([*keepers, *_users(claim).names], _USERS_NAMED)}
+    maker = "kube-controller-manager" if template_of(claim, pod) else ""
     anew = replace(claim, deletion_timestamp=None, allocation=None, reserved_for=())
-    released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-    change = plain_fix(2, f"once it is gone, {maker}", _anywhere(view), claims=(anew,), released=released)
-    return plain_reason("claim-deleting", cause, ("deleting", claim.key), (change,))
+    change = Fix(
+        "claim-anew",
+        {"claim": None if maker else claim.key, "maker": maker},
+        _anywhere(view),
+        claims=(anew,),
+        released=_held(claim, view),
+    )
+    return Reason("claim-deleting", fields, fixes=(change,))
+
+
+def _users(claim: ResourceClaim) -> Names:
+    """Who is to use it: `pod a`, `podgroup b`."""
+    return names([f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for], _USERS_NAMED)
+
+
+def _held(claim: ResourceClaim, view: ClusterView) -> tuple[Held, ...]:
+    """What counts for the claim."""
+    return tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
 
 
 def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Reason | None:
     for claim in claims:
         users = len(claim.reserved_for)
         if claim.allocation is not None and users >= RESERVED_FOR_MAX and not is_reserved_for(claim, pod):
-            cause = (
-                f"ResourceClaim {claim.key} is full: {users} pods use it, and no claim can have more than "
-                f"{RESERVED_FOR_MAX}"
-            )
-            text = f"give the pod a claim of its own, or wait until one of the {users} pods of {claim.key} ends"
+            fields = {"claim": claim.key, "users": users, "most": RESERVED_FOR_MAX}
             one_less = replace(claim, reserved_for=claim.reserved_for[: RESERVED_FOR_MAX - 1])
-            return plain_reason("claim-full", cause, "full", (plain_fix(4, text, _anywhere(view), claims=(one_less,)),))
+            change = Fix("claim-user-gone", fields, _anywhere(view), claims=(one_less,))
+            return Reason("claim-full", fields, fixes=(change,))
     return None
 
 
@@ -114,37 +123,39 @@ def _missing_class(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView)
             asked = alternative_of(claim, name)
             if asked is None:
                 continue
-            label, wrong = f"request {name} of {label_of(claim, pod)}", asked.device_class_name
-            if (there := view.inventory.classes.get(wrong)) is not None:
-                if not there.unread:
-                    continue
-                has = f"has the field {there.unread[0]}, which this scheduler does not know"
-                return plain_reason(
-                    "field-unread", f"DeviceClass {wrong}, which {label} names, {has}", ("class", wrong)
-                )
-            cause = f"{label} names DeviceClass {wrong}, which does not exist; {_there(known)}"
-            changes = [
-                plain_fix(
-                    1,
-                    f"write deviceClassName: {meant} instead of {wrong} in {label}",
-                    _anywhere(view),
-                    claims=(with_request(claim, name, device_class_name=meant),),
-                )
-                for meant in _meant(wrong, known)
-            ]
-            return plain_reason("class-missing", cause, ("class", wrong), tuple(changes))
+            label = label_of(claim, pod)
+            fields = {"request": f"request {name} of {label}", "of": label, "class": asked.device_class_name}
+            if (there := view.inventory.classes.get(asked.device_class_name)) is None:
+                changes = tuple(_other_classes(claim, name, asked, fields, view))
+                return Reason("class-missing", {**fields, "known": _there(known)}, fixes=changes)
+            if there.unread:
+                return Reason("field-unread", {**fields, "field": there.unread[0]}, "class")
     return None
+
+
+def _other_classes(
+    claim: ResourceClaim, name: str, asked: RequestAlternative, fields: Fields, view: ClusterView
+) -> Iterator[Fix]:
+    """The class that was meant; else the list without this alternative, or the class with its driver."""
+    on, (request, _, alternative) = _anywhere(view), name.partition("/")
+    if meant := near(asked.device_class_name, view.inventory.classes):
+        changed = with_request(claim, name, device_class_name=meant)
+        yield Fix("class-name", {**fields, "meant": meant}, on, claims=(changed,))
+    elif alternative:
+        fields = {**fields, "alternative": alternative, "request": request}
+        yield Fix("alternative-dropped", fields, on, claims=(without_alternative(claim, name),))
+    else:
+        yield class_made(asked, on, view)
 
 
 def _meant(wrong: str, known: Sequence[str]) -> list[str]:
     """The name that was probably meant: one like it, or the only one there is."""
-    close = near(wrong, known) if len(known) <= _NAMES_MAX else ""
+    close = near(wrong, known)
     return [close] if close else [*known] if len(known) == 1 else []
 
 
-def _there(known: Sequence[str]) -> str:
-    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-    return f"there are: {', '.join(known[:3]) or 'none'}{more}"
+def _there(known: Sequence[str]) -> Names:
+    return names(known or ("none",))
 
 
 def pin_of(search: NodeSearch) -> Pin | None:
@@ -152,34 +163,29 @@ def pin_of(search: NodeSearch) -> Pin | None:
     for index, claim in enumerate(search.claims.claims):
         nodes = nodes_named_by([claim]) if index not in search.claims.given_up else None
         if nodes is not None:
-            names = sorted(nodes)
-            more = f" and {len(names) - NODES_NAMED} more" if len(names) > NODES_NAMED else ""
-            where = f"node{'s' if len(names) > 1 else ''} {', '.join(names[:NODES_NAMED])}{more}"
-            return Pin("claim-pinned", f"ResourceClaim {claim.key} has devices on {where}", nodes)
+            pinned = Reason("claim-pinned", {"claim": claim.key, "nodes": names(sorted(nodes))}, "pin")
+            return Pin(pinned.kind, pinned.sentence, nodes)
     return None
 
 
-def blame_pinned(search: NodeSearch, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def blame_pinned(
+    search: NodeSearch, pod: Pod, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
+) -> Sequence[Reason]:
     """Claims that are allocated where these nodes are not."""
-    on, changes = tuple([node.name for node in likeliest(nodes, view, limits)]), []
+    on, reasons = tuple([node.name for node in likeliest(nodes, view, limits)]), list[Reason]()
     for index, claim in enumerate(search.claims.claims):
         if not search.claims.is_unavailable(index, nodes[0].host) or claim.allocation is None:
             continue
-        where = sorted(nodes_named_by([claim]) or ())
-        users = ", ".join(f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for[:_USERS_NAMED]) or "no pod"
-        place = f" on node {', '.join(where[:3])}" if where else ""
-        cause = f"ResourceClaim {claim.key} is allocated{place}, so the pod can run nowhere else"
+        fields: Fields = {"claim": claim.key, "nodes": names(sorted(nodes_named_by([claim]) or ()))}
+        reason = Reason("claim-pinned", fields)
         if is_usable_on(claim.allocation, nodes[0].host) and index not in search.claims.given_up:
-            cause = (
-                f"ResourceClaim {claim.key} is allocated for a node that declares {OPTIONAL_NODE_OPERATIONS} "
-                f"(skipNodeOperations of its devices), and node {nodes[0].name} does not"
-            )
-        text = f"release ResourceClaim {claim.key} (used by {users}), or give the pod a claim of its own"
-        without = replace(claim, allocation=None, reserved_for=())
-        released = tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
-        changes.append(plain_fix(6, text, on, cause=cause, claims=(without,), released=released))
-    if not changes:
-        return ()
-    reason = changes[0].reason
-    assert reason is not None
-    return (structs.replace(reason, kind="claim-pinned", fixes=tuple(changes)),)
+            fields = {"claim": claim.key, "operations": OPTIONAL_NODE_OPERATIONS, "node": nodes[0].name}
+            reason = Reason("claim-pinned", fields, "operations")
+        users, anew = _users(claim), (replace(claim, allocation=None, reserved_for=()),)
+        fields = {"claim": claim.key, "users": users or "no pod", "pod": pod.key}
+        is_shared = users and not template_of(claim, pod)
+        own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if is_shared else []
+        released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=_held(claim, view))
+        reasons.append(structs.replace(reason, fixes=(*own, released)))
+    fixes = tuple([fix for reason in reasons for fix in reason.fixes])
+    return (structs.replace(reasons[0], fixes=fixes),) if reasons else ()

@@ -19,17 +19,17 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import edited_object, likeliest
 from scheduler.model.keys import NodeName
+from scheduler.model.nearest import near
 from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import is_served_resource
-from scheduler.model.selector_mistakes import near
+from scheduler.model.selector_mistakes import named_drivers
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason, Whom
 
 _NAMES_A_STEP: Final = 10
-_NAMED: Final = 3
 _NODES_TRIED: Final = 3
 _CLASSES_TRIED: Final = 2
-_CLASS_SIZE: Final = 8
+_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
 def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Reason]:
@@ -41,37 +41,39 @@ def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequ
         known |= dict.fromkeys(name for name in node.allocatable if is_served_resource(name))
     cycle.charge(len(view.node_infos) // _NAMES_A_STEP)
     classes = class_by_resource(view.inventory)
-    served = {**known, **dict.fromkeys(name for name in classes if not name.startswith("deviceclass."))}
+    served = sorted({*known, *(name for name in classes if not name.startswith(_CLASS_PREFIX))})
     on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)][:_NODES_TRIED])
-    return [_blame(cycle.pod, name, list(served), on, view) for name in names if name not in known]
+    return [_blame(cycle.pod, name, served, on, view) for name in names if name not in known]
 
 
 def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
-    unnamed = _unnamed(name, view)
-    meant = near(name, served)
-    if meant:
-        there = f"; nearest: {meant}"
-    elif unnamed:
-        there = f"; DeviceClass {unnamed[0].name} has none"
-    else:
-        there = f"; there are: {', '.join(sorted(served)[:_NAMED])}" if served else ""
-    cause = (
-        f"resource {name} of pod {pod.key}: no node has it, and no DeviceClass has it as extendedResourceName{there}"
-    )
-    return plain_reason(
-        "extended-resource-unknown", cause, ("resource", name), tuple(_changes(pod, name, meant, unnamed, on))
-    )
+    """A name that the API server makes of a class's can be no other's; every other may be some class's."""
+    wrong = name.removeprefix(_CLASS_PREFIX) if name.startswith(_CLASS_PREFIX) else ""
+    known = sorted(view.inventory.classes) if wrong else served
+    meant, unnamed = near(wrong or name, known), _unnamed(name, view)
+    fields = {
+        "resource": name,
+        "pod": pod.key,
+        "class": wrong,
+        "meant": f"{_CLASS_PREFIX * bool(wrong)}{meant}" if meant else "",
+        "unnamed": unnamed[0].name if unnamed and not meant else "",
+        "known": () if meant or unnamed else tuple(known),
+    }
+    changes = tuple(_changes(pod, name, str(fields["meant"]), unnamed, on))
+    return Reason("extended-resource-unknown", fields, "class" if wrong else "", changes)
 
 
 def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
-    """Classes without an extendedResourceName, those first that are called like the resource, its domain or end."""
-    classes = [one for one in view.inventory.classes.values() if not one.extended_resource_name]
+    """Classes without an extendedResourceName which the resource's domain or end names, or their driver's name has."""
     domain, _, last = name.partition("/")
-
-    def unlike(one: DeviceClass) -> tuple[bool, bool, str]:
-        return domain not in one.name, last not in one.name, one.name
-
-    return sorted(classes, key=unlike)[:_CLASSES_TRIED]
+    if f".{domain}".endswith(".kubernetes.io"):
+        return []  # the API server takes no such name
+    found = []
+    for one in view.inventory.classes.values():
+        drivers = [driver for selector in one.selectors for driver in named_drivers(selector.expression or "")]
+        if not one.extended_resource_name and any(domain in text or last in text for text in (one.name, *drivers)):
+            found.append((last not in one.name, domain not in one.name, one.name, one))
+    return [one for *_, one in sorted(found, key=lambda one: one[:3])[:_CLASSES_TRIED]]
 
 
 def _changes(
@@ -83,13 +85,13 @@ def _changes(
             containers=tuple([_renamed(one, name, meant) for one in pod.spec.containers or ()]),
             init_containers=tuple([_renamed(one, name, meant) for one in pod.spec.init_containers or ()]),
         )
-        text = f"write {meant} instead of {name} in the resources of {edited_object(pod)}"
-        yield plain_fix(1, text, on, pod=structs.replace(pod, spec=spec))
+        fields = {"meant": meant, "name": name, "edited": edited_object(pod)}
+        yield Fix("resource-name", fields, on, pod=structs.replace(pod, spec=spec))
     for one in unnamed:
         patch = f'{{"spec":{{"extendedResourceName":"{name}"}}}}'
         command = shlex.join(("kubectl", "patch", "deviceclass", one.name, "--type=merge", "-p", patch))
         named = replace(one, extended_resource_name=name)
-        yield plain_fix(_CLASS_SIZE, command, on, command=command, classes=(named,), harms=True)
+        yield Fix("class-resource", {"command": command}, on, command, classes=(named,), whom=Whom.OTHERS)
 
 
 def _renamed(container: Container, name: str, meant: str) -> Container:

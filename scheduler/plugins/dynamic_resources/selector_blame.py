@@ -1,4 +1,4 @@
-"""Selectors that no device satisfies, or that fail for one: which part of them, and what is published instead.
+"""Selectors that no device satisfies, and what fails for one: which part of it, and what is published instead.
 
 Rules of this module
   1. Only devices that the request's class selects are counted: what other drivers publish explains nothing.
@@ -10,17 +10,21 @@ Not here: what is a mistake (`model.selector_mistakes`), asking as if it were me
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
+from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from allocator import AllocationError, ClaimSpec, Device, PausedError
+from allocator.requests.capacity import CapacityError
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.subterms import Subterm, last_subterm
-from allocator.values.model import DeviceSelector, Request, RequestAlternative
+from allocator.values.model import Attribute, DeviceCapacity, DeviceSelector, Request, RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits
@@ -29,16 +33,19 @@ from scheduler.model.selector_mistakes import Mistake, PublishedNames
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Survey, survey, within_steps
-from scheduler.why.reasons import Fix, Reason, plain_fix, plain_reason
+from scheduler.why.reasons import Fix, Reason, Whom
 
 _TERM_LENGTH: Final = 60
 _SAID: Final = 3
-_DROP: Final = 7
+_SMALLER: Final = 3
+_MORE_OF_CLASS: Final = 8
+"""Than of the mistake, of which the largest of a claim's own changes have 7."""
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
-_SIZE_OF_CLASS: Final = 8
-"""Added to that of the mistake, of which the largest of a claim's own changes have 7."""
-_ALIKE: Final = 0.85
+_AMOUNT: Final = re.compile(
+    r"""device\.capacity\[\s*(["'])([^"']+)\1\s*\]\s*\.\s*(\w+)\s*\.\s*(?:compareTo|isGreaterThan)"""
+    r"""\(\s*quantity\(\s*(["'])([^"']*)\4"""
+)
 
 
 def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
@@ -62,16 +69,10 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     where = f" of its class{looked.place()}"
     if len(found.before) < len(devices):
         where = f" of the {len(found.before)} that its other terms leave"
-    mistakes = mistakes_of(found.text, found.before, where)
-    cause = mistakes[0].cause if mistakes else unmet_term(found, where)
-    return (
-        plain_reason(
-            "selector-unmet",
-            f"{looked.named(slot)}: {cause}",
-            ("selector", looked.label(slot), cause),
-            tuple(_changes(looked, slot, found, mistakes)),
-        ),
-    )
+    mistakes = mistakes_of(found.text, found.before, where) or smaller_amounts(found, where)
+    fact = mistakes[0].cause if mistakes else unmet_term(found, where)
+    fields = {"owner": looked.named(slot), "fact": fact}
+    return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
 def blame_selector_errors(
@@ -97,6 +98,34 @@ def _errors(looked: Survey) -> Iterator[Reason]:
             if failing is not None:
                 yield _derivation_error(looked, slot, device, *failing)
                 break
+            if answer is None and (reason := _uncountable(looked, slot, device)) is not None:
+                yield reason
+                break
+
+
+def _uncountable(looked: Survey, slot: Slot, device: Device) -> Reason | None:
+    """An amount that the device does not have, and which cannot even be rounded as its driver wants it."""
+    claim = looked.claim_of(slot)
+    if claim is None:
+        return None
+    try:
+        slot.consumption_of(device.capacity)
+    except CapacityError:
+        for name, amount in slot.capacity.items():
+            if (there := device.capacity[name].value) < amount:
+                fields = {
+                    "device": f"{device.id.pool}/{device.id.device}",
+                    "capacity": name,
+                    "there": there,
+                    "request": looked.named(slot),
+                    "of": looked.label(slot),
+                    "amount": amount,
+                }
+                less = tuple({**slot.capacity, name: there}.items())
+                claims = (with_request(claim, slot.label, capacity_requests=less),)
+                fix = Fix("amount-there", fields, looked.tried, claims=claims)
+                return Reason("capacity-short", fields, "rounded", (fix,))
+    return None
 
 
 def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
@@ -112,10 +141,17 @@ def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, fai
     expression = next(one.expression for one in slot.details.derived if one.name == name)
     devices = [one for one in looked.devices if slot.matcher.answer(one) is None]
     mistakes = mistakes_of(expression, devices, f" that the request selects{looked.place()}")
-    fails = f"the expression of {name} fails for device {device.id.pool}/{device.id.device}: {failure.text}"
-    cause = f"{looked.named(slot)}: {mistakes[0].cause if mistakes else fails}"
-    changes = _changes_of_derived(looked, slot, name, mistakes)
-    return plain_reason("selector-error", cause, ("derived", name, cause), tuple(changes))
+    reason = _failing(looked.named(slot), mistakes, device, failure, name)
+    return structs.replace(reason, fixes=tuple(_changes_of_derived(looked, slot, name, mistakes)))
+
+
+def _failing(owner: str, mistakes: Sequence[Mistake], device: Device, failure: Failure, attribute: str = "") -> Reason:
+    """What is probably wrong, else the error of one device."""
+    if mistakes:
+        return Reason("selector-error", {"owner": owner, "fact": mistakes[0].cause})
+    failed = f"{device.id.pool}/{device.id.device}"
+    fields = {"owner": owner, "device": failed, "error": failure.text, "attribute": attribute}
+    return Reason("selector-error", fields, "derived" if attribute else "fails")
 
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
@@ -123,20 +159,21 @@ def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterabl
     claim, label = looked.claim_of(slot), looked.label(slot)
     if claim is None or claim.spec is None:
         return
-    for mistake in mistakes:
-        if not mistake.instead:
-            continue
-        mended = tuple(
-            [one._replace(expression=mistake.expression) if one.name == name else one for one in slot.details.derived]
-        )
-        text = f"write {mistake.instead} in the expression of {name} of {label}: {mistake.expression}"
-        changed = with_request(claim, slot.label, derived=mended)
-        yield plain_fix(
-            mistake.size, text, looked.tried, cause=f"{looked.named(slot)}: {mistake.cause}", claims=(changed,)
-        )
+    for one in mistakes:
+        if one.instead:
+            text, derived = one.expression, slot.details.derived
+            mended = tuple([other._replace(expression=text) if other.name == name else other for other in derived])
+            reason = Reason("selector-error", {"owner": looked.named(slot), "fact": one.cause})
+            fix = _written(one, one.expression, f"expression of {name}", label, looked)
+            yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, derived=mended),))
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
     changed = replace(claim, spec=replace(claim.spec, constraints=left))
-    yield plain_fix(_DROP, f"drop the constraints on {name} of {label}", looked.tried, claims=(changed,))
+    yield Fix("constraints-dropped", {"request": label, "attribute": name}, looked.tried, claims=(changed,))
+
+
+def _written(mistake: Mistake, whole: str, part: str, owner: str, looked: Survey) -> Fix:
+    fields = {"instead": mistake.instead, "part": part, "owner": owner, "whole": whole}
+    return Fix("expression-mended", fields, looked.tried, more=mistake.size - 1)
 
 
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reason:
@@ -144,65 +181,54 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reas
     devices = looked.devices if is_class else of_class(looked, slot)
     owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
     expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
-    where = place if is_class else f" of its class{place}"
-    mistakes = mistakes_of(expression, devices, where)
-    fails = f"the selector fails for device {device.id.pool}/{device.id.device}: {failure.text}"
-    cause = f"{owner}: {mistakes[0].cause if mistakes else fails}"
+    mistakes = mistakes_of(expression, devices, place if is_class else f" of its class{place}")
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
-    changes = changes_of_class(looked, slot, whole, mistakes) if is_class else _changes(looked, slot, whole, mistakes)
-    return plain_reason("selector-error", cause, ("selector", cause), tuple(changes))
+    reason = _failing(owner, mistakes, device, failure)
+    changes = changes_of_class if is_class else partial(_changes, kind=reason.kind)
+    return structs.replace(reason, fixes=tuple(changes(looked, slot, whole, mistakes)))
 
 
 def changes_of_class(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """What the class was probably meant to say. Its selector is never dropped: the class would select any device."""
-    name, selectors, number = slot.device_class.name, slot.device_class.selectors, found.selector
-    for mistake in mistakes:
-        if not mistake.instead or (mistake.kind == "driver-name" and not is_misspelt(mistake.instead, found.text)):
-            continue
-        whole = _mended(found.expression(mistake.expression), mistake, found)
-        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield plain_fix(
-            _SIZE_OF_CLASS + mistake.size,
-            f"write {mistake.instead} in the selector of DeviceClass {name}: {whole}",
-            looked.tried,
+    name = slot.device_class.name
+    for mistake, whole, mended in _mended_selectors(slot.device_class.selectors, found, mistakes):
+        fix = _written(mistake, whole, "selector", f"DeviceClass {name}", looked)
+        yield structs.replace(
+            fix,
+            more=fix.more + _MORE_OF_CLASS,
             command=shlex.join(("kubectl", "edit", "deviceclass", name)),
             classes=(replace(slot.device_class, selectors=mended),),
-            harms=True,
+            whom=Whom.OTHERS,
         )
 
 
-def is_misspelt(driver: str, text: str) -> bool:
-    """Drivers' names that merely share a domain are of different hardware."""
-    return any(SequenceMatcher(None, driver, one).ratio() >= _ALIKE for one in text.replace('"', "'").split("'"))
-
-
-def _changes(looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
-    """Another term in the place of this one, or none."""
-    claim, label, selectors, number = looked.claim_of(slot), looked.label(slot), slot.details.selectors, found.selector
-    on = looked.tried
+def _changes(
+    looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake], kind: str = "selector-unmet"
+) -> Iterator[Fix]:
+    """Another term in the place of this one, or none; `kind` of the reason."""
+    claim, selectors, number = looked.claim_of(slot), slot.details.selectors, found.selector
     if claim is None:
         return
-    for mistake in mistakes:
-        if not mistake.instead:
-            continue
-        whole = _mended(found.expression(mistake.expression), mistake, found)
-        mended = (*selectors[:number], DeviceSelector(whole), *selectors[number + 1 :])
-        yield plain_fix(
-            mistake.size,
-            f"write {mistake.instead} in the selector of {label}: {whole}",
-            on,
-            cause=f"{looked.named(slot)}: {mistake.cause}",
-            claims=(with_request(claim, slot.label, selectors=mended),),
-        )
+    for mistake, whole, mended in _mended_selectors(selectors, found, mistakes):
+        reason = Reason(kind, {"owner": looked.named(slot), "fact": mistake.cause})
+        fix = _written(mistake, whole, "selector", looked.label(slot), looked)
+        yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, selectors=mended),))
     rest = found.expression()
     left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
-    part = "the term" if rest else "the selector"
-    yield plain_fix(
-        _DROP,
-        f"drop or relax {part} `{found.text}` of {label}",
-        on,
-        claims=(with_request(claim, slot.label, selectors=left),),
-    )
+    fields = {"request": looked.label(slot), "term": found.text, "part": "term" if rest else "selector"}
+    changed = with_request(claim, slot.label, selectors=left)
+    yield Fix("selector-dropped", fields, looked.tried, claims=(changed,))
+
+
+def _mended_selectors(
+    selectors: tuple[DeviceSelector, ...], found: Subterm, mistakes: Iterable[Mistake]
+) -> Iterator[tuple[Mistake, str, tuple[DeviceSelector, ...]]]:
+    """Each mistake for which something may be meant, with the whole selector as it would be, and all of them."""
+    for mistake in mistakes:
+        if mistake.instead:
+            whole = _mended(found.expression(mistake.expression), mistake, found)
+            at = found.selector
+            yield mistake, whole, (*selectors[:at], DeviceSelector(whole), *selectors[at + 1 :])
 
 
 def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
@@ -226,6 +252,21 @@ def mistakes_of(expression: str, devices: Iterable[Device], where: str) -> list[
     return sorted(found, key=lambda mistake: mistake.kind == "guard")
 
 
+def smaller_amounts(found: Subterm, where: str) -> list[Mistake]:
+    """The most that a device has of a capacity of which the term asks for more."""
+    mistakes = []
+    for asked in _AMOUNT.finditer(found.text):
+        domain, name = asked[2], asked[3]
+        there = [
+            one.value for device in found.before if isinstance(one := _found(device, domain, name), DeviceCapacity)
+        ]
+        most = str(max(there)) if there else asked[5]
+        if most != asked[5]:
+            less = f"{found.text[: asked.start(5)]}{most}{found.text[asked.end(5) :]}"
+            mistakes.append(Mistake("capacity-amount", _SMALLER, unmet_term(found, where), f'quantity("{most}")', less))
+    return mistakes
+
+
 def unmet_term(found: Subterm, where: str) -> str:
     """That no device satisfies the term, and what devices have of that which it reads."""
     values = []
@@ -246,12 +287,17 @@ def shortened(text: str) -> str:
 
 def _value(device: Device, domain: str, name: str) -> str:
     """As people write it, "" where the device has none."""
-    for full in (f"{domain}/{name}", *([name] if domain == device.id.driver else [])):
-        if (attribute := device.attributes.get(full)) is not None:
-            return repr(attribute.value) if attribute.kind == "string" else str(attribute.value)
-        if (capacity := device.capacity.get(full)) is not None:
-            return str(capacity.value)
-    return ""
+    one = _found(device, domain, name)
+    is_text = one is not None and not isinstance(one, DeviceCapacity) and one.kind == "string"
+    return "" if one is None else repr(one.value) if is_text else str(one.value)
+
+
+def _found(device: Device, domain: str, name: str) -> Attribute | DeviceCapacity | None:
+    """A name without a domain has the driver's."""
+    full = f"{domain}/{name}"
+    short = name if domain == device.id.driver else full
+    of = device.attributes.get(full) or device.attributes.get(short)
+    return of or device.capacity.get(full) or device.capacity.get(short)
 
 
 def of_class(looked: Survey, slot: Slot) -> list[Device]:
