@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler.lint.mistakes import is_id, legal_id, pinned_drivers
+from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
+from scheduler.model.selector_reading import pinned_drivers
 from scheduler.validation.api_fields import NEWEST
 
 

@@ -19,9 +19,10 @@ from cel.program import check_expression, compile_selector
 from cel.selector_lint import find_traps, hint_for
 from scheduler.lint.context import Context, expressions
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
-from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
+from scheduler.lint.mistakes import Mistake, find_mistakes, rewrite
 from scheduler.lint.view import View, selector_holders, text
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
+from scheduler.model.selector_reading import Selector, parses
 from scheduler.validation.nearest import listed, nearest
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
@@ -217,7 +218,8 @@ class _Expression:
         published = self.context.published
         if published is None or not published.slices:
             return
-        for offset, name in driver_literals(expression):
+        selector = Selector(expression)
+        for offset, _, name in selector.drivers:
             if name not in published.drivers and "/" not in name:
                 self.report(
                     "unknown-driver",
@@ -226,11 +228,10 @@ class _Expression:
                     f"no driver {name} publishes slices here",
                     nearest(name, published.drivers) or listed(published.drivers),
                 )
-        reported: set[tuple[str, str, str]] = set()
-        for offset, which, domain, name in reads(expression):
-            if name in published.names_in(which, domain) or "/" in domain or (which, domain, name) in reported:
+        read = {one.key: one.offset for one in reversed(selector.references) if not one.is_question}
+        for (which, domain, name), offset in sorted(read.items(), key=lambda one: one[1]):
+            if name in published.names_in(which, domain) or "/" in domain:
                 continue
-            reported.add((which, domain, name))
             elsewhere = sorted(published.domains_of(which, name))
             names = published.names_in(which, domain)
             noun = "attribute" if which == "attributes" else "capacity"
