@@ -169,7 +169,7 @@ def _root(pod: Mapping[str, Any], cluster: OfflineCluster) -> _Key:
 
 
 def _is_refused(view: View) -> bool:
-    return any(finding.is_error and not finding.converted for finding in view.findings)
+    return any(finding.is_refusal for finding in view.findings)
 
 
 def _autoscaled(views: Sequence[View]) -> dict[_Key, int]:

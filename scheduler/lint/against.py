@@ -27,13 +27,14 @@ _FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
     "unknown-counter": ("unknown-counter", ("spec", "devices")),
     "counter-too-small": ("counter-too-small", ("spec", "devices")),
     "unknown-node": ("unknown-node", ("spec",)),
+    "missing-slices": ("incomplete-pool", ("spec", "pool", "resourceSliceCount")),
+    "older-generation": ("old-generation", ("spec", "pool", "generation")),
 }
-"""Code and place of what `pool_faults` finds; slices that are missing or older `_pools` finds."""
+"""Code and place of what `pool_faults` finds."""
 
 
 def check_against(context: Context) -> None:
     """Compare what the files name with what is there."""
-    _pools(context)
     _faults(context)
     published = context.published
     if published is None:
@@ -62,45 +63,6 @@ def _taint_rule(view: View, published: Published) -> None:
             )
             return
         left = matching
-
-
-def _pools(context: Context) -> None:
-    """Slices of a generation that is over, and pools of which slices are missing."""
-    views = [view for view in context.views if view.is_dra and view.kind == "ResourceSlice"]
-    by_pool: dict[tuple[str, str], list[tuple[int, View]]] = {}
-    for view in views:
-        spec = mapping(view.obj.get("spec"))
-        pool = mapping(spec.get("pool"))
-        generation = pool.get("generation", 0)
-        if isinstance(generation, int) and not isinstance(generation, bool):
-            by_pool.setdefault((text(spec.get("driver")), text(pool.get("name"))), []).append((generation, view))
-    known = context.published.generations if context.published is not None else {}
-    for key, members in by_pool.items():
-        there = known.get(key)
-        newest = max(*(generation for generation, _ in members), there[0] if there is not None else 0)
-        current = [view for generation, view in members if generation == newest]
-        for generation, view in members:
-            if generation < newest:
-                view.warning(
-                    "old-generation",
-                    ("spec", "pool", "generation"),
-                    f"the pool {key[1]} has a generation {newest}: schedulers pass over slices of older ones",
-                    f"generation: {newest}",
-                )
-        if not current:
-            continue
-        wanted = mapping(mapping(current[0].obj.get("spec")).get("pool")).get("resourceSliceCount")
-        names = {view.object_name for view in current}
-        more = there[1] if there is not None and there[0] == newest else 0
-        found = max(len(names), more)
-        if isinstance(wanted, int) and found < wanted:
-            current[0].warning(
-                "incomplete-pool",
-                ("spec", "pool", "resourceSliceCount"),
-                f"{found} of the {wanted} slices of the pool {key[1]} are there: no device of it is given out "
-                "before all are",
-                f"resourceSliceCount: {len(names)}, or the other slices",
-            )
 
 
 def _faults(context: Context) -> None:

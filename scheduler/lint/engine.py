@@ -165,14 +165,12 @@ def convert(
     for source in sources:
         views, broken = views_of[source.name], broken_of[source.name]
         # What was taken out of an object is refused with it, and it with that.
-        broken_documents = {
-            id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
-        }
+        broken_documents = {id(view.document) for view in views if any(finding.is_refusal for finding in view.findings)}
         refused = {id(view) for view in views if id(view.document) in broken_documents}
         text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
         written = [view for view in views if id(view) not in refused]
         changes = [finding for view in written for finding in view.findings if finding.converted]
-        refusals = [finding for view in views for finding in view.findings if _is_refusal(finding)]
+        refusals = [finding for view in views for finding in view.findings if finding.is_refusal]
         converted.append(
             Converted(
                 source.name,
@@ -184,10 +182,6 @@ def convert(
             )
         )
     return converted
-
-
-def _is_refusal(finding: Finding) -> bool:
-    return finding.is_error and not finding.converted
 
 
 def _empty(name: str) -> Finding:

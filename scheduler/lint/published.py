@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from allocator import AllocationError, DecodeError, DeviceClass, ResourceSlice, decode_class, decode_slice
+from allocator import AllocationError, DecodeError, DeviceClass, PoolId, ResourceSlice, decode_class, decode_slice
 from scheduler.lint.view import mapping, text
 
 
@@ -23,7 +23,6 @@ class Published:
     Attributes:
         objects: All that was read.
         classes: By name.
-        generations: The newest generation of each pool, by (driver, pool), and how many slices it has of how many.
         nodes: Their names.
         allocated: Namespace and name of claims that have devices.
         attributes: (which, domain) -> ids; `which` is `attributes` or `capacity`.
@@ -34,7 +33,6 @@ class Published:
     objects: list[Mapping[str, Any]] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
-    generations: dict[tuple[str, str], tuple[int, int, int]] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)
     allocated: set[tuple[str, str]] = field(default_factory=set)
     drivers: set[str] = field(default_factory=set)
@@ -63,11 +61,12 @@ def read_published(objects: Iterable[Mapping[str, Any]], gates: Mapping[str, boo
         except (DecodeError, AllocationError, ValueError, TypeError, AttributeError) as error:
             said = str(error).removeprefix(f"{kind}: ").removeprefix(f"{kind} {name}: ")
             published.problems.append(f"{kind} {name}: {said}; left out")
+    newest: dict[PoolId, int] = {}
     for slice_ in published.slices:
-        _take_generation(published, slice_)
+        newest[slice_.pool_id] = max(newest.get(slice_.pool_id, 0), slice_.generation)
     for slice_ in published.slices:
         # Devices of older generations are not there any more.
-        if slice_.generation == published.generations[slice_.driver, slice_.pool][0]:
+        if slice_.generation == newest[slice_.pool_id]:
             _take_names(published, slice_)
     return published
 
@@ -84,14 +83,6 @@ def _take(published: Published, kind: str, name: str, obj: Mapping[str, Any]) ->
             published.allocated.add((text(mapping(obj.get("metadata")).get("namespace")) or "default", name))
         case _:
             pass
-
-
-def _take_generation(published: Published, slice_: ResourceSlice) -> None:
-    key = (slice_.driver, slice_.pool)
-    newest, there, wanted = published.generations.get(key, (slice_.generation, 0, slice_.resource_slice_count))
-    if slice_.generation > newest:
-        newest, there, wanted = slice_.generation, 0, slice_.resource_slice_count
-    published.generations[key] = (newest, there + (slice_.generation == newest), wanted)
 
 
 def _take_names(published: Published, slice_: ResourceSlice) -> None:
