@@ -36,6 +36,7 @@ CODES: Final[Mapping[str, Code]] = {
         "plain values; `capacity` and `compareTo` for quantities, `compareTo(semver(…))` for versions, "
         "`includes` for lists",
     ),
+    "admin-access-unlabelled": Code(_W, "A claim has admin access, and its namespace lacks the label for it."),
     "attribute-without-domain": Code(
         _EITHER,
         "An attribute or capacity is named without its domain, or with both in one key.",
@@ -99,6 +100,9 @@ CODES: Final[Mapping[str, Code]] = {
     "expression-refused": Code(_E, "An expression does not compile."),
     "expression-too-complex": Code(_E, "An expression may cost more than the API server allows."),
     "expression-too-long": Code(_E, "An expression is longer than the API server allows."),
+    "extended-resource-twice": Code(
+        _W, "An extended resource is served by several classes, or by a device plugin and a class on one node."
+    ),
     "flat-request": Code(
         _EITHER, "A request has its fields beside its name instead of in `exactly`.", "wrapped in `exactly`"
     ),

@@ -48,6 +48,12 @@ class Context:
         self.class_names: Final = frozenset({*self.classes, *(published.classes if published is not None else ())})
         self._by_key: Final = {(view.kind, view.namespace, view.object_name): view for view in views if view.is_dra}
 
+    def objects(self, kind: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """Those of the cluster, and the files' in their place, by namespace and name."""
+        there = self.published.objects if self.published is not None else ()
+        found = {key_of(obj): obj for obj in there if obj.get("kind") == kind}
+        return found | {key_of(view.obj): view.obj for view in self.views if view.kind == kind}
+
     def gate(self, name: str) -> bool | None:
         """Whether a gate is on, where that was said or the cluster shows it; None for the release's default."""
         if name in self.settings.gates:
@@ -126,6 +132,12 @@ class Context:
             return next(iter(wanted)) if len(wanted) == 1 else None
 
         return find
+
+
+def key_of(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = mapping(obj.get("metadata"))
+    return text(metadata.get("namespace")) or "default", text(metadata.get("name"))
 
 
 def usual_driver(resource: str) -> str:

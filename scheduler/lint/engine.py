@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.lint.against import check_against
-from scheduler.lint.claim_rules import check_rules, map_drivers
+from scheduler.lint.claim_rules import check_admin_access, check_extended_resources, check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraint_rules import check_constraints
 from scheduler.lint.context import Context, Settings
@@ -143,6 +143,8 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_gates(view, context)
     check_pods(context, find_pod_specs(context))
     check_against(context)
+    check_extended_resources(context)
+    check_admin_access(context)
     if published is None and {"Node", "ResourceSlice"} <= {view.kind for view in views}:
         published = read_published(view.obj for view in views)
     if published is not None and published.slices:
