@@ -33,7 +33,7 @@ _STEPS: Final = 4 * BUDGET
 _LOOKS_OF_A_STEP: Final = 25
 """Steps of plugins that look for causes."""
 _TURNS: Final = 20_000
-_REPLICAS_MAX: Final = 256
+_WRITTEN: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 _TOLD: Final = frozenset({"unknown-attribute", "unknown-driver", "unknown-class"})
 """What lint says of names that are written in a claim, a template or a class."""
 
@@ -60,33 +60,32 @@ class _Why(NamedTuple):
 
 
 def check_fit(views: Sequence[View], there: Sequence[SourceObject], *, now_ms: int, features: Features) -> list[str]:
-    """Add a warning for all pods that do not fit beside what is there; what was not looked at.
-
-    Of a workload that wants more, `_REPLICAS_MAX` pods are tried.
-    """
+    """Add a warning for all pods that do not fit beside what is there; what was not looked at."""
     if any(view.is_dra and _is_refused(view) for view in views):
         return ["which pods fit is not looked at: the API server refuses claims, classes or slices of these files"]
     running = set(_running(there))
     by_key = {_key(view.obj): view for view in views if not (view.is_left_out or _is_refused(view))}
-    asked = {key: view for key, view in by_key.items() if view.kind == "Pod" or makes_pods(view.obj)}
+    asked = {key: view for key, view in by_key.items() if makes_pods(view.obj) or _is_waiting(view.obj)}
     old = asked.keys() & running
     notes = [f"{len(old)} pods or workloads run in the cluster already, and are not asked about"] if old else []
     most = _autoscaled(views)
-    written = (_scaled(view.obj, most.get(key, 0)) for key, view in by_key.items() if key not in old)
-    others = (one for one in there if (key := _key(one.obj)) not in asked or key in old)
-    objects = [*others, *(SourceObject("", obj) for obj in written)]
+    objects = [one for one in there if (key := _key(one.obj)) not in asked or key in old]
+    objects += [SourceObject("", view.obj) for key, view in by_key.items() if key not in asked]
+    written = [_scaled(asked[key].obj, most.get(key, 0)) for key in asked if key not in old]
     cluster = OfflineCluster(now_ms)
-    loaded = cluster.load(objects)
+    loaded = cluster.load([*objects, *(SourceObject("", obj) for obj in written)])
     groups: dict[str, _Alike] = {}
+    pods: dict[tuple[str, str], Mapping[str, Any]] = {}
     alike: dict[tuple[str, str], _Alike] = {}
     for pod in cluster.pods():
         root = _root(pod, cluster)
         if root in asked and root not in old and is_waiting(pod):
             shape = json.dumps([root[1], pod["spec"]] if root[0] == "Pod" else root)
             alike[key_of(pod)] = groups.setdefault(shape, _Alike(asked[root]))
+            pods[key_of(pod)] = pod
     tried = sorted(alike)[:PODS_MAX]
     if len(tried) < len(alike):
-        notes.append(f"{len(alike) - len(tried)} pods are not looked at: at most {PODS_MAX} are")
+        notes.append(f"not all pods are looked at: {PODS_MAX} are, at most")
     answers = decide(cluster, features=features, budget_steps=BUDGET_STEPS, asked={*tried}, turns_max=_TURNS)
     for verdict in answers.verdicts:
         if verdict.outcome in _GOOD:
@@ -98,26 +97,32 @@ def check_fit(views: Sequence[View], there: Sequence[SourceObject], *, now_ms: i
     explaining = _Explaining(objects, now_ms, features, _STEPS)
     for group in groups.values():
         if group.others:
-            _tell(group, by_key, explaining.why(group, Ruling(answers, loaded, group.others[0])))
+            ruling = Ruling(answers, loaded, group.others[0])
+            _tell(group, by_key, explaining.why(group, ruling, pods[group.others[0].pod]))
     return [*notes, *(["not all causes were looked for: the budget is used up"] if explaining.left <= 0 else ())]
 
 
 @dataclass(slots=True)
 class _Explaining:
-    """Answers for the first of pods that are alike, while there are steps left, of 0.1 ms each."""
+    """Answers for the first of pods that are alike, while there are steps left, of 0.1 ms each.
+
+    Attributes:
+        objects: All but the pods that are asked about and what makes them.
+    """
 
     objects: Sequence[SourceObject]
     now_ms: int
     features: Features
     left: int
 
-    def why(self, group: _Alike, ruling: Ruling) -> _Why:
-        """Alone, as `explain` says it; or beside the others."""
+    def why(self, group: _Alike, ruling: Ruling, pod: Mapping[str, Any]) -> _Why:
+        """Alone, as `explain` says it; or beside the others, as for pods of a group."""
         assert ruling.verdict is not None
-        budget, pod = min(self.left, BUDGET), ruling.verdict.pod
-        if budget > 0 and not group.fitting:
-            answer = explain_pod(self.objects, pod, now_ms=self.now_ms, features=self.features, budget=budget)
-            self.left -= (1 + answer.questions) * max(STEPS_LEAST, len(self.objects))
+        budget = min(self.left, BUDGET)
+        if budget > 0 and not group.fitting and "schedulingGroup" not in pod["spec"]:
+            given = [*self.objects, SourceObject("", _as_written(pod))]
+            answer = explain_pod(given, key_of(pod), now_ms=self.now_ms, features=self.features, budget=budget)
+            self.left -= (1 + answer.questions) * max(STEPS_LEAST, len(given))
             if not answer.fits:
                 fix = "; then ".join(one.change for one in answer.changes)
                 return _Why(answer.kind, answer.cause, fix, answer.objects)
@@ -136,8 +141,7 @@ def _tell(group: _Alike, by_key: Mapping[_Key, View], why: _Why) -> None:
     if any(finding.code in _TOLD for view in concerned for finding in view.findings):
         return
     many = group.fitting + len(group.others)
-    tried = f"the first {many}" if many == _REPLICAS_MAX else many
-    message = f"[{why.kind}] {why.cause}" + (f"; {group.fitting} of {tried} pods fit" if group.fitting else "")
+    message = f"[{why.kind}] {why.cause}" + (f"; {group.fitting} of {many} pods fit" if group.fitting else "")
     view = concerned[0] if concerned else group.view
     if not any(finding.message == message for finding in view.findings):
         view.warning("does-not-fit", ("metadata", "name"), message, why.fix)
@@ -150,7 +154,7 @@ def _key(obj: Mapping[str, Any]) -> _Key:
 def _running(objects: Sequence[SourceObject]) -> Iterator[_Key]:
     """Pods that have a node, and workloads; a dump may have a ReplicaSet and not its Deployment."""
     for one in objects:
-        if mapping(one.obj.get("spec")).get("nodeName") or (one.obj.get("kind") != "Pod" and is_from_a_server(one.obj)):
+        if is_from_a_server(one.obj) and not _is_waiting(one.obj):
             yield _key(one.obj)
             yield from _controller(one.obj)
 
@@ -184,8 +188,18 @@ def _autoscaled(views: Sequence[View]) -> dict[_Key, int]:
 
 
 def _scaled(obj: dict[str, Any], most: int) -> dict[str, Any]:
-    """With as many pods as an autoscaler makes, and at most `_REPLICAS_MAX`."""
+    """With as many pods as an autoscaler makes, and no more than are looked at."""
     spec = mapping(obj.get("spec"))
     field = "parallelism" if obj.get("kind") == "Job" else "replicas"
     wanted = max(most, spec[field]) if isinstance(spec.get(field), int) else most
-    return {**obj, "spec": {**spec, field: min(wanted, _REPLICAS_MAX)}} if wanted > 1 else obj
+    return {**obj, "spec": {**spec, field: min(wanted, PODS_MAX + 1)}} if wanted > 1 else obj
+
+
+def _is_waiting(obj: Mapping[str, Any]) -> bool:
+    return obj.get("kind") == "Pod" and not mapping(obj.get("spec")).get("nodeName")
+
+
+def _as_written(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """A pod that a workload made as a manifest, which knows its owner."""
+    metadata = {name: one for name, one in pod["metadata"].items() if name in _WRITTEN}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
