@@ -26,7 +26,6 @@ LONG_FUNCTIONS = 3
 LONG_MODULES = {
     *("cel/checker/checker.py", "cel/checker/declarations.py", "cel/evaluator/codegen.py"),
     *("cel/library/values.py", "cel/parser/parser.py"),
-    "scheduler/lint/mistakes.py",
 }
 BANNED_NAMES = {"utils", "helpers", "helper", "common", "base", "manager", "misc"}
 # The shell may await; the core, the plugins, the allocator and CEL may not.

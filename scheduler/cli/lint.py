@@ -6,6 +6,7 @@ Exit codes: 0 nothing wrong (warnings are allowed, unless --strict), 1 errors fo
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -21,7 +22,7 @@ from scheduler.cli.terminal import caution, echo, verdict, working
 
 if TYPE_CHECKING:
     from scheduler.lint.context import Settings
-    from scheduler.lint.engine import Source
+    from scheduler.lint.engine import Report, Source
     from scheduler.lint.findings import Finding
     from scheduler.lint.published import Published
 
@@ -40,12 +41,16 @@ class Inputs:
     kubeconfig: str | None
     context: str | None
 
-    def read(self) -> tuple[list[Source], Settings, Published | None, list[Finding]]:
-        """The files, how to judge them, what to compare them with, and a finding for each file that cannot be read."""
+    def read(self, *, asks: bool = False) -> tuple[list[Source], Settings, Published | None, list[Finding]]:
+        """The files, how to judge them, what to compare them with, and a finding for each file that cannot be read.
+
+        Args:
+            asks: Of a cluster all is read that decides which pods fit.
+        """
         if not (self.paths or self.files):
             raise click.UsageError('name files or folders ("-" is standard input)')
         settings = find_settings(self.kubernetes, self.driver, self.driver_map, self.feature_gates)
-        published = find_published(self.against, self.kubeconfig, self.context)
+        published = find_published(self.against, self.kubeconfig, self.context, asks=asks)
         sources, unread = read_sources((*self.paths, *self.files))
         return sources, settings, published, unread
 
@@ -80,7 +85,7 @@ def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             type=click.Path(allow_dash=True),
             help="Compare with what a cluster has: files or folders of `dra-scheduler dump` or kubectl get "
-            "resourceslices,deviceclasses,nodes,resourceclaims -A -o yaml (repeatable).",
+            "resourceslices,deviceclasses,nodes,pods,resourceclaims -A -o yaml (repeatable).",
         ),
         cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
         gates_option,
@@ -108,9 +113,10 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
     """
     from scheduler.lint.engine import lint as lint_sources
 
-    sources, settings, published, unread = inputs.read()
+    sources, settings, published, unread = inputs.read(asks=True)
     with working("looking"):
         report = lint_sources(sources, settings, published)
+        notes = _check_fit(report, settings, published)
     findings = [*unread, *report.findings]
     errors = sum(finding.is_error for finding in findings)
     warnings = len(findings) - errors
@@ -121,9 +127,30 @@ def lint(inputs: Inputs, *, output: str, strict: bool) -> None:
             lines = finding.as_text().split("\n")
             verdict(*lines, is_good=False) if finding.is_error else caution(*lines)
         echo(f"{len(report.views)} objects: {errors} errors, {warnings} warnings", is_error=True)
+    for note in notes:
+        caution(f"note: {note}", is_error=True)
     if not (report.views or errors):
         sys.exit(2)  # who pipes something here believes that it was looked at
     sys.exit(1 if errors or (strict and warnings) else 0)
+
+
+def _check_fit(report: Report, settings: Settings, published: Published | None) -> list[str]:
+    """Which pods do not fit, where there is a cluster to ask about; what was not looked at."""
+    there = published.objects if published is not None else []
+    kinds = {obj.get("kind") for obj in there} | {view.kind for view in report.views}
+    if not {"Node", "ResourceSlice"} <= kinds:
+        return ["which pods fit is not looked at: there is no Node, or no ResourceSlice"] if there else []
+    from scheduler.config import Config
+    from scheduler.explain.linted import check_fit
+    from scheduler.kube.feature_gates import features_left
+    from scheduler.offline import SourceObject
+    from scheduler.validation.releases import release_of
+
+    features = Config(feature_gates=dict(settings.gates)).features(release_of(settings.minor))
+    if published is not None and published.gates:
+        features = features_left(features, published.gates)
+    now_ms = time.time_ns() // 1_000_000
+    return check_fit(report.views, [SourceObject("", obj) for obj in there], now_ms=now_ms, features=features)
 
 
 def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates: Mapping[str, bool]) -> Settings:
@@ -164,11 +191,12 @@ def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:
     return list(sources.values()), unread
 
 
-def find_published(against: Sequence[str], kubeconfig: str | None, context: str | None) -> Published | None:
+def find_published(
+    against: Sequence[str], kubeconfig: str | None, context: str | None, *, asks: bool
+) -> Published | None:
     """What --against, --kubeconfig and --context name; None when none is given."""
     from scheduler.lint.engine import objects_in_v1
     from scheduler.lint.published import read_published
-    from scheduler.lint.repartitioned import repartitioned
 
     if not against and kubeconfig is None and context is None:
         return None
@@ -184,11 +212,10 @@ def find_published(against: Sequence[str], kubeconfig: str | None, context: str 
     if kubeconfig is not None or context is not None:
         from scheduler.cli.cluster_objects import read_cluster
 
-        read = read_cluster(find_connection(kubeconfig, context))
+        read = read_cluster(find_connection(kubeconfig, context), is_whole=asks)
         objects, gates = objects + read.objects, read.gates
-    published = read_published(objects)
-    published.gates = gates
-    for problem in (*published.problems, *published.conflicts, *repartitioned(published)):
+    published = read_published(objects, gates)
+    for problem in published.problems:
         echo(f"warning: {problem}", is_error=True)
     if not (published.slices or published.classes or published.nodes):
         echo("warning: no ResourceSlices, DeviceClasses or Nodes to compare with", is_error=True)

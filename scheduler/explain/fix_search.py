@@ -3,7 +3,7 @@
 Rules of this module
   1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
   2. The smallest that helps is said; two together where none helps alone.
-  3. A question with edits costs a step for each object, and at least `_STEPS_LEAST`. When the steps are used up, that
+  3. A question with edits costs a step for each object, and at least `STEPS_LEAST`. When the steps are used up, that
      is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
      that is more.
   4. Plugins look for what would help within one number of steps, however often they are asked.
@@ -23,7 +23,7 @@ from scheduler.why.reasons import Diagnosis, Fix, Whom
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
-_STEPS_LEAST: Final = 400
+STEPS_LEAST: Final = 400
 _STEPS_OF_A_TURN: Final = 50
 """A step is about 0.1 ms, and a turn takes up to 10. A question takes a turn or two of a small cluster, 130 with 2,000
 nodes, 300 and more where selectors cost much."""
@@ -141,7 +141,7 @@ class Search:
 
     @property
     def _least(self) -> int:
-        return max(_STEPS_LEAST, len(self.world.objects))
+        return max(STEPS_LEAST, len(self.world.objects))
 
     def _may_ask(self) -> bool:
         self.left -= self._least

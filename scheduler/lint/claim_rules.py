@@ -15,8 +15,8 @@ from allocator import RESULTS_MAX
 from scheduler.lint.context import Context, usual_driver
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.view import View, claim_specs, mapping, mappings, request_parts, sequence, text
-from scheduler.model.api_rules import PARAMETERS_LENGTH_MAX
-from scheduler.model.nearest import listed, nearest
+from scheduler.model.api_rules import ADMIN_ACCESS_LABEL, PARAMETERS_LENGTH_MAX
+from scheduler.model.nearest import listed, nearest, some
 from scheduler.validation.device_rules import check_qualified_id
 
 
@@ -68,6 +68,52 @@ def check_rules(view: View, context: Context) -> None:
     if view.kind == "DeviceClass":
         for index, entry in mappings(mapping(view.obj.get("spec")).get("config")):
             _opaque(view, ("spec", "config", index, "opaque"), mapping(entry.get("opaque")))
+
+
+def check_extended_resources(context: Context) -> None:
+    """Names that several classes have, and those of device plugins on nodes where the class has devices, too."""
+    specs = {name: mapping(obj.get("spec")) for (_, name), obj in context.objects("DeviceClass").items()}
+    classes: dict[str, list[str]] = {}
+    for name, spec in sorted(specs.items()):
+        classes.setdefault(text(spec.get("extendedResourceName")), []).append(name)
+    plugins: dict[str, set[str]] = {}
+    for (_, node), obj in context.objects("Node").items():
+        for resource, amount in mapping(mapping(obj.get("status")).get("allocatable")).items():
+            if str(amount) != "0":
+                plugins.setdefault(resource, set()).add(node)
+    slices = [mapping(obj.get("spec")) for obj in context.objects("ResourceSlice").values()]
+    publishing = {(text(one.get("driver")), text(one.get("nodeName"))) for one in slices}
+    for name, view in context.classes.items():
+        resource = text(specs[name].get("extendedResourceName"))
+        path: FieldPath = ("spec", "extendedResourceName")
+        if resource and len(classes[resource]) > 1:
+            message = f"the DeviceClasses {some(classes[resource], 10)} have {resource}: one of them serves it"
+            view.warning("extended-resource-twice", path, message, "a name of its own for each")
+        drivers = context.drivers_of_class(name)
+        both = sorted(one for one in plugins.get(resource, ()) if any((each, one) in publishing for each in drivers))
+        if both:
+            message = (
+                f"a device plugin has {resource} on node {both[0]}, where the class has devices: each is given twice"
+            )
+            view.warning("extended-resource-twice", path, message, "end the device plugin there, or leave the name out")
+
+
+def check_admin_access(context: Context) -> None:
+    """Claims with admin access in a namespace that is known and lacks the label."""
+    namespaces = context.objects("Namespace")
+    for view in context.views:
+        labels = mapping(mapping(namespaces.get(("default", view.namespace), {}).get("metadata")).get("labels"))
+        if ("default", view.namespace) not in namespaces or labels.get(ADMIN_ACCESS_LABEL) == "true":
+            continue
+        for path, spec in claim_specs(view):
+            for here, _, part in request_parts(path, spec):
+                if part.get("adminAccess") is True:
+                    view.warning(
+                        "admin-access-unlabelled",
+                        (*here, "adminAccess"),
+                        f"namespace {view.namespace} has no label {ADMIN_ACCESS_LABEL}: the API server refuses it",
+                        f'metadata.labels of the namespace: {{{ADMIN_ACCESS_LABEL}: "true"}}',
+                    )
 
 
 def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) -> None:

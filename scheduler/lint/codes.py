@@ -36,6 +36,7 @@ CODES: Final[Mapping[str, Code]] = {
         "plain values; `capacity` and `compareTo` for quantities, `compareTo(semver(…))` for versions, "
         "`includes` for lists",
     ),
+    "admin-access-unlabelled": Code(_W, "A claim has admin access, and its namespace lacks the label for it."),
     "attribute-without-domain": Code(
         _EITHER,
         "An attribute or capacity is named without its domain, or with both in one key.",
@@ -43,7 +44,6 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "basic-device": Code(_EITHER, "A device of a slice has its fields under `basic`, as before v1beta2.", "lifted out"),
     "broken-yaml": Code(_E, "The text is no YAML, or holds more than is read."),
-    "capacity-unmet": Code(_W, "No device that a request takes has the capacity that it asks for, or so much of it."),
     "claim-allocation-mode": Code(_E, "A claim has `allocationMode` beside `devices`.", "left out"),
     "claim-nobody-allocates": Code(_W, "A pod has `nodeName` and claims that only a scheduler allocates."),
     "classic-allocation-mode": Code(
@@ -80,20 +80,14 @@ CODES: Final[Mapping[str, Code]] = {
     "constraint-in-request": Code(
         _E, "A constraint stands inside of a request.", "moved to `spec.devices.constraints`"
     ),
-    "constraint-without-attribute": Code(
-        _W, "No device that a request takes has the attribute of a constraint, which is never met."
-    ),
     "contradicting-slices": Code(
         _W,
         "Slices of one pool contradict each other: from two nodes, counts that disagree, a device twice.",
     ),
     "counter-too-small": Code(_W, "A device takes more of a counter than there is, so nobody is given it."),
     "counters-beside-devices": Code(_E, "A slice has `sharedCounters` beside `devices`."),
-    "device-repartitioned": Code(
-        _W, "A claim has a device that its pool publishes no more while it publishes partitions."
-    ),
     "device-twice": Code(_W, "A container asks for a vendor's device by extended resource and by claim."),
-    "does-not-fit": Code(_W, "The free devices are too few for the pod, or for all of its replicas."),
+    "does-not-fit": Code(_W, "A pod has no room in the cluster; the message is the cause, as `explain` says it."),
     "driver-renamed": Code(_E, "A driver has another name today (`--driver-map`).", "its name today"),
     "driver-with-slash": Code(
         _E,
@@ -106,6 +100,9 @@ CODES: Final[Mapping[str, Code]] = {
     "expression-refused": Code(_E, "An expression does not compile."),
     "expression-too-complex": Code(_E, "An expression may cost more than the API server allows."),
     "expression-too-long": Code(_E, "An expression is longer than the API server allows."),
+    "extended-resource-twice": Code(
+        _W, "An extended resource is served by several classes, or by a device plugin and a class on one node."
+    ),
     "flat-request": Code(
         _EITHER, "A request has its fields beside its name instead of in `exactly`.", "wrapped in `exactly`"
     ),
@@ -172,19 +169,16 @@ CODES: Final[Mapping[str, Code]] = {
         _W, "An expression reads an attribute that a device may not have, which ends the search with an error."
     ),
     "unknown-attribute": Code(_W, "No device has an attribute or capacity that an expression reads."),
-    "unknown-claim": Code(_W, "A pod names a ResourceClaim that is not there."),
     "unknown-class": Code(_W, "A request names a DeviceClass that is not there."),
     "unknown-counter": Code(
         _W, "A device consumes a counter or counter set that its pool does not have, so no device of it is given out."
     ),
     "unknown-driver": Code(_W, "An expression demands a driver that publishes nothing."),
     "unknown-field": Code(_E, "There is no such field."),
-    "unknown-label": Code(_W, "No node has a label, or none that value of it."),
     "unknown-node": Code(_W, "A slice names a node that is not there."),
     "unknown-request": Code(
         _E, "A constraint, a configuration or a container names a request that its claim does not have."
     ),
-    "unknown-template": Code(_W, "A pod names a ResourceClaimTemplate that is not there."),
     "unqualified-constraint": Code(_E, "A constraint names an attribute without its domain.", "its domain is added"),
     "unreadable": Code(_E, "A file cannot be read."),
     "unused-claim": Code(_W, "No container names a claim of its pod."),

@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler.lint.mistakes import is_id, legal_id, pinned_drivers
+from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
+from scheduler.model.selector_reading import pinned_drivers
 from scheduler.validation.api_fields import NEWEST
 
 
@@ -46,6 +47,12 @@ class Context:
         self.classes: Final = {view.object_name: view for view in views if view.is_dra and view.kind == "DeviceClass"}
         self.class_names: Final = frozenset({*self.classes, *(published.classes if published is not None else ())})
         self._by_key: Final = {(view.kind, view.namespace, view.object_name): view for view in views if view.is_dra}
+
+    def objects(self, kind: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """Those of the cluster, and the files' in their place, by namespace and name."""
+        there = self.published.objects if self.published is not None else ()
+        found = {key_of(obj): obj for obj in there if obj.get("kind") == kind}
+        return found | {key_of(view.obj): view.obj for view in self.views if view.kind == kind}
 
     def gate(self, name: str) -> bool | None:
         """Whether a gate is on, where that was said or the cluster shows it; None for the release's default."""
@@ -125,6 +132,12 @@ class Context:
             return next(iter(wanted)) if len(wanted) == 1 else None
 
         return find
+
+
+def key_of(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = mapping(obj.get("metadata"))
+    return text(metadata.get("namespace")) or "default", text(metadata.get("name"))
 
 
 def usual_driver(resource: str) -> str:

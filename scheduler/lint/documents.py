@@ -264,7 +264,10 @@ def _documents(part: _Part, node: Node, has_repeats: bool) -> Iterator[Document]
     obj = node.data
     missing = [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]
     if missing:
-        raise refused(f"no Kubernetes object: {' and '.join(missing)} missing", fix=_head_of(obj))
+        written = {str(key).lower(): key for key in obj}
+        meant = [f"{written[key.lower()]}: did you mean {key}?" for key in missing if key.lower() in written]
+        fix = ", ".join(meant) or _head_of(obj)
+        raise refused(f"no Kubernetes object: {' and '.join(missing)} missing", fix=fix)
     if "metadata" in obj and obj["metadata"] is None and (_pasted(lines) or _hint(lines)):
         key = next(key for key, _ in node.pairs if key.value == "metadata")
         raise refused(f"{obj['kind']} without metadata", key)

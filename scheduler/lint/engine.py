@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.lint.against import check_against
-from scheduler.lint.capacity_check import check_capacity
-from scheduler.lint.claim_rules import check_rules, map_drivers
+from scheduler.lint.claim_rules import check_admin_access, check_extended_resources, check_rules, map_drivers
 from scheduler.lint.classic import is_classic, modernize_classic
 from scheduler.lint.constraint_rules import check_constraints
 from scheduler.lint.context import Context, Settings
@@ -25,12 +24,10 @@ from scheduler.lint.findings import Finding, Place, Severity
 from scheduler.lint.gate_rules import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
 from scheduler.lint.pod_rules import check_pods, find_pod_specs
-from scheduler.lint.published import Published
-from scheduler.lint.repartitioned import check_repartitioned
+from scheduler.lint.published import Published, read_published
 from scheduler.lint.schema import check_fields
-from scheduler.lint.selector_rules import check_selectors
+from scheduler.lint.selector_rules import check_names, check_selectors
 from scheduler.lint.server_rules import check_server_rules
-from scheduler.lint.taken import check_taken
 from scheduler.lint.view import View
 from scheduler.lint.workload_rules import check_workload, complete_selector, separate_templates
 from scheduler.yaml_reading import without_collector
@@ -88,7 +85,7 @@ class Converted:
 
 @without_collector()
 def lint(sources: Sequence[Source], settings: Settings = DEFAULTS, published: Published | None = None) -> Report:
-    """Look at all files together. Never raises for what they hold."""
+    """Look at all files together, as a cluster if they have nodes and slices. Never raises for what they hold."""
     report = Report()
     for source in sources:
         parsed = parse_all(source.text, source.name)
@@ -144,12 +141,15 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_rules(view, context)
             check_server_rules(view)
             check_gates(view, context)
-    specs = find_pod_specs(context)
-    check_pods(context, specs)
-    check_against(context, specs)
-    check_taken(context)
-    check_capacity(context, specs)
-    check_repartitioned(context)
+    check_pods(context, find_pod_specs(context))
+    check_against(context)
+    check_extended_resources(context)
+    check_admin_access(context)
+    if published is None and {"Node", "ResourceSlice"} <= {view.kind for view in views}:
+        published = read_published(view.obj for view in views)
+    if published is not None and published.slices:
+        for view in views:
+            check_names(view, published)
 
 
 def convert(
@@ -167,14 +167,12 @@ def convert(
     for source in sources:
         views, broken = views_of[source.name], broken_of[source.name]
         # What was taken out of an object is refused with it, and it with that.
-        broken_documents = {
-            id(view.document) for view in views if any(_is_refusal(finding) for finding in view.findings)
-        }
+        broken_documents = {id(view.document) for view in views if any(finding.is_refusal for finding in view.findings)}
         refused = {id(view) for view in views if id(view.document) in broken_documents}
         text, notes = ("", []) if broken else convert_text(source.text, source.name, views, refused)
         written = [view for view in views if id(view) not in refused]
         changes = [finding for view in written for finding in view.findings if finding.converted]
-        refusals = [finding for view in views for finding in view.findings if _is_refusal(finding)]
+        refusals = [finding for view in views for finding in view.findings if finding.is_refusal]
         converted.append(
             Converted(
                 source.name,
@@ -186,10 +184,6 @@ def convert(
             )
         )
     return converted
-
-
-def _is_refusal(finding: Finding) -> bool:
-    return finding.is_error and not finding.converted
 
 
 def _empty(name: str) -> Finding:

@@ -64,6 +64,11 @@ class Finding:
     def is_error(self) -> bool:
         return self.severity is Severity.ERROR
 
+    @property
+    def is_refusal(self) -> bool:
+        """An error that nothing was done about."""
+        return self.is_error and not self.converted
+
     def as_text(self) -> str:
         """`file:line:column: severity: object: field: message [code]`, the line with a caret, and the advice."""
         subject = ": ".join(part for part in (self.object, self.field) if part)

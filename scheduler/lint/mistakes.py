@@ -14,8 +14,7 @@ Not here: whether an expression compiles (who calls knows that), and traps of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -24,10 +23,11 @@ from cel import operators
 from cel.errors import CompileError
 from cel.parser.frontend import parse
 from cel.parser.lexer import IDENT, Tokens, tokenize
-from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, children
+from cel.parser.syntax import Call, Expr, Literal, MapExpr, Select, children
 from cel.quantity import Quantity
 from cel.semver import Semver
 from scheduler.model.api_rules import ID_LENGTH_MAX
+from scheduler.model.selector_reading import driver_texts, is_device, is_field, walk
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
@@ -43,7 +43,6 @@ _YAML_TYPES: Final = {
     "capacity": frozenset({"value"}),
 }
 """How a ResourceSlice writes of which type a value is. In expressions there is the value itself."""
-_NO_FIELD_NAMES: Final = ("in", "true", "false", "null")
 
 DomainOf: TypeAlias = Callable[[str, str], str | None]
 """(`attributes` or `capacity`, id) to the domain that was meant, None when that is not known."""
@@ -119,57 +118,6 @@ def rewrite(expression: str, mistakes: list[Mistake]) -> str:
     return expression
 
 
-def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda name: None) -> frozenset[str]:
-    """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`.
-
-    `meant` gives the name that a driver has today, None for an unchanged one.
-    """
-    try:
-        root = parse(expression).expr
-    except (CompileError, RecursionError):
-        return frozenset()
-    pending, found = [root], set()
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Call) and node.function == operators.LOGICAL_AND:
-            pending += node.args
-        elif isinstance(node, Call) and node.function == operators.EQUALS:
-            for side, other in (node.args, node.args[::-1]):
-                if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
-                    found.add(meant(other.value) or other.value)
-    return frozenset(name for name in found if "/" not in name)
-
-
-def reads(expression: str) -> Iterator[tuple[int, str, str, str]]:
-    """(offset, `attributes` or `capacity`, domain, id) of every attribute an expression names in full."""
-    for node in _nodes_of(expression):
-        keys = _keys(node)
-        if keys is not None and len(keys[1]) == 2:
-            yield node.offset, keys[0], *keys[1]
-
-
-def driver_literals(expression: str) -> Iterator[tuple[int, str]]:
-    """(offset, name) of every text that device.driver is compared with."""
-    for node in _nodes_of(expression):
-        for literal in _driver_texts(node):
-            yield literal.offset, str(literal.value)
-
-
-def _nodes_of(expression: str) -> Iterator[Expr]:
-    """All parts of an expression; none of one that does not parse."""
-    with suppress(CompileError, RecursionError):
-        yield from _walk(parse(expression).expr)
-
-
-def parses(expression: str) -> bool:
-    """Whether an expression is one, whatever it means."""
-    try:
-        parse(expression)
-    except (CompileError, RecursionError):
-        return False
-    return True
-
-
 def legal_id(name: str) -> str:
     """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", name)
@@ -216,7 +164,7 @@ class _Finder:
     # What was written.
 
     def visit(self, node: Expr, parent: Expr | None) -> None:
-        for literal in _driver_texts(node):
+        for literal in driver_texts(node):
             self.driver(literal)
         if isinstance(node, Call) and node.function in _COMPARISONS and self.comparison(node):
             return
@@ -455,7 +403,7 @@ class _Finder:
 
     def extent(self, node: Expr) -> tuple[int, int]:
         """From where to where a node's text goes, in balanced brackets."""
-        first = min(part.offset for part in _walk(node))
+        first = min(part.offset for part in walk(node))
         index = max(self.index_by_offset.get(self.last_offset(node), 0), self.index_by_offset.get(first, 0))
         begin = self.index_by_offset.get(first, 0)
         kinds = self.tokens.kinds
@@ -477,65 +425,20 @@ class _Finder:
 
     def last_offset(self, node: Expr) -> int:
         """The offset of the last token known of a node: its operator, bracket, or the field after a dot."""
-        last = max(part.offset for part in _walk(node))
+        last = max(part.offset for part in walk(node))
         index = self.index_by_offset.get(last)
         if index is not None and self.tokens.kinds[index] == "." and index + 1 < len(self.tokens.offsets):
             return self.tokens.offsets[index + 1]
         return last
 
 
-def _walk(node: Expr) -> Iterator[Expr]:
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        yield current
-        pending += children(current)
-
-
 def _written(which: str, domain: str, name: str) -> str:
-    tail = f'["{name}"]' if name in _NO_FIELD_NAMES else f".{name}"
+    tail = f".{name}" if is_field(name) else f'["{name}"]'
     return f'device.{which}["{domain}"]{tail}'
 
 
 def _sign(function: str) -> str:
     return function.strip("_")
-
-
-def _is_driver(node: Expr) -> bool:
-    return isinstance(node, Select) and node.field == "driver" and not node.test_only and _is_device(node.operand)
-
-
-def _is_device(node: Expr) -> bool:
-    return isinstance(node, Ident) and node.name == "device"
-
-
-def _driver_texts(node: Expr) -> Iterator[Literal]:
-    if not isinstance(node, Call) or node.target is not None or len(node.args) != 2:
-        return
-    left, right = node.args
-    if node.function in (operators.EQUALS, operators.NOT_EQUALS):
-        for side, other in ((left, right), (right, left)):
-            if _is_driver(side) and isinstance(other, Literal) and isinstance(other.value, str):
-                yield other
-    elif node.function == operators.IN and _is_driver(left) and isinstance(right, ListExpr):
-        yield from (each for each in right.elements if isinstance(each, Literal) and isinstance(each.value, str))
-
-
-def _keys(node: Expr) -> tuple[str, tuple[str, ...]] | None:
-    """(`attributes` or `capacity`, keys) of `device.attributes["a"].b` with 0 to 2 keys."""
-    if isinstance(node, Select) and not node.test_only:
-        if node.field in ("attributes", "capacity") and _is_device(node.operand):
-            return node.field, ()
-        operand, key = node.operand, node.field
-    elif isinstance(node, Call) and node.function == operators.INDEX:
-        operand, index = node.args
-        if not isinstance(index, Literal) or not isinstance(index.value, str):
-            return None
-        key = index.value
-    else:
-        return None
-    below = _keys(operand)
-    return (below[0], (*below[1], key)) if below is not None and len(below[1]) < 2 else None
 
 
 def _ref(node: Expr) -> _Ref | None:
@@ -557,7 +460,24 @@ def _is_named_in_full(keys: tuple[str, ...]) -> bool:
 
 
 def _has_refs(node: Expr) -> bool:
-    return any(_ref(part) is not None for part in _walk(node))
+    return any(_ref(part) is not None for part in walk(node))
+
+
+def _keys(node: Expr) -> tuple[str, tuple[str, ...]] | None:
+    """(`attributes` or `capacity`, keys) of `device.attributes["a"].b` with 0 to 2 keys."""
+    if isinstance(node, Select) and not node.test_only:
+        if node.field in ("attributes", "capacity") and is_device(node.operand):
+            return node.field, ()
+        operand, key = node.operand, node.field
+    elif isinstance(node, Call) and node.function == operators.INDEX:
+        operand, index = node.args
+        if not isinstance(index, Literal) or not isinstance(index.value, str):
+            return None
+        key = index.value
+    else:
+        return None
+    below = _keys(operand)
+    return (below[0], (*below[1], key)) if below is not None and len(below[1]) < 2 else None
 
 
 def _is_value(node: Expr, parent: Expr | None) -> bool:

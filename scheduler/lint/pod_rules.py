@@ -1,6 +1,6 @@
 """Pods, and the templates of workloads: which claims they name, and what will come of it.
 
-Not here: `source` of old pods (`modernize`), how many would fit (`capacity_check`).
+Not here: `source` of old pods (`modernize`), which fit (`scheduler.explain.linted`).
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _preset_node(pod: PodSpec, context: Context) -> None:
     for index, entry in mappings(pod.spec.get("resourceClaims")):
         name = text(entry.get("resourceClaimName"))
         published = context.published
-        if published is not None and (pod.view.namespace, name) in published.allocations:
+        if published is not None and (pod.view.namespace, name) in published.allocated:
             continue
         pod.view.warning(
             "claim-nobody-allocates",

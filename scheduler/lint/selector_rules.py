@@ -5,7 +5,7 @@ Not here: the mistakes themselves (`mistakes`), the API's limits on lists (`sche
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,10 +19,12 @@ from cel.program import check_expression, compile_selector
 from cel.selector_lint import find_traps, hint_for
 from scheduler.lint.context import Context, expressions
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
-from scheduler.lint.mistakes import Mistake, driver_literals, find_mistakes, parses, reads, rewrite
-from scheduler.lint.view import View, selector_holders, text
+from scheduler.lint.mistakes import Mistake, find_mistakes, rewrite
+from scheduler.lint.published import Published
+from scheduler.lint.view import View, at, selector_holders, text
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 from scheduler.model.nearest import listed, nearest
+from scheduler.model.selector_reading import Selector, parses
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
 
@@ -61,8 +63,6 @@ def _selectors(
             if meant != expression:  # the quotes, too
                 holder["selectors"][index]["cel"]["expression"] = meant
             checker.compile(meant, let_through if is_class_known else None)
-        if context.published is not None:
-            checker.against(meant or expression)
         let_through |= context.pins_of([{"cel": {"expression": meant or expression}}])
 
 
@@ -212,39 +212,36 @@ class _Expression:
         )
         return None
 
-    def against(self, expression: str) -> None:
-        """Drivers and attributes that no device of the cluster has."""
-        published = self.context.published
-        if published is None or not published.slices:
-            return
-        for offset, name in driver_literals(expression):
-            if name not in published.drivers and "/" not in name:
-                self.report(
-                    "unknown-driver",
-                    Severity.WARNING,
-                    offset if expression == self.expression else 0,
-                    f"no driver {name} publishes slices here",
-                    nearest(name, published.drivers) or listed(published.drivers),
-                )
-        reported: set[tuple[str, str, str]] = set()
-        for offset, which, domain, name in reads(expression):
-            if name in published.names_in(which, domain) or "/" in domain or (which, domain, name) in reported:
-                continue
-            reported.add((which, domain, name))
-            elsewhere = sorted(published.domains_of(which, name))
-            names = published.names_in(which, domain)
-            noun = "attribute" if which == "attributes" else "capacity"
-            if elsewhere:
-                fix = f"{name} is published by {', '.join(elsewhere)}"
-            else:
-                fix = nearest(name, names) or (f"{domain} has: {', '.join(sorted(names))}" if names else "")
-            self.report(
-                "unknown-attribute",
-                Severity.WARNING,
-                offset if expression == self.expression else 0,
-                f"no device here has the {noun} {domain}/{name}",
-                fix,
-            )
+
+def check_names(view: View, published: Published) -> None:
+    """Drivers and attributes in selectors that no published device has."""
+    for path, holder in selector_holders(view):
+        for index, expression in expressions(holder.get("selectors")):
+            where: FieldPath = (*path, "selectors", index, "cel", "expression")
+            is_as_written = at(view.document.obj, view.origin(where)) == expression
+            selector = Selector(expression)
+            for offset, _, name in selector.drivers:
+                if name not in published.drivers and "/" not in name:
+                    fix = nearest(name, published.drivers) or listed(published.drivers)
+                    message = f"no driver {name} publishes slices here"
+                    view.warning("unknown-driver", where, message, fix, offset=offset if is_as_written else 0)
+            for offset, message, fix in _unknown_attributes(selector, published):
+                view.warning("unknown-attribute", where, message, fix, offset=offset if is_as_written else 0)
+
+
+def _unknown_attributes(selector: Selector, published: Published) -> Iterator[tuple[int, str, str]]:
+    """Place, message and advice."""
+    read = {one.key: one.offset for one in reversed(selector.references) if not one.is_question}
+    for (which, domain, name), offset in sorted(read.items(), key=lambda one: one[1]):
+        names = published.names_in(which, domain)
+        if name in names or "/" in domain:
+            continue
+        if elsewhere := sorted(published.domains_of(which, name)):
+            fix = f"{name} is published by {', '.join(elsewhere)}"
+        else:
+            fix = nearest(name, names) or (f"{domain} has: {', '.join(sorted(names))}" if names else "")
+        noun = "attribute" if which == "attributes" else "capacity"
+        yield offset, f"no device here has the {noun} {domain}/{name}", fix
 
 
 def _check(expression: str, environment: Environment) -> Checked:

@@ -1,4 +1,4 @@
-"""What only a cluster can tell: drivers, attributes, classes, and how many pods get their devices."""
+"""What only a cluster can tell: drivers, attributes, classes, and which pods fit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 
 import pytest
 
+from allocator import Features
+from scheduler.explain import explain_pod, linted
 from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
-from scheduler.lint.engine import Source, convert, objects_in_v1
+from scheduler.lint.emit import yaml_text
+from scheduler.lint.engine import Source, convert, lint, objects_in_v1
 from scheduler.lint.published import Published, read_published
+from scheduler.offline import SourceObject
 from tests.lint.texts import claim, codes, dump, find, indented, pod, selecting
 
 TEMPLATE_CLAIMS = "[{name: gpu, resourceClaimTemplateName: t}]"
@@ -38,6 +42,7 @@ apiVersion: v1
 kind: Node
 metadata: {{name: {node}, labels: {{zone: {node}}}}}
 spec: {{taints: [{taint}]}}
+status: {{allocatable: {{cpu: 8, memory: 8Gi, pods: 110}}}}
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -140,29 +145,71 @@ def test_an_unknown_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "nodes", "message"),
+    ("texts", "nodes", "message", "fix"),
     [
-        pytest.param([deployment(5), template()], {"a": 2, "b": 1}, "3 of 5 pods fit", id="replicas"),
-        pytest.param([deployment(2), template(2)], {"a": 3}, "1 of 2 pods fit", id="two-each"),
+        pytest.param(
+            [deployment(5), template()],
+            {"a": 2, "b": 1},
+            "[devices-in-use]*; 3 of 5 pods fit",
+            "at most 3 of them, or room for the others",
+            id="replicas",
+        ),
         pytest.param(
             [pod(TEMPLATE_CLAIMS), template(2)],
             {"a": 1, "b": 1, "c": 1},
-            "the pod does not fit on the devices that are free there: request gpu needs 2: 3 free, at most 1 on a node",
+            "[devices-short] node a has 1 device*",
+            "in request gpu of ResourceClaimTemplate default/t",
             id="three-free-on-three-nodes",
         ),
         pytest.param(
             [pod(TEMPLATE_CLAIMS, more="nodeSelector: {zone: nowhere}\n"), template()],
             {"a": 1},
-            "none of 1 nodes passes",
+            "[node-affinity-unmet] no node has zone=nowhere*",
+            "a instead of nowhere in the nodeSelector of pod default/p",
             id="no-node",
+        ),
+        pytest.param(
+            [pod("[]", "[]", limits="{gpu.example/mig: 1}")],
+            {"a": 1},
+            "[extended-resource-unknown] resource gpu.example/mig of pod default/p*",
+            "",
+            id="an-extended-resource",
         ),
     ],
 )
-def test_how_many_fit(texts: list[str], nodes: dict[str, int], message: str) -> None:
-    found = [each for each in find(*texts, published=cluster(nodes)) if each.code == "does-not-fit"]
+def test_what_does_not_fit_has_the_cause_that_explain_says(
+    texts: list[str], nodes: dict[str, int], message: str, fix: str
+) -> None:
+    (found,) = [each for each in find(*texts, published=cluster(nodes)) if each.code == "does-not-fit"]
 
-    assert len(found) == 1
-    assert message in found[0].message
+    first, _, last = message.partition("*")
+    assert found.message.startswith(first)
+    assert found.message.endswith(last)
+    assert fix in found.fix
+
+
+def template_reading(name: str, value: str) -> str:
+    expression = f"device.attributes['gpu.nvidia.com'].{name} == '{value}'"
+    return template().replace(
+        "deviceClassName: gpu", f'deviceClassName: gpu, selectors: [{{cel: {{expression: "{expression}"}}}}]'
+    )
+
+
+def test_a_selector_that_no_device_satisfies_is_told_at_the_template() -> None:
+    (found,) = find(pod(TEMPLATE_CLAIMS), deployment(2), template_reading("model", "a100"), published=cluster({"a": 1}))
+
+    assert (found.place.file, found.place.line, found.code) == ("2.yaml", 3, "does-not-fit")
+    assert found.message == (
+        "[selector-unmet] request gpu: no device of its class has gpu.nvidia.com/model equal to the string 'a100'; "
+        "1 have 'A100'"
+    )
+    assert "write 'A100' in the selector" in found.fix
+
+
+def test_a_name_that_is_told_where_it_is_written_is_not_told_of_pods_too() -> None:
+    found = find(pod(TEMPLATE_CLAIMS), template_reading("modle", "A100"), published=cluster({"a": 1}))
+
+    assert codes(found) == {"unknown-attribute"}
 
 
 @pytest.mark.parametrize(
@@ -170,11 +217,61 @@ def test_how_many_fit(texts: list[str], nodes: dict[str, int], message: str) -> 
     [
         pytest.param([deployment(3), template()], {"a": 2, "b": 1}, id="replicas"),
         pytest.param([pod(TEMPLATE_CLAIMS), template(2)], {"a": 1, "b": 2}, id="two-on-one-node"),
-        pytest.param([deployment(3)], {"a": 1}, id="a-template-nobody-has-shown"),
     ],
 )
 def test_what_fits_is_not_told(texts: list[str], nodes: dict[str, int]) -> None:
     assert "does-not-fit" not in codes(find(*texts, published=cluster(nodes)))
+
+
+def test_pods_that_are_alike_are_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(
+        linted, "explain_pod", lambda *args, **more: asked.append(args[1]) or explain_pod(*args, **more)
+    )
+    pods = [pod(TEMPLATE_CLAIMS).replace("name: p}", f"name: p{number}}}") for number in range(5)]
+
+    found = find(*pods, template(2), published=cluster({"a": 1}))
+
+    assert (codes(found), len(asked)) == ({"does-not-fit"}, 1)
+
+
+def test_causes_are_looked_for_within_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linted, "_STEPS", 1)
+    views = lint([Source("0", pod(TEMPLATE_CLAIMS)), Source("1", deployment(2)), Source("2", template(2))]).views
+    there = [SourceObject("", one) for one in cluster({"a": 1}).objects]
+
+    notes = linted.check_fit(views, there, now_ms=0, features=Features())
+
+    assert notes == ["not all causes were looked for: the budget is used up"]
+    kinds = {finding.message.partition("]")[0] for view in views for finding in view.findings}
+    assert kinds == {"[devices-short", "[unexplained"}
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (deployment(1), "1 pods or workloads run in the cluster already"),
+        (deployment(1) + "---\n" + template(-1), "the API server refuses claims"),
+        (pod(TEMPLATE_CLAIMS), ""),
+    ],
+)
+def test_what_is_not_looked_at_is_said(text: str, note: str) -> None:
+    running = deployment(1).replace("{name: w}", "{name: w, uid: u}")
+    there = cluster({"a": 1}, claims="---\n" + running).objects
+    views = lint([Source("0", text)]).views
+
+    notes = linted.check_fit(views, [SourceObject("", one) for one in there], now_ms=0, features=Features())
+
+    assert [note in one for one in notes] == [True] * bool(note)
+
+
+def test_files_with_nodes_and_slices_are_a_cluster_of_theirs() -> None:
+    there = "---\n".join(yaml_text(one) for one in cluster({"n": 1}).objects)
+    text = selecting('device.attributes["other.example"].model == "A"', before="")
+
+    (found,) = find(there, text)
+
+    assert (found.code, found.fix) == ("unknown-attribute", "model is published by gpu.nvidia.com")
 
 
 def test_an_autoscalers_maximum_counts() -> None:
@@ -185,8 +282,7 @@ def test_an_autoscalers_maximum_counts() -> None:
 
     (finding,) = find(deployment(1), template(), scaler, published=cluster({"a": 4}))
 
-    assert finding.message.startswith("4 of 9 pods fit")
-    assert finding.place.file == "2.yaml"
+    assert finding.message.endswith("4 of 9 pods fit")
 
 
 def test_taints_and_tolerations_count() -> None:
@@ -227,7 +323,7 @@ def test_node_affinity_is_judged_as_the_scheduler_judges_it(term: str, fits: boo
 def test_devices_in_use_count() -> None:
     used = cluster(
         {"a": 1},
-        claims="---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x, namespace: a}\nspec: {}\n"
+        claims="---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x, uid: u}\nspec: {}\n"
         "status: {allocation: {devices: {results: [{request: r, driver: gpu.nvidia.com, pool: a, device: gpu-0}]}}}\n",
     )
 
@@ -254,15 +350,3 @@ def test_a_broken_object_of_a_dump_stops_nothing() -> None:
 
     assert published.drivers == {"gpu.nvidia.com"}
     assert ["ResourceSlice bad" in problem for problem in published.problems] == [True]
-
-
-def test_a_device_that_two_claims_have_is_said() -> None:
-    allocation = {"devices": {"results": [{"request": "r", "driver": "a.b", "pool": "p", "device": "d"}]}}
-    claims = [
-        {"kind": "ResourceClaim", "metadata": {"name": name}, "status": {"allocation": allocation}} for name in "xy"
-    ]
-
-    published = read_published(claims)
-
-    assert published.conflicts == ["ResourceClaim default/y: device a.b/p/d is allocated to another claim, too"]
-    assert published.problems == []

@@ -13,6 +13,7 @@ from pathlib import Path
 import cel.selector_lint
 import scheduler.cli.lint
 import scheduler.lint
+from scheduler.explain import linted
 from scheduler.lint.against import _FAULTS
 from scheduler.lint.codes import CODES, Code
 from scheduler.lint.findings import Severity
@@ -68,6 +69,7 @@ def sources() -> list[str]:
     return [
         *modules,
         inspect.getsource(cel.selector_lint),
+        inspect.getsource(linted),
         Path(inspect.getfile(scheduler.cli.lint)).read_text("utf-8"),
     ]
 

@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cel
+from allocator import Features
 from cel.checker import environments
 from cel.cost.estimate import LIMIT, estimate
 from cel.program import check_expression
+from scheduler.explain.linted import check_fit
 from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.emit import yaml_text
@@ -21,6 +23,9 @@ from scheduler.lint.engine import Source, convert, lint
 from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.mistakes import find_mistakes
 from scheduler.lint.published import read_published
+from scheduler.model.selector_mistakes import PublishedNames
+from scheduler.model.selector_reading import parses
+from scheduler.offline import SourceObject
 from tests.lint.test_against import cluster, deployment, template
 from tests.lint.test_convert import CASES, PARAMETERS, WITH_PARAMETERS
 from tests.lint.test_rows import rows
@@ -179,8 +184,13 @@ def test_any_text_is_answered(text: str) -> None:
     )
 )
 def test_any_expression_is_answered(pieces: list[str]) -> None:
-    for mistake in find_mistakes(" ".join(pieces), lambda which, name: "gpu.example.com"):
+    expression = " ".join(pieces)
+    for mistake in find_mistakes(expression, lambda which, name: "gpu.example.com"):
         assert mistake.message
+    names = PublishedNames()
+    names.add("gpu.example.com", [("model", "string", "A100")], ["memory"])
+    for meant in (*names.mistakes(expression), *names.unknown(expression)):
+        assert parses(meant.expression)
 
 
 ENVIRONMENT = environments.get("1.37", kind="new", list_type_attributes=True)
@@ -247,7 +257,9 @@ def test_any_dump_is_answered() -> None:
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(mangled(), max_size=3))
     def check_dump(objects: list[dict[str, Any]]) -> None:
-        published = read_published(objects)
-        assert lint([Source("f.yaml", template() + "---\n" + deployment(2))], Settings(), published).errors == []
+        text, there = template() + "---\n" + deployment(2), cluster({"n": 1}).objects
+        assert [one for one in find(text, published=read_published([*there, *objects])) if one.is_error] == []
+        views = lint([Source("f.yaml", yaml.safe_dump_all(objects, allow_unicode=True))]).views
+        check_fit(views, [SourceObject("", one) for one in there], now_ms=0, features=Features())
 
     check_dump()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from allocator import Features
+from scheduler.explain.linted import check_fit
 from scheduler.lint.codes import CODES
 from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.engine import Source, lint
 from scheduler.lint.findings import Finding
 from scheduler.lint.published import Published, read_published
+from scheduler.offline import SourceObject
 
 
 def claim(requests: str, *, version: str = "v1", spec: str = "", devices: str = "") -> str:
@@ -50,9 +53,12 @@ def indented(text: str, width: int) -> str:
 
 
 def find(*texts: str, published: Published | None = None, **settings: str) -> list[Finding]:
-    """The findings in files `0.yaml`, `1.yaml`, …"""
+    """The findings in files `0.yaml`, `1.yaml`, …, beside what is published those about pods that do not fit."""
     sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts)]
-    found = lint(sources, Settings(**settings), published).findings
+    report = lint(sources, Settings(**settings), published)
+    if published is not None:
+        check_fit(report.views, [SourceObject("", one) for one in published.objects], now_ms=0, features=Features())
+    found = report.findings
     said = [(each.code, each.place, each.field, each.message) for each in found]
     assert len(said) == len(set(said)), "the same is said twice"
     assert [each for each in found if each.severity not in CODES[each.code].severities] == []
