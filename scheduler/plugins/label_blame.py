@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
@@ -108,7 +108,7 @@ def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView,
     nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
     said = next(nowhere, lacking[0])
     meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
-    is_choice = said.requirement.key == _HOSTNAME and _is_met_somewhere(cycle, said.requirement, counts[said])
+    is_choice = not _hosts([said.requirement]).isdisjoint(counts[said])
     found = _Found(misses, said, counts[said], meant, nodes, is_choice)
     form, fields = _fact(cycle, nearest.node.node, found, view)
     fields = {**fields, "key": said.requirement.key, "where": said.where, "pod": cycle.pod.key}
@@ -118,11 +118,14 @@ def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView,
 def _chosen(cycle: Cycle, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
     """Those that the pod names by their label."""
     required = required_node_affinity(cycle.pod)
-    rules = [one for term in required.terms or () for one in term.requirements if one.key == _HOSTNAME]
-    hosts = {host for one in rules if one.operator == "In" for host in one.values}
-    hosts |= {host for key, host in required.labels if key == _HOSTNAME}
-    cycle.charge(len(hosts) + len(required.labels) + len(required.terms or ()) + len(nodes) * bool(hosts))
+    rules = [one for term in required.terms or () for one in term.requirements]
+    hosts = _hosts(rules) | {host for key, host in required.labels if key == _HOSTNAME}
+    cycle.charge(len(hosts) + len(required.labels) + len(rules) + len(nodes) * bool(hosts))
     return [one for one in nodes if one.node.labels.get(_HOSTNAME) in hosts] if hosts else []
+
+
+def _hosts(rules: Iterable[Requirement]) -> set[str]:
+    return {host for one in rules if (one.key, one.operator) == (_HOSTNAME, "In") for host in one.values}
 
 
 def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
