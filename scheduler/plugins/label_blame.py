@@ -25,7 +25,7 @@ from scheduler.framework.diagnosis import Limits, edited_object, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.node_selectors import node_affinity_of, required_node_affinity
+from scheduler.model.node_selectors import HOSTNAME, node_affinity_of, required_node_affinity
 from scheduler.model.objects import Affinity, Node, NodeAffinityTerms, NodeSelector, NodeSelectorRequirement, Pod
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields, names
@@ -41,9 +41,6 @@ _LABELS_COUNTED: Final = 2
 _LABELS_SET: Final = 3
 _VALUES_SAID: Final = 3
 _VALUES_COMPARED: Final = 200
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_CHOICE: Final = 7
-"""How much more it asks to give up the pod's own choice of a node: more than anything that helps on that node."""
 
 
 class _Unmet(NamedTuple):
@@ -90,39 +87,26 @@ class _Found(NamedTuple):
 
 
 def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
-    """What the nearest nodes lack, of the nodes that the pod chooses by name where these are among them.
-
-    Without `nodes`: the pod names nodes that are not there.
-    """
+    """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
     if not nodes:
         return _named(cycle.pod, view)
-    nodes = _chosen(cycle, nodes) or nodes
     half = cycle.steps_left - limits.steps // 2  # the other half is for the values that there are
     asked = (_miss(cycle, node) for node in likeliest(nodes, view, limits))
     misses = [miss for miss in takewhile(lambda _: cycle.steps_left > half, asked) if miss.unmet]
     if not misses:
         return ()
     nearest = min(misses, key=lambda one: len(one.unmet))
-    lacking = sorted(nearest.unmet, key=lambda one: one.requirement.key != _HOSTNAME)
+    lacking = sorted(nearest.unmet, key=lambda one: one.requirement.key != HOSTNAME)
     counts = {one: _counts(cycle, one.requirement.key, view) for one in lacking[:_LABELS_COUNTED]}
     nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
     said = next(nowhere, lacking[0])
     meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
-    is_choice = said.requirement.key == _HOSTNAME and _is_met_somewhere(cycle, said.requirement, counts[said])
+    is_in = (said.requirement.key, said.requirement.operator) == (HOSTNAME, "In")
+    is_choice = is_in and _is_met_somewhere(cycle, said.requirement, counts[said])
     found = _Found(misses, said, counts[said], meant, nodes, is_choice)
     form, fields = _fact(cycle, nearest.node.node, found, view)
     fields = {**fields, "key": said.requirement.key, "where": said.where, "pod": cycle.pod.key}
     return (Reason("node-affinity-unmet", fields, form, tuple(_fixes(cycle, found, limits))),)
-
-
-def _chosen(cycle: Cycle, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-    """Those that the pod names by their label."""
-    required = required_node_affinity(cycle.pod)
-    rules = [one for term in required.terms or () for one in term.requirements if one.key == _HOSTNAME]
-    hosts = {host for one in rules if one.operator == "In" for host in one.values}
-    hosts |= {host for key, host in required.labels if key == _HOSTNAME}
-    cycle.charge(len(hosts) + len(required.labels) + len(required.terms or ()) + len(nodes) * bool(hosts))
-    return [one for one in nodes if one.node.labels.get(_HOSTNAME) in hosts] if hosts else []
 
 
 def _miss(cycle: Cycle, node: NodeInfo) -> _Miss:
@@ -229,8 +213,7 @@ def _fixes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """The value there is; the rule dropped; a node labelled. Each on all nodes that are looked at."""
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
-    more = _CHOICE if found.is_choice else 0
-    yield from _written(cycle, found, limits, more)
+    yield from _written(cycle, found, limits)
     edited, selector = edited_object(pod), pod.spec.node_selector or {}
     keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
     cycle.charge(len(selector) * min(len(keys), limits.changes))
@@ -238,15 +221,15 @@ def _fixes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
         rest = {name: other for name, other in selector.items() if name != key}
         without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
         fields = {"label": f"{key}: {selector[key]}", "edited": edited}
-        yield Fix("label-dropped", fields, on, more=more, pod=without)
+        yield Fix("label-dropped", fields, on, pod=without)
     if node_affinity_of(pod).required is not None:
         fields = {"rule": "required nodeAffinity", "edited": edited}
-        yield Fix("rule-relaxed", fields, on, more=more, pod=_with_affinity(pod, None))
+        yield Fix("rule-relaxed", fields, on, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
 
-def _written(cycle: Cycle, found: _Found, limits: Limits, more: int) -> Iterator[Fix]:
+def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """Another value of the label, or another label, that the nodes have."""
     said, like = found.said, found.meant
     key, values = said.requirement.key, said.requirement.values
@@ -258,8 +241,8 @@ def _written(cycle: Cycle, found: _Found, limits: Limits, more: int) -> Iterator
         cycle.charge(_LOOKUPS_A_NODE * (len(found.misses) + len(found.nodes)))
         if having := found.having(key, value):
             written = {**fields, "written": f"{key}: {value}", "wrong": names(sorted(values))}
-            size, edited = 1 if value == like else 2, _edited(cycle.pod, said, key, value)
-            yield Fix("written", written, having, more=more + size, pod=edited)
+            more, edited = 1 if value == like else 2, _edited(cycle.pod, said, key, value)
+            yield Fix("written", written, having, more=more, pod=edited)
 
 
 def _labelled(miss: _Miss) -> Iterator[Fix]:
@@ -268,7 +251,7 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
     if len(miss.unmet) > _LABELS_SET:
         return
     for requirement, _ in miss.unmet:
-        if requirement.operator not in ("In", "Exists") or requirement.key == _HOSTNAME:
+        if requirement.operator not in ("In", "Exists") or requirement.key == HOSTNAME:
             return
         labels.setdefault(requirement.key, min(requirement.values, default=""))
     node = miss.node.node

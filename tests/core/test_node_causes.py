@@ -384,6 +384,15 @@ CHOICES = [
         "node b has no label zone; the nodeSelector of pod default/p asks for zone=z",
         "drop zone: z from the nodeSelector of pod default/p",
     ),
+    Case(
+        "a node that the pod shuns is no choice",
+        CHOSEN,
+        terms([rule(HOST, "NotIn", "a")]),
+        "node-affinity-unmet",
+        f"node a has {HOST}=a; the nodeAffinity of pod default/p asks for {HOST} not in (a)",
+        "relax the required nodeAffinity of pod default/p",
+        ({"name": "web", "node": "b"},),
+    ),
 ]
 
 
