@@ -51,7 +51,7 @@ async def plant(world: World) -> dict[str, tuple[str, str]]:
         ),
         "selector": ("model equal to the string 'NOBODY-HAS-IT'", "in the selector of request gpu"),
         "cordon": (f"node {cordoned} is cordoned", f"kubectl uncordon {cordoned}"),
-        "count": ("which asks for 9", f"instead of 9 in request gpu of ResourceClaim {space}/count"),
+        "count": ("asks for 9", f"instead of 9 in request gpu of ResourceClaim {space}/count"),
         "taint": (
             f"{tainted}/gpu-0 has the taint example.com/hot:NoSchedule",
             "add the toleration {key: example.com/hot",
