@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.why.kinds import KINDS
+from scheduler.why.kinds import FIXES, KINDS, TABLES
 from scheduler.why.rows import Kind
 from tests.reasons_page import ROOT, kinds_by_plugin, kinds_of_calls, page, tree_of
 
@@ -50,6 +50,14 @@ def test_each_kind_of_the_table_is_named_by_code() -> None:
         if isinstance(one, ast.Constant) and isinstance(one.value, str)
     }
     assert set(KINDS) - texts == set()
+
+
+def test_each_row_stands_once_and_each_fix_is_offered() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in CODE)
+
+    assert len(KINDS) == sum(len(one.ROWS) for one in TABLES)
+    assert len(FIXES) == sum(len(one.FIXES) for one in TABLES)
+    assert [name for name in FIXES if f'"{name}"' not in texts] == []
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

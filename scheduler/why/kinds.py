@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.why import claims, devices, nodes, pods, published, volumes
 from scheduler.why.rows import FixKind, Kind
 
-_TABLES: Final = (claims, published, devices, nodes, volumes, pods)
+TABLES: Final = (claims, published, devices, nodes, volumes, pods)
 
-KINDS: Final[dict[str, Kind]] = {row.name: row for table in _TABLES for row in table.ROWS}
-FIXES: Final[dict[str, FixKind]] = {row.name: row for table in _TABLES for row in table.FIXES}
+KINDS: Final[dict[str, Kind]] = {row.name: row for table in TABLES for row in table.ROWS}
+FIXES: Final[dict[str, FixKind]] = {row.name: row for table in TABLES for row in table.FIXES}

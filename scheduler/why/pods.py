@@ -81,13 +81,5 @@ ROWS: Final = (
 FIXES: Final = (
     FixKind("text", 0, "{text}", ("subject",)),
     FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
-    FixKind("claim-moved", 1, "make {what} {name} in namespace {namespace}", ("what", "name")),
     FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
-    FixKind("namespace-labelled", 2, "{command}", ("command",)),
-    FixKind(
-        "condition-set",
-        2,
-        "the driver {driver} must set the condition {condition} in the claim's status.devices; look at its log",
-        ("driver", "condition"),
-    ),
 )

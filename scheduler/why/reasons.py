@@ -85,8 +85,8 @@ class Fix(Struct, frozen=True):
         return self.kind, *(_hashable(self.fields.get(name)) for name in FIXES[self.kind].same)
 
     def text(self, reader: Reader) -> str:
-        """What to do."""
-        return say(Sentence(FIXES[self.kind].says, self.fields), reader)
+        """What to do, with the names of all whom it concerns."""
+        return Sentence(FIXES[self.kind].says, self.fields).said(reader)
 
 
 class Reason(Struct, frozen=True):

@@ -255,7 +255,9 @@ def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) 
 
     assert done.exit_code == 0, done.stderr
     rows = _table(done)
-    assert rows["default/gated"] == ["<none>", "Scheduling is blocked due to non-empty scheduling gates"]
+    assert rows["default/gated"][1].startswith(
+        "[scheduling-gate] pod default/gated has the scheduling gate x/y; to make it fit: "
+    )
     assert rows["default/cel-error"][1].startswith("[selector-error] request gpu: no device of its class has")
     assert rows["default/misspelt"] == [
         "<none>",

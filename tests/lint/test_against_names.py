@@ -37,7 +37,7 @@ def test_a_template_that_is_nowhere() -> None:
     assert message.startswith(
         "[claim-not-made] ResourceClaimTemplate default/t, which pod default/p names, does not exist"
     )
-    assert fix == "in pod default/p write resourceClaimTemplateName: tt instead of t"
+    assert fix == "write resourceClaimTemplateName: tt instead of t in pod default/p"
 
 
 @pytest.mark.parametrize("files", [[pod(CLAIMS), template()], [pod(CLAIMS)]])
