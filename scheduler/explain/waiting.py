@@ -51,6 +51,7 @@ class Waiting:
         node: Where it would run.
         change: What helps, where the cause says so.
         maker: Who makes it.
+        objects: What the change is about, `KIND/NAMESPACE/NAME`.
         is_first_look: The budget ended before all was asked: the pod asked about by itself may have a better cause.
     """
 
@@ -62,6 +63,7 @@ class Waiting:
     change: str
     maker: Maker
     is_first_look: bool = False
+    objects: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -195,7 +197,8 @@ class _Looks:
             self._budget -= given - max(0, left)
             if not found.fits:
                 change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
-                return self._waiting(verdict, maker, (found.kind, found.cause, change), is_first=found.exhausted)
+                waiting = self._waiting(verdict, maker, (found.kind, found.cause, change), is_first=found.exhausted)
+                return replace(waiting, objects=found.objects)
         # It fits when only its own kind is there, or there is no time for more than a look at what is.
         why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
         self._steps -= steps

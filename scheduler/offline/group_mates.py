@@ -27,7 +27,8 @@ def with_mates(asked: Sequence[Obj], all_pods: Iterable[Obj]) -> Sequence[Obj]:
 def group_of(pod: Obj) -> _Group | None:
     """Namespace, name, and whether it is a PodGroup (`model.group.key_of_group`)."""
     metadata, named = pod["metadata"], pod["spec"].get("schedulingGroup") or {}
+    namespace = metadata.get("namespace") or "default"
     if name := named.get("podGroupName"):
-        return metadata["namespace"], name, True
+        return namespace, name, True
     label = (metadata.get("labels") or {}).get(GROUP_LABEL)
-    return (metadata["namespace"], label, False) if label else None
+    return (namespace, label, False) if label else None

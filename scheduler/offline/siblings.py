@@ -164,7 +164,7 @@ def _placed(
     gone = {(kind, one) for kind in before for one in before[kind].keys() - now[kind].keys()}
     replaced = gone.union(changed)
     yield from (one for one in given if (str(one.obj.get("kind")), key_of(one.obj)) not in replaced)
-    known = {(one.obj.get("metadata") or {}).get("uid") for one in given}
+    known = {str(meta.get("uid")) for one in given if isinstance(meta := one.obj.get("metadata"), Mapping)}
     objects = [_named(now[kind][one], _KINDS[kind]) for kind, one in changed]
     text = orjson.dumps(objects).decode()
     for made in {obj["metadata"]["uid"] for obj in objects} - known:

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from allocator import Features
-from scheduler.explain import explain_pod, linted
+from scheduler.explain import linted, waiting
+from scheduler.explain.explaining import explain_briefly
 from scheduler.lint.context import Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.emit import yaml_text
@@ -226,17 +227,16 @@ def test_what_fits_is_not_told(texts: list[str], nodes: dict[str, int]) -> None:
 def test_pods_that_are_alike_are_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(
-        linted, "explain_pod", lambda *args, **more: asked.append(args[1]) or explain_pod(*args, **more)
+        waiting, "explain_briefly", lambda *args, **more: asked.append(args[0]) or explain_briefly(*args, **more)
     )
-    pods = [pod(TEMPLATE_CLAIMS).replace("name: p}", f"name: p{number}}}") for number in range(5)]
 
-    found = find(*pods, template(2), published=cluster({"a": 1}))
+    found = find(deployment(5), template(2), published=cluster({"a": 1}))
 
     assert (codes(found), len(asked)) == ({"does-not-fit"}, 1)
 
 
 def test_causes_are_looked_for_within_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linted, "_STEPS", 1)
+    monkeypatch.setattr(waiting, "_BUDGET", 1)
     views = lint([Source("0", pod(TEMPLATE_CLAIMS)), Source("1", deployment(2)), Source("2", template(2))]).views
     there = [SourceObject("", one) for one in cluster({"a": 1}).objects]
 
@@ -244,7 +244,7 @@ def test_causes_are_looked_for_within_steps(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert notes == ["not all causes were looked for: the budget is used up"]
     kinds = {finding.message.partition("]")[0] for view in views for finding in view.findings}
-    assert kinds == {"[devices-short", "[unexplained"}
+    assert kinds == {"[devices-short"}
 
 
 @pytest.mark.parametrize(
