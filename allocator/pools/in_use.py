@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final, Protocol
 
+from allocator.requests.capacity import own_amounts
 from allocator.values.model import Allocation, DeviceId, DeviceResult, PoolId
 from cel.quantity import Quantity
 
@@ -39,7 +40,7 @@ class PoolUse:
     Attributes:
         dedicated: Device name -> how many allocations hold the whole device (more than 1 is a conflict).
         shares: Device name -> share id -> how many allocations hold that share.
-        consumed: Device name -> capacity name -> sum of what shares consume, in units of 10^-9.
+        consumed: Device name -> capacity name, without its driver's -> sum of what shares consume, in units of 10^-9.
         consumers: Device name -> number of shares that recorded a consumption.
         version: Grows with every change of this entry.
         least: What counts as held at least, whatever this entry says; see `supposed_use`.
@@ -169,18 +170,29 @@ class InUse:
             self._forget_if_empty(device.pool_id, pool)
 
     def add_share(self, device: DeviceId, share_id: str, consumed: Iterable[tuple[str, Quantity]] = ()) -> None:
-        """Hold a share of a device and what it consumes."""
+        """Hold a share of a device and what it consumes; the whole device where an amount is below zero.
+
+        Nobody knows then what is left of it.
+        """
+        amounts = own_amounts(device.driver, consumed)
+        if any(amount.nano < 0 for amount in amounts.values()):
+            self.add_device(device)
+            return
         pool = self._changing(device.pool_id)
         shares = pool.shares.setdefault(device.device, {})
         shares[share_id] = shares.get(share_id, 0) + 1
-        if amounts := tuple(consumed):
+        if amounts:
             pool.consumers[device.device] = pool.consumers.get(device.device, 0) + 1
             total = pool.consumed.setdefault(device.device, {})
-            for name, amount in amounts:
+            for name, amount in amounts.items():
                 _add_amount(total, name, amount.nano)
 
     def remove_share(self, device: DeviceId, share_id: str, consumed: Iterable[tuple[str, Quantity]] = ()) -> None:
         """Take back `add_share` with the same arguments. Raises ValueError when it is not held."""
+        amounts = own_amounts(device.driver, consumed)
+        if any(amount.nano < 0 for amount in amounts.values()):
+            self.remove_device(device)
+            return
         pool = self._changing(device.pool_id)
         shares = pool.shares.get(device.device, {})
         try:
@@ -189,10 +201,10 @@ class InUse:
                 del pool.shares[device.device]
         finally:
             self._forget_if_empty(device.pool_id, pool)
-        if amounts := tuple(consumed):
+        if amounts:
             _decrement(pool.consumers, device.device, device)
             total = pool.consumed[device.device]
-            for name, amount in amounts:
+            for name, amount in amounts.items():
                 _add_amount(total, name, -amount.nano)
             if device.device not in pool.consumers:
                 del pool.consumed[device.device]

@@ -190,11 +190,14 @@ class PoolView:
             sharing = 0
             consumed: dict[int, Mapping[str, int]] = {}
             dedicated = mask_of(self._positions_of(use.dedicated))
+            if features.consumable_capacity and (use.shares or use.consumers):
+                # A device whose driver shares it no more is not free while a share of it lives.
+                dedicated |= mask_of(self._positions_of({*use.consumers, *use.shares})) & ~self.shareable
             # 1.36 forgets that a share without consumption is a share; 1.37 looks at the share ids, too.
             shared = {*use.consumers, *use.shares} if features.has_137_semantics else use.consumers
             for index in self._positions_of(shared) if shared else ():
                 sharing |= 1 << index
-                consumed[index] = use.consumed.get(self.devices[index].name, {})
+                consumed[index] = self._as_spelled(index, use.consumed.get(self.devices[index].name, {}))
             if use.least is not None:
                 least = self.held(use.least, features)
                 dedicated |= least.dedicated
@@ -202,6 +205,13 @@ class PoolView:
                 consumed = _larger(consumed, least.consumed)
             self._held = HeldDevices(dedicated, sharing, consumed, use, use.version)
         return self._held
+
+    def _as_spelled(self, index: int, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        """Amounts by the names that the device has for its capacities."""
+        device = self.devices[index]
+        prefix = f"{device.id.driver}/"
+        spelled = {name.removeprefix(prefix): name for name in device.capacity if name.startswith(prefix)}
+        return {spelled.get(name, name): amount for name, amount in amounts.items()} if spelled else amounts
 
     def _positions_of(self, names: Collection[str]) -> list[int]:
         """Of the devices that the view shows; a pool may be far larger than a node's view of it."""

@@ -6,12 +6,13 @@ adding up; nothing here is ever changed.
 Source: structured/internal/incubating/consumable_capacity.go v0.36.3, and v0.37.2 for `has_137_semantics`.
 Differs on purpose: `default` is recognised by value, not by Go's representation (no valid object can tell);
 a step that is not positive rejects the device instead of dividing by zero; amounts beyond int64 stay exact
-(upstream reads 10E as 0, so such a request took nothing).
+(upstream reads 10E as 0, so such a request took nothing); a capacity has one name, with its driver's or without, and
+nothing negative is given, whatever the release (kube-scheduler: since 1.38).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from allocator.values.features import Features
@@ -47,10 +48,23 @@ class Consumption(NamedTuple):
 NOTHING: Final = Consumption((), ())
 
 
+def own_amounts(driver: str, amounts: Iterable[tuple[str, Quantity]]) -> dict[str, Quantity]:
+    """Amounts by the names that capacities have within their driver: `memory` and `DRIVER/memory` are one.
+
+    Where both are written the qualified one counts, as in kube-scheduler 1.38.
+    """
+    prefix, found = f"{driver}/", dict[str, Quantity]()
+    for name, amount in amounts:
+        own = name.removeprefix(prefix)
+        if own != name or own not in found:
+            found[own] = amount
+    return found
+
+
 def consume(
-    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], features: Features
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], features: Features, driver: str
 ) -> Consumption | None:
-    """What a request consumes of a device that nobody shares yet.
+    """What a request consumes of a device of `driver` that nobody shares yet; names are spelled as the device does.
 
     Returns:
         None when the device cannot serve the request: a requested capacity is not defined, a request
@@ -59,8 +73,12 @@ def consume(
     Raises:
         CapacityError: only in 1.37.
     """
+    if any("/" in name for name in (*requests, *capacity)):
+        requests, capacity = _alike(requests, capacity, driver)
     if not capacity:
         return None if requests else NOTHING
+    if negative := [name for name, amount in requests.items() if amount.nano < 0]:
+        return _refused(negative[0], features)
     if any(name not in capacity for name in requests):
         return None
     amounts = []
@@ -68,6 +86,8 @@ def consume(
         amount = _amount(requests.get(name), capacity[name], name, features)
         amounts.append((name, amount))
     nanos = tuple((name, amount.nano, capacity[name].value.nano) for name, amount in amounts)
+    if negative := [name for name, nano, _ in nanos if nano < 0]:
+        return _refused(negative[0], features)
     if any(nano > value for _, nano, value in nanos):
         return None
     if any(_violates(amount, capacity[name].policy, features) for name, amount in amounts):
@@ -88,9 +108,34 @@ def _amount(requested: Quantity | None, capacity: DeviceCapacity, name: str, fea
             raise CapacityError(f'capacity "{name}": {error}') from None
     else:
         amount = next((value for value in policy.valid_values if requested <= value), requested)
-    if features.has_137_semantics and amount.nano < 0:
-        raise CapacityError(f'capacity "{name}": capacity value is negative')
     return amount
+
+
+def _refused(name: str, features: Features) -> Consumption | None:
+    """No device gives less than nothing; 1.37 says so of the whole pod."""
+    if features.has_137_semantics:
+        raise CapacityError(f'capacity "{name}": capacity value is negative')
+    return None
+
+
+def _alike(
+    requests: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], driver: str
+) -> tuple[Mapping[str, Quantity], Mapping[str, DeviceCapacity]]:
+    """Both by the device's spelling of each name, where one may be qualified with the driver's and another not.
+
+    Raises:
+        CapacityError: a capacity is asked for twice.
+    """
+    prefix = f"{driver}/"
+    spelled = {name.removeprefix(prefix): name for name in sorted(capacity, key=lambda name: name.startswith(prefix))}
+    asked: dict[str, Quantity] = {}
+    for name, amount in requests.items():
+        own = name.removeprefix(prefix)
+        if own in asked:
+            raise CapacityError(f'capacity "{own}" requested both as "{own}" and as "{prefix}{own}"')
+        asked[own] = amount
+    kept = {name: capacity[name] for name in spelled.values()}
+    return {spelled.get(own, own): amount for own, amount in asked.items()}, kept
 
 
 def _round_up_to_range(requested: Quantity, minimum: Quantity, valid: ValidRange, features: Features) -> Quantity:

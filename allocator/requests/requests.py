@@ -26,6 +26,7 @@ from allocator.values.model import (
     Claim,
     ClaimSpec,
     Constraint,
+    Device,
     DeviceCapacity,
     DeviceClass,
     DeviceToleration,
@@ -90,21 +91,22 @@ class Slot:
         self.capacity: Final[Mapping[str, Quantity]] = dict(details.capacity_requests or ())
         self.record: Final = record
         self.key: Final = record.key
-        self._consumption: Final[dict[int, tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
+        self._consumption: Final[dict[tuple[int, str], tuple[Mapping[str, DeviceCapacity], Consumption | None]]] = {}
 
-    def consumption_of(self, capacity: Mapping[str, DeviceCapacity]) -> Consumption | None:
-        """As `consume`; devices whose capacities are one object share what is found, as masks keep it for each.
+    def consumption_of(self, device: Device) -> Consumption | None:
+        """As `consume`; devices of a driver whose capacities are one object share what is found, as masks keep it.
 
         Raises:
             CapacityError: as `consume`.
         """
-        known = self._consumption.get(id(capacity))
+        capacity, driver = device.capacity, device.id.driver
+        known = self._consumption.get((id(capacity), driver))
         if known is not None and known[0] is capacity:
             return known[1]
-        found = consume(self.capacity, capacity, self.features)
+        found = consume(self.capacity, capacity, self.features, driver)
         if len(self._consumption) >= _CONSUMPTION_MAX:
             self._consumption.clear()
-        self._consumption[id(capacity)] = capacity, found
+        self._consumption[id(capacity), driver] = capacity, found
         return found
 
     def __repr__(self) -> str:

@@ -168,7 +168,7 @@ def judge(slot: Slot, device: Device) -> SlotVerdict:
     consumption = None
     if features.consumable_capacity:
         try:
-            consumption = slot.consumption_of(device.capacity)
+            consumption = slot.consumption_of(device)
         except CapacityError as error:
             return SlotVerdict(is_selectable=True, failure=error)
         if consumption is None:

@@ -130,8 +130,18 @@ def _device_values(obj: Any) -> list[Any]:
             raise FieldError("basic", "resource.k8s.io/v1 has no such field; convert the object from v1beta1") from None
         known, unread = without_unread(_device_fields, obj)
         return [*_device_fields(known), unread]
-    values.append(())
+    values.append(_below_zero(values))
     return values
+
+
+def _below_zero(values: list[Any]) -> tuple[str, ...]:
+    """Amounts that would make room where there is none; nobody is given such a device."""
+    _, _, capacity, _, consumptions, *_ = values
+    paths = [f"capacity[{name}].value below zero" for name, one in capacity.items() if one.value.nano < 0]
+    for place, one in enumerate(consumptions):
+        counters = [name for name, amount in one.counters if amount.nano < 0]
+        paths += [f"consumesCounters[{place}].counters[{name}].value below zero" for name in counters]
+    return tuple(paths)
 
 
 def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:

@@ -297,13 +297,13 @@ def test_consumed_capacity(asked: str | None, value: str, policy: dict[str, Any]
     capacity = {"memory": DeviceCapacity(Quantity.parse(value), rules)}
     requests = {} if asked is None else {"memory": Quantity.parse(asked)}
 
-    consumption = consume(requests, capacity, Features(kubernetes="1.36"))
+    consumption = consume(requests, capacity, Features(kubernetes="1.36"), "d")
 
     assert (None if consumption is None else str(consumption.amounts[0][1])) == expected
 
 
 def test_a_capacity_that_is_not_defined_cannot_be_requested() -> None:
-    assert consume({"cores": Quantity.parse("1")}, {}, Features(kubernetes="1.36")) is None
+    assert consume({"cores": Quantity.parse("1")}, {}, Features(kubernetes="1.36"), "d") is None
 
 
 def test_1_37_refuses_amounts_it_cannot_compute_with() -> None:
@@ -311,8 +311,8 @@ def test_1_37_refuses_amounts_it_cannot_compute_with() -> None:
     policy = RequestPolicy(Quantity.parse("1"), (), valid)
     capacity = {"memory": DeviceCapacity(Quantity.parse("10"), policy)}
     with pytest.raises(CapacityError, match="cannot be represented"):
-        consume({"memory": Quantity.parse("10E")}, capacity, Features())
-    assert consume({"memory": Quantity.parse("10E")}, capacity, Features(kubernetes="1.36")) is None
+        consume({"memory": Quantity.parse("10E")}, capacity, Features(), "d")
+    assert consume({"memory": Quantity.parse("10E")}, capacity, Features(kubernetes="1.36"), "d") is None
 
 
 # --- reading ---------------------------------------------------------------------------------------------

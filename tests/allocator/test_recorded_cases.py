@@ -21,6 +21,11 @@ DELIBERATE_UNMARKED = {
 }
 """Differences beside the cases that are marked `distinct-forgets` (docs/differences.md)."""
 
+ONE_NAME = {"g-mix-0189", "g-requests-0089"}
+"""A request names a capacity without its driver, the slice with it: here they are one (`test_never_twice`)."""
+SHARED_NO_MORE = {"g-capacity-0023", "g-mix-0027", "g-qualified-0018", "shares-0043", "shares-0069"}
+"""A device that its driver shares no more is given out whole though a share of it lives (`test_never_twice`)."""
+
 
 def is_deliberate(case: dict[str, Any]) -> bool:
     return "distinct-forgets" in case.get("upstreamDefects", ()) or case["name"] in DELIBERATE_UNMARKED
@@ -57,7 +62,7 @@ FAMILIES = sorted({case["name"].rsplit("-", 1)[0] for case in recorded()})
 def test_answers_equal_the_recorded_ones(family: str, shortcuts: Shortcuts) -> None:
     wrong = {}
     for case in recorded() if shortcuts == ALL_SHORTCUTS else fifth(recorded()):
-        if case["name"].rsplit("-", 1)[0] != family or is_deliberate(case):
+        if case["name"].rsplit("-", 1)[0] != family or is_deliberate(case) or case["name"] in ONE_NAME | SHARED_NO_MORE:
             continue
         got, want = answer(case, shortcuts), expected(case)
         if any(got.get(key) != want.get(key) for key in ("outcome", "allocations", "error")):
@@ -115,6 +120,7 @@ def test_steps_equal_upstreams_without_shortcuts() -> None:
         and want["variant"] != "stable"
         and not case.get("upstreamDefects")
         and not any("Attribute" in text for text in case["covers"])
+        and case["name"] not in ONE_NAME | SHARED_NO_MORE
         and (got := answer(case, Shortcuts.none()))["steps"] != want["steps"]
     ]
 

@@ -109,7 +109,7 @@ def _uncountable(looked: Survey, slot: Slot, device: Device) -> Reason | None:
     if claim is None:
         return None
     try:
-        slot.consumption_of(device.capacity)
+        slot.consumption_of(device)
     except CapacityError:
         for name, amount in slot.capacity.items():
             if (there := device.capacity[name].value) < amount:
