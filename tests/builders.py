@@ -148,11 +148,12 @@ def namespace(name: str, **fields: Any) -> Namespace:
 
 
 def request_object(
-    name: str = "gpu", *, count: int = 1, selector: str = "", device_class: str = CLASS
+    name: str = "gpu", *, count: int | None = 1, selector: str = "", device_class: str = CLASS
 ) -> dict[str, Any]:
-    """A request for an exact count of devices."""
+    """A request for an exact count of devices, or, without one, for all."""
     selectors = [{"cel": {"expression": selector}}] if selector else []
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count, "selectors": selectors}
+    amount = {"allocationMode": "All"} if count is None else {"allocationMode": "ExactCount", "count": count}
+    exactly = {"deviceClassName": device_class, **amount, "selectors": selectors}
     return {"name": name, "exactly": exactly}
 
 

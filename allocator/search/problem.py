@@ -132,10 +132,12 @@ class Problem:
         for view in pools.pools:
             if not view.is_usable:
                 state = "being updated" if view.is_incomplete else "invalid"
-                raise claim_error(
+                error = claim_error(
                     claim,
                     f", request {slot.name}: asks for all devices, but resource pool {view.id} is currently {state}",
                 )
+                error.is_of_node = True
+                raise error
             number = pools.number_of(view.id)
             if number is not None:
                 self._evaluate_all(slot, claim, number)

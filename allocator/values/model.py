@@ -381,8 +381,10 @@ class DecodeError(ValueError):
 class AllocationError(Exception):
     """The allocation cannot be decided; the text is upstream's where upstream has one.
 
-    The whole pod fails, whatever other nodes offer (CEL errors, a missing class, too many devices, …); there is none in
-    1.36 and 1.37 that would fail a node only. `steps` is the effort until then.
+    The whole pod fails, whatever other nodes offer (CEL errors, a missing class, too many devices, …), but for one that
+    `is_of_node`. `steps` is the effort until then.
     """
 
     steps = 0
+    is_of_node = False
+    """Only this node cannot be decided about: one of its pools is not whole, and all of its devices are asked for."""

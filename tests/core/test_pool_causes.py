@@ -315,3 +315,24 @@ def test_the_only_match_is_superseded_by_a_device_of_its_own_name(worn) -> None:
     cause, change = told(rig, worn, "slice-superseded")
     assert cause.startswith("ResourceSlice old of pool")
     assert change.startswith("the driver must publish the devices of old again in generation 2")
+
+
+@DRESSINGS
+def test_all_devices_of_another_node_where_a_pool_is_not_whole(worn) -> None:
+    """It was an error of the pod, whatever other nodes have (kubernetes/kubernetes#141829)."""
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.add_nodes(worn["node"], "whole")
+    rig.server.put_class(builders.device_class(worn["device_class"], driver=worn["driver"]))
+    rig.server.put_slice(builders.resource_slice(driver=worn["driver"], node=worn["node"], slices=2))
+    rig.server.put_slice(builders.resource_slice("half", driver=worn["driver"], node="whole", slices=2))
+    want_device(rig, worn, count=None)
+    kept_out, _ = told(rig, worn, "pool-incomplete")
+    assert "is incomplete" in kept_out
+
+    rig.server.put_slice(
+        builders.resource_slice("other", driver=worn["driver"], node="whole", slices=2, devices=(device("gpu-9"),))
+    )
+    rig.wait(10_000)
+
+    (pod,) = rig.server.pods.values()
+    assert pod.node_name == "whole"

@@ -194,7 +194,7 @@ class NodeSearch(Struct):
                 )
             )
         except AllocationError as error:
-            return Status.error(str(error))
+            return Status.unschedulable(str(error)) if error.is_of_node else Status.error(str(error))
         match outcome:
             case Unfinished():
                 return UNFINISHED
