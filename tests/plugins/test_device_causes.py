@@ -564,10 +564,11 @@ def test_that_none_fit_together_is_said_of_the_constraint_or_the_counter() -> No
     assert [fix.reason.text(EVERYBODY) for fix in drops] == [cause]
 
 
-def owned(pod_: Obj, uid: str = "web-uid") -> Obj:
+def owned(pod_: Obj, of: str = "web", revision: str = "5d4f8") -> Obj:
     """A pod of a Deployment."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8", "uid": uid, "controller": True}
-    labels = {"pod-template-hash": "5d4f8"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{of}-{revision}", "uid": f"{of}-{revision}"}
+    owner |= {"controller": True}
+    labels = {"pod-template-hash": revision}
     return {**pod_, "metadata": {**pod_["metadata"], "ownerReferences": [owner], "labels": labels}}
 
 
@@ -578,15 +579,26 @@ def test_no_fix_ends_a_pod_of_the_same_controller() -> None:
     replicas = [owned(uses("theirs")), owned(uses("others", name="also"))]
     (reason,), said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"))])
     assert reason.text(EVERYBODY) == (
-        "node node-1: 2 of the 2 devices that would do for request gpu are in use by pods of the same deployment "
-        "default/web"
+        "devices node-1/gpu-0 and 1 more are in use by pods default/also, default/runs (priority 0) of the same "
+        "deployment default/web"
     )
     assert "end pod" not in said
 
     _, said, _ = blamed([*devices, *taken, replicas[0], uses("others", name="also"), claim(), owned(pod("gpu"))])
     assert "end pod default/also" in said
-    _, said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"), "another-uid")])
+    _, said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"), "another")])
     assert "end pod default/also" in said
+
+
+def test_pods_of_an_older_revision_are_siblings_and_a_rollout_needs_a_spare_device() -> None:
+    taken = [allocated(claim(name="theirs"), "gpu-0"), owned(uses("theirs"))]
+    asked = owned(pod("gpu"), revision="7c6b9")
+    (reason,), said, _ = blamed([node(), slice_(*numbered(1)), device_class(), *taken, claim(), asked])
+    assert reason.text(EVERYBODY) == (
+        "device node-1/gpu-0 is in use by pod default/runs (priority 0) of the same deployment default/web; a rollout "
+        "needs a spare device, or maxSurge 0"
+    )
+    assert "end pod" not in said
 
 
 @pytest.mark.parametrize(("objects", "line"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])

@@ -10,6 +10,7 @@ from allocator.values.masks import positions_of
 from cel.quantity import Quantity
 from scheduler.framework.diagnosis import taint_text, toleration_text
 from scheduler.model.nearest import near
+from scheduler.model.owners import is_rolled_out
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.plugins.dynamic_resources.selector_blame import of_class
@@ -30,8 +31,9 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
         which = listed(sorted(own.devices.intersection(devices)))
         return Reason("own-claims-compete", {**facts, "devices": which, "claim": own.claim.key}, "allocated", fixes)
     if holders and all(map(found.is_siblings, holders)):
-        counts = {"taken": len(devices), "would": funnel.before(Stage.IN_USE).bit_count(), "owner": found.owner}
-        return Reason("devices-in-use", {**facts, **counts, "devices": listed(devices)}, "siblings", fixes)
+        form = "rollout" if all(found.is_siblings(one, is_rolled_out) for one in holders) else "siblings"
+        fields = {**facts, "devices": names(listed(devices), 1), "pods": found.users(devices), "owner": found.owner}
+        return Reason("devices-in-use", fields, form, fixes)
     # Beside devices of pods those of claims that no pod here uses are named by themselves.
     theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
     claim = found.own_claim(holders) if len(theirs) == 1 else ""

@@ -7,7 +7,7 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +23,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.owners import controller_of, is_replica
 from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.why.reasons import Fix, Reason, Whom
@@ -165,14 +166,11 @@ class NearNode:
     @cached_property
     def owner(self) -> str:
         """The workload that makes the pod, where it has one."""
-        return edited_object(self.pod) if _controller(self.pod) else ""
+        return edited_object(self.pod) if controller_of(self.pod) is not None else ""
 
-    def is_siblings(self, holder: Holder) -> bool:
-        """Whether a pod of the same controller uses the claim."""
-        owner = _controller(self.pod)
-        return owner is not None and any(
-            _controller(pod) == owner for uid in holder.users if (pod := self.node.pods.get(uid)) is not None
-        )
+    def is_siblings(self, holder: Holder, is_one: Callable[[Pod, Pod], bool] = is_replica) -> bool:
+        """Whether a pod of the same controller uses the claim, or one of another revision of its Deployment."""
+        return any(is_one(self.pod, pod) for uid in holder.users if (pod := self.node.pods.get(uid)) is not None)
 
     # Changes that several facts share
 
@@ -227,10 +225,6 @@ class NearNode:
                 reason=Reason(base.kind, {**base.fields, "fit": less}, base.form) if unsolved or less < most else None,
                 claims=(with_request(claim, slot.label, count=less, allocation_mode="ExactCount"),),
             )
-
-
-def _controller(pod: Pod) -> str | None:
-    return next((one.uid for one in pod.metadata.owner_references or () if one.controller), None)
 
 
 def listed(devices: Iterable[DeviceId]) -> tuple[str, ...]:
