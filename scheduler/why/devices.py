@@ -58,6 +58,8 @@ ROWS: Final = (
             f"do{_TOOK}); it asks for {{wants}}",
             "nothing": "node {node} has no devices; {request} asks for {wants}",
             "counts": "node {node}: {counts}",
+            "elsewhere": "node {node} has no devices for {request}; {nodes:node|nodes} {nodes} {nodes:has|have}"
+            "[, and none for {other}]",
             "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} "
             f"(spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
             "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices "
@@ -107,7 +109,8 @@ ROWS: Final = (
             "small": f"{_DEVICE} has {{capacity}} {{whole}}, and {{request}} asks for {{takes}}",
             "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for "
             f"{{takes}}",
-            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}",
+            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}"
+            "[; it allows {allowed}][; it allows {least} to {most}]",
             "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
@@ -137,6 +140,7 @@ ROWS: Final = (
             "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} "
             "has {counter} {free} left[, and {more} more {more:is|are} short, too]",
             "whole": f"{_DEVICE} takes {{takes}} of counter {{counter}}, and counter set {{set}} has {{whole}}",
+            "least": "{requests} need {counter} {takes} of counter set {set} on node {node}, which has {free} left",
             "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set "
             f"{{set}} has {{free}} left{_FIT}",
         },

@@ -123,6 +123,9 @@ PROFILED = [
     pod("gpu"),
 ]
 
+RANGE = {"default": "10Gi", "validRange": {"min": "10Gi", "max": "40Gi"}}
+RANGED = gpu("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi", "requestPolicy": RANGE}})
+
 # Name, objects, kind, the cause, words of the change that the event says ("" for none).
 ROWS: list[tuple[str, list[Obj], str, str, str]] = [
     (
@@ -279,6 +282,14 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "capacity-short",
         "device node-1/gpu-0 has memory 80Gi, and request gpu asks for 81Gi",
         "ask for memory 80Gi instead of 81Gi",
+    ),
+    (
+        "an amount beyond the range that the driver gives",
+        [*world(RANGED), claim(request(capacity={"requests": {"memory": "60Gi"}}))],
+        "capacity-short",
+        "device node-1/gpu-0: the driver's request policy does not allow memory 60Gi for request gpu; it allows 10Gi "
+        "to 40Gi",
+        "ask for memory 40Gi instead of 60Gi",
     ),
     (
         "capacity of another name",

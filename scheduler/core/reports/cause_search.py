@@ -241,12 +241,13 @@ class CauseSearch(Part):
         elsewhere: list[Reason] = []
         for plugin, nodes in refused.items():
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
-            found = self._blame(case, cycle, plugin, few or nodes)
+            rest = [one for one in nodes if pin is not None and pin.cause and one.name not in pin.nodes]
             if few:
-                has_object = pin is not None and pin.cause and plugin != pinning
+                found = self._blame(case, cycle, plugin, few)
+                has_object = pin is not None and pin.cause
                 case.reasons += [_pinned(one, pin) for one in found] if pin is not None and has_object else found
-            else:
-                elsewhere += found
+            if not few or (rest and plugin == pinning):
+                elsewhere += self._blame(case, cycle, plugin, rest or nodes)
             yield
         if pin is None or not case.reasons:
             case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or elsewhere
@@ -376,6 +377,8 @@ class CauseSearch(Part):
 
 def _pinned(reason: Reason, pin: Pin) -> Reason:
     """What keeps the pod from the nodes to which it is pinned, with what pins it."""
+    if reason.kind == pin.kind:
+        return reason
 
     def with_pin(inner: Reason) -> Reason:
         return Reason(pin.kind, {"pin": pin.cause, "why": inner.sentence}, "and")

@@ -143,11 +143,25 @@ def _too_small(found: NearNode, funnel: Funnel, devices: Sequence[Device], fixes
             )
     asked = " and ".join(f"{what} {amount}" for what, amount in funnel.slot.capacity.items())
     fields = {"devices": listed(ids_of(devices)), "asked": asked or "a share"}
+    for what, amount in funnel.slot.capacity.items():
+        for some, is_range in (_allowed(device, what) for device in devices):
+            if some and some[-1].nano < amount.nano:
+                fields |= {"least": some[0], "most": some[-1]} if is_range else {"allowed": some}
     return Reason("capacity-short", {**facts, **fields}, "policy", fixes)
 
 
+def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:
+    """The amounts of a capacity that its request policy allows; or, then True, the ends of their range."""
+    capacity = device.capacity.get(what)
+    if capacity is None or (policy := capacity.policy) is None:
+        return (), False
+    if (ends := policy.valid_range) is not None:
+        return [one for one in (ends.min, ends.max) if one is not None], True
+    return policy.valid_values, False
+
+
 def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
-    """What devices have, and what is left of it beside what others consume, the most first."""
+    """What devices have, what is left of it beside what others consume, and what their policies allow: most first."""
     claim, slot = found.claim(funnel.slot), funnel.slot
     if claim is None:
         return
@@ -155,7 +169,9 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
     for name, amount in requests.items():
         left: set[int] = set()
         for position in positions_of(funnel.before(Stage.SIZE)):
-            if (capacity := funnel.pools.device(position).capacity.get(name)) is not None:
+            device = funnel.pools.device(position)
+            if (capacity := device.capacity.get(name)) is not None:
+                left |= {one.nano for one in _allowed(device, name)[0]}
                 consumed = found.explanation.problem.consumed(position).get(name, 0)
                 left |= {capacity.value.nano, capacity.value.nano - consumed}
         fewer = sorted((nano for nano in left if 0 < nano < amount.nano), reverse=True)
