@@ -62,6 +62,7 @@ ROWS: Final = (
             "[, and none for {other}]",
             "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} "
             f"(spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
+            "gate": f"{DEVICES} {{devices:needs|need}} the feature gate {{gate}}, which is off{LEFT}",
             "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices "
             "of a counter set must have a compatibility group in common",
             "fewer": "node {node} can give {request} {fit} {fit:device|devices}; it asks for {needed}",
@@ -163,6 +164,8 @@ ROWS: Final = (
             "types": "{attribute} is of type {type} for {request} and {other_type} for {other}: no values are equal",
             "apart": "{requests}: no {attribute} on node {node} has enough devices of each; {value} has {has} of "
             "{wanted} for {request}",
+            "lists": f"feature gate DRAListTypeAttributes is off, so the list that {DEVICES} {{devices:has|have}} as "
+            "{attribute} does not count",
             "several": "{request}: no {needed} devices on node {node} satisfy its constraints on {attributes}",
             "unsolved": f"{{requests}}: {{needed}} devices with {{how}} {{attribute}} do not fit together on node "
             f"{{node}}[; the most with one value is {{most}} ({{value}})]{_FIT}",

@@ -14,7 +14,7 @@ from allocator import DeviceId, Funnel, Stage
 from allocator.answers.constraint_room import Counted, Unmet
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
-from allocator.values.pool_attribute import Value
+from allocator.values.pool_attribute import Value, lookup_attribute
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.nearest import near
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
@@ -27,6 +27,23 @@ _DEVICES_READ: Final = 2_000
 
 def blame_unmet(found: NearNode, unmet: Unmet) -> Reason:
     """One constraint that the node's devices cannot satisfy."""
+    reason = _blame(found, unmet)
+    if not (lists := _lists(found, unmet)):
+        return reason
+    return Reason("constraint-unmet", {**reason.fields, "devices": listed(lists)}, "lists", reason.fixes)
+
+
+def _lists(found: NearNode, unmet: Unmet) -> list[DeviceId]:
+    """Devices whose attribute is a list, which has no value for a constraint where the gate is off."""
+    if found.view.features.list_type_attributes:
+        return []
+    device = found.explanation.problem.pools.device
+    having = [device(position) for one in unmet.counted for position in positions_of(one.present)]
+    read = [(one.id, lookup_attribute(one, unmet.attribute)) for one in having]
+    return [name for name, attribute in read if attribute is not None and isinstance(attribute.value, tuple)]
+
+
+def _blame(found: NearNode, unmet: Unmet) -> Reason:
     facts: dict[str, object] = {
         "of": (unmet.claim, unmet.index),
         "attribute": unmet.attribute,

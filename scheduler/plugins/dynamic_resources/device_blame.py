@@ -52,6 +52,15 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("field-unread", fields, "devices", tuple(found.fewer(funnel.slot, funnel.left)))
 
 
+def blame_features(found: NearNode, funnel: Funnel) -> Reason:
+    """Devices that nobody is given where a feature gate is off."""
+    devices = list(funnel.devices(funnel.step(Stage.FEATURE).removed))
+    is_bound = devices[0].binding_conditions and not found.view.features.device_binding_and_status
+    gate = "DRADeviceBindingConditions" if is_bound else "DRAPartitionableDevices"
+    fields = {**found.facts(funnel), "devices": listed(ids_of(devices)), "gate": gate}
+    return Reason("devices-short", fields, "gate", tuple(found.fewer(funnel.slot, funnel.left, even_all=True)))
+
+
 def blame_operations(found: NearNode, funnel: Funnel) -> Reason:
     """Devices for which the kubelet is to skip calls of the driver, where it does not say that it can."""
     devices = listed(ids_of(funnel.devices(funnel.step(Stage.OPERATIONS).removed)))

@@ -30,6 +30,7 @@ from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, 
 from scheduler.plugins.dynamic_resources.counter_blame import blame_groups, blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import (
     blame_capacity,
+    blame_features,
     blame_holders,
     blame_operations,
     blame_taints,
@@ -288,6 +289,7 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
 
 
 _SPEAKS: Final[Mapping[Stage, Callable[[NearNode, Funnel], Reason]]] = {
+    Stage.FEATURE: blame_features,
     Stage.OPERATIONS: blame_operations,
     Stage.SIZE: blame_capacity,
     Stage.UNREAD: blame_unread,

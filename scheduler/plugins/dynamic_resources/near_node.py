@@ -68,7 +68,10 @@ class NearNode:
     def named(self, slot: Slot) -> str:
         """A request by its name; with its claim where another claim has one of that name."""
         if (resource := self.resource(slot)) is not None:
-            return f"resource {resource}"
+            classes = self.view.inventory.classes.values()
+            self.cycle.charge(len(classes))
+            is_shared = sum(one.extended_resource_name == resource for one in classes) > 1
+            return f"resource {resource}" + (f" (DeviceClass {slot.device_class.name})" if is_shared else "")
         slots = self.explanation.problem.plan.slots
         if any(one.base == slot.base and one.claim != slot.claim for one in slots):
             return f"request {slot.label} of ResourceClaim {self.explanation.problem.claims[slot.claim]}"
