@@ -22,7 +22,6 @@ _COMPETE: Final = (
     "{devices:device|devices} {devices} {devices:is the only|are all} [{free} ]{devices:one|ones} on node {node} for "
     "{requests}, which need {needed}"
 )
-_SIBLINGS: Final = f"{DEVICES} {{devices:is|are}} in use by {{pods}} of the same {{owner}}"
 USERS: Final = (
     "[ {runs:pod};][ {earlier:pod}, {earlier:an older pod so named|older pods so named};]"
     "[ {missing:pod}, which {missing:does|do} not exist;][ {ended:pod}, which {ended:has|have} ended;]"
@@ -81,8 +80,9 @@ ROWS: Final = (
         {
             "": f"{DEVICES} {{devices:is|are}} in use by {{pods}}{LEFT}",
             "claim": f"{DEVICES} {{devices:is|are}} in use by ResourceClaim {{claim}} ({{pods}}){LEFT}",
-            "siblings": f"{_SIBLINGS}{LEFT}",
-            "rollout": f"{_SIBLINGS}; a rollout needs a spare device, or maxSurge 0{LEFT}",
+            "siblings": f"{DEVICES} {{devices:is|are}} in use by {{pods}} of the same {{owner}}{LEFT}",
+            "rollout": f"a rollout of {{owner}} needs a spare device, or maxSurge 0: {DEVICES} {{devices:is|are}} in "
+            f"use by {{pods}} of another revision{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",
         },
         ("of", "devices"),

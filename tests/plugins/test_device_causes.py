@@ -606,8 +606,8 @@ def test_pods_of_an_older_revision_are_siblings_and_a_rollout_needs_a_spare_devi
     asked = owned(pod("gpu"), revision="7c6b9")
     (reason,), said, _ = blamed([node(), slice_(*numbered(1)), device_class(), *taken, claim(), asked])
     assert reason.text(EVERYBODY) == (
-        "device node-1/gpu-0 is in use by pod default/runs (priority 0) of the same deployment default/web; a rollout "
-        "needs a spare device, or maxSurge 0"
+        "a rollout of deployment default/web needs a spare device, or maxSurge 0: device node-1/gpu-0 is in use by pod "
+        "default/runs (priority 0) of another revision"
     )
     assert "end pod" not in said
 
