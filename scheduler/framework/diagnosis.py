@@ -27,7 +27,7 @@ from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import ClaimKey, NodeName, PodKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.model.owners import controller_of
+from scheduler.model.owners import controller_of, deployment_of
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Sentence
 
@@ -155,17 +155,12 @@ def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
 
 
 def edited_object(pod: Pod) -> str:
-    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`.
-
-    A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
-    """
+    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`."""
     owner = controller_of(pod)
     if owner is None:
         return f"pod {pod.key}"
-    kind, name = owner.kind.lower(), owner.name
-    suffix = f"-{(pod.metadata.labels or {}).get('pod-template-hash', '')}"
-    if owner.kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
-        kind, name = "deployment", name.removesuffix(suffix)
+    deployment = deployment_of(pod)
+    kind, name = ("deployment", deployment) if deployment else (owner.kind.lower(), owner.name)
     return f"{kind} {pod.metadata.namespace}/{name}"
 
 

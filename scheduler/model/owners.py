@@ -11,13 +11,33 @@ def controller_of(pod: Pod) -> OwnerReference | None:
     return next((one for one in pod.metadata.owner_references or () if one.controller), None)
 
 
-def is_sibling(pod: Pod, other: Pod) -> bool:
-    """Whether both are of one controller, or of one group."""
+def deployment_of(pod: Pod) -> str:
+    """The name of its Deployment, "" where it has none.
+
+    A Deployment's ReplicaSet has its name, and the hash of the template that the pod has as a label.
+    """
+    owner, suffix = controller_of(pod), f"-{(pod.metadata.labels or {}).get('pod-template-hash', '')}"
+    is_made = owner is not None and owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix)
+    return owner.name.removesuffix(suffix) if owner is not None and is_made else ""
+
+
+def is_rolled_out(pod: Pod, other: Pod) -> bool:
+    """Whether both are of one Deployment, and of different revisions: one takes the other's place."""
     ours, theirs = controller_of(pod), controller_of(other)
-    if ours is not None and theirs is not None and ours.uid == theirs.uid:
-        return True
+    is_of_one = pod.metadata.namespace == other.metadata.namespace and deployment_of(pod) == deployment_of(other) != ""
+    return is_of_one and ours is not None and theirs is not None and ours.uid != theirs.uid
+
+
+def is_replica(pod: Pod, other: Pod) -> bool:
+    """Whether both are of one controller, or of one Deployment."""
+    ours, theirs = controller_of(pod), controller_of(other)
+    return (ours is not None and theirs is not None and ours.uid == theirs.uid) or is_rolled_out(pod, other)
+
+
+def is_sibling(pod: Pod, other: Pod) -> bool:
+    """Whether both are of one controller, of one Deployment, or of one group."""
     group = key_of_group(pod)
-    return group is not None and group == key_of_group(other)
+    return is_replica(pod, other) or (group is not None and group == key_of_group(other))
 
 
 def ends_in_vain(other: Pod, pod: Pod) -> bool:

@@ -39,6 +39,9 @@ _NODES_OF_KEYS: Final = 64
 """Nodes whose labels may be what was meant."""
 _LABELS_COUNTED: Final = 2
 _LABELS_SET: Final = 3
+_GIVEN: Final = ("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type")
+_GIVEN_DOMAIN: Final = "topology.kubernetes.io/"
+"""Labels that the kubelet or the cloud sets, and sets back: they say what the node is. Nobody is to write them."""
 _VALUES_SAID: Final = 3
 _VALUES_COMPARED: Final = 200
 
@@ -251,9 +254,10 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
     if len(miss.unmet) > _LABELS_SET:
         return
     for requirement, _ in miss.unmet:
-        if requirement.operator not in ("In", "Exists") or requirement.key == HOSTNAME:
+        key = requirement.key
+        if requirement.operator not in ("In", "Exists") or key in _GIVEN or key.startswith(_GIVEN_DOMAIN):
             return
-        labels.setdefault(requirement.key, min(requirement.values, default=""))
+        labels.setdefault(key, min(requirement.values, default=""))
     node = miss.node.node
     shown = [f"{key}={value}" for key, value in labels.items()]
     overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []

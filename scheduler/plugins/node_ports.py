@@ -30,6 +30,7 @@ from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
+from scheduler.model.owners import is_replica
 from scheduler.plugins.ended_blame import ending, importance, said_pods
 from scheduler.why.reasons import Fix, Reason
 
@@ -81,7 +82,7 @@ class NodePorts:
             (node, taken := _taken(cycle, wanted, node), _users_of(cycle, taken, node))
             for node in likeliest(nodes, view, limits)
         ]
-        near = sorted([one for one in found if one[2]], key=lambda one: (len(one[2]), one[0].name))
+        near = sorted([one for one in found if one[2]], key=lambda one: (_is_replicas(pod, one[2]), len(one[2])))
         if not near:
             return ()
         node, taken, users = near[0]
@@ -90,9 +91,10 @@ class NodePorts:
             "ports": tuple([f"{one.port}/{one.protocol}" for one in taken]),
             "node": node.name,
             "pod": pod.key,
+            "edited": edited_object(pod),
         }
         fixes = tuple([fix for one in near for fix in _fixes(pod, *one)])
-        return (Reason("port-taken", fields, fixes=fixes),)
+        return (Reason("port-taken", fields, "replicas" if _is_replicas(pod, users) else "", fixes),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node came, or a pod left that had one of its ports."""
@@ -117,7 +119,13 @@ def _users_of(cycle: Cycle, taken: Sequence[HostPort], node: NodeInfo) -> list[P
 
 
 def _fixes(pod: Pod, node: NodeInfo, taken: Sequence[HostPort], users: Sequence[Pod]) -> Iterator[Fix]:
-    if len(taken) == 1:
+    if _is_replicas(pod, users):  # they would have the other port, too
+        without = pod
+        for one in taken:
+            without = _with_port(without, one, 0)
+        ports = tuple([one.port for one in taken])
+        yield Fix("ports-dropped", {"ports": ports, "edited": edited_object(pod)}, (node.name,), pod=without)
+    elif len(taken) == 1:
         (old,) = taken
         numbers = range(old.port + 1, min(old.port + _PORTS_TRIED, _PORT_MAX) + 1)
         free = next((one for one in numbers if not is_any_used([old._replace(port=one)], node.used_ports)), None)
@@ -128,8 +136,13 @@ def _fixes(pod: Pod, node: NodeInfo, taken: Sequence[HostPort], users: Sequence[
         yield ending(pod, users, [node.name])
 
 
+def _is_replicas(pod: Pod, users: Sequence[Pod]) -> bool:
+    """Whether a pod that is made as this one has the ports."""
+    return any(is_replica(pod, one) for one in users)
+
+
 def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:
-    """The pod with another host port where it asked for `old`."""
+    """The pod with another host port, or with 0 none, where it asked for `old`."""
     lists = {}
     for field in ("containers", "init_containers"):
         containers = getattr(pod.spec, field) or ()

@@ -127,9 +127,10 @@ FIXES: Final[tuple[FixKind, ...]] = (
     ),
     FixKind(
         "claim-own",
-        4,
-        "give {pod:pod} a claim of its own, with a ResourceClaimTemplate, instead of {claim:ResourceClaim}",
-        ("claim", "pod"),
+        2,
+        "give [{pod:pod}][each pod of {owner}] a claim of its own, with a ResourceClaimTemplate, instead of "
+        "{claim:ResourceClaim}",
+        ("claim", "pod", "owner"),
     ),
     FixKind(
         "alternative-dropped",

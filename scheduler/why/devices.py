@@ -57,8 +57,11 @@ ROWS: Final = (
             f"do{_TOOK}); it asks for {{wants}}",
             "nothing": "node {node} has no devices; {request} asks for {wants}",
             "counts": "node {node}: {counts}",
+            "elsewhere": "node {node} has no devices for {request}; {nodes:node|nodes} {nodes} {nodes:has|have}"
+            "[, and none for {other}]",
             "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} "
             f"(spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
+            "gate": f"{DEVICES} {{devices:needs|need}} the feature gate {{gate}}, which is off{LEFT}",
             "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices "
             "of a counter set must have a compatibility group in common",
             "fewer": "node {node} can give {request} {fit} {fit:device|devices}; it asks for {needed}",
@@ -77,8 +80,9 @@ ROWS: Final = (
         {
             "": f"{DEVICES} {{devices:is|are}} in use by {{pods}}{LEFT}",
             "claim": f"{DEVICES} {{devices:is|are}} in use by ResourceClaim {{claim}} ({{pods}}){LEFT}",
-            "siblings": f"node {{node}}: {{taken}} of the {{would}} devices that would do for {{request}} "
-            f"{{taken:is|are}} in use by pods of the same {{owner}}{LEFT}",
+            "siblings": f"{DEVICES} {{devices:is|are}} in use by {{pods}} of the same {{owner}}{LEFT}",
+            "rollout": f"a rollout of {{owner}} needs a spare device, or maxSurge 0: {DEVICES} {{devices:is|are}} in "
+            f"use by {{pods}} of another revision{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",
         },
         ("of", "devices"),
@@ -106,7 +110,8 @@ ROWS: Final = (
             "small": f"{_DEVICE} has {{capacity}} {{whole}}, and {{request}} asks for {{takes}}",
             "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for "
             f"{{takes}}",
-            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}",
+            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}"
+            "[; it allows {allowed}][; it allows {least} to {most}]",
             "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
@@ -136,6 +141,7 @@ ROWS: Final = (
             "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} "
             "has {counter} {free} left[, and {more} more {more:is|are} short, too]",
             "whole": f"{_DEVICE} takes {{takes}} of counter {{counter}}, and counter set {{set}} has {{whole}}",
+            "least": "{requests} need {counter} {takes} of counter set {set} on node {node}, which has {free} left",
             "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set "
             f"{{set}} has {{free}} left{_FIT}",
         },
@@ -158,6 +164,8 @@ ROWS: Final = (
             "types": "{attribute} is of type {type} for {request} and {other_type} for {other}: no values are equal",
             "apart": "{requests}: no {attribute} on node {node} has enough devices of each; {value} has {has} of "
             "{wanted} for {request}",
+            "lists": f"feature gate DRAListTypeAttributes is off, so the list that {DEVICES} {{devices:has|have}} as "
+            "{attribute} does not count",
             "several": "{request}: no {needed} devices on node {node} satisfy its constraints on {attributes}",
             "unsolved": f"{{requests}}: {{needed}} devices with {{how}} {{attribute}} do not fit together on node "
             f"{{node}}[; the most with one value is {{most}} ({{value}})]{_FIT}",

@@ -42,7 +42,10 @@ ROWS: Final = (
         "port-taken",
         "Other pods have the host port that the pod asks for.",
         "Use another port.",
-        {"": "{pods} {pods:has|have} the host {ports:port|ports} {ports} of node {node}, which pod {pod} asks for"},
+        {
+            "": "{pods} {pods:has|have} the host {ports:port|ports} {ports} of node {node}, which pod {pod} asks for",
+            "replicas": "{pods} of the same {edited} {pods:has|have} the host {ports:port|ports} {ports} of node {node}: a node has room for one",
+        },
     ),
     Kind(
         "resources-short",
@@ -116,6 +119,12 @@ FIXES: Final = (
     FixKind("rule-relaxed", 5, "relax the {rule} of {edited}", ("rule", "edited")),
     FixKind(
         "port-changed", 4, "ask for another host port, like {free} instead of {port}, in {edited}", ("port", "edited")
+    ),
+    FixKind(
+        "ports-dropped",
+        4,
+        "run at most one replica a node, or drop the host {ports:port|ports} {ports} of {edited}",
+        ("ports", "edited"),
     ),
     FixKind(
         "amount-lowered",

@@ -135,7 +135,9 @@ FIXES: Final[tuple[FixKind, ...]] = (
         ("node",),
     ),
     FixKind("selector-dropped", 7, "drop or relax the {part} `{term}` of {request}", ("request", "term")),
-    FixKind("constraints-dropped", 7, "drop the constraints on {attribute} of {request}", ("request", "attribute")),
+    FixKind(
+        "constraints-dropped", 7, "drop {attribute} of {request}, and the constraints on it", ("request", "attribute")
+    ),
     FixKind(
         "driver-installed",
         7,

@@ -422,3 +422,17 @@ def told(case: Case) -> str:
 def test_the_cause_and_the_change(case: Case) -> None:
     assert told(case) == f"[{case.kind}] {case.cause}" + (f"{TO_MAKE_IT_FIT}{case.change}" if case.change else "")
     assert len(case.cause) <= 160
+
+
+@pytest.mark.parametrize(
+    ("key", "may"),
+    [
+        ("pool", True),
+        ("kubernetes.io/arch", False),
+        ("node.kubernetes.io/instance-type", False),
+        ("topology.kubernetes.io/zone", False),
+    ],
+)
+def test_labels_of_the_kubelet_or_the_cloud_are_never_to_be_set(key: str, may: bool) -> None:
+    pod = {"nodeSelector": {key: "x"}, **terms([rule(key, "In", "x")])}
+    assert ("kubectl label node" in told(Case("", {"n": {}}, pod, "", ""))) == may

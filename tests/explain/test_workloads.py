@@ -87,8 +87,7 @@ def test_the_replica_that_has_no_place_beside_the_others_is_explained(kind: str,
     played = run(tmp_path, "simulate", objects=objects)
 
     assert explained.exit_code == listed.exit_code == played.exit_code == 1
-    words = "node node-1: 2 of the 2 devices that would do for request gpu are in use by pods of the same"
-    assert f"does not fit [devices-in-use]: {words}" in explained.stdout
+    assert "does not fit [devices-in-use]: devices node-1/gpu-0 and 1 more are in use by pods" in explained.stdout
     notes = explained.stderr.splitlines()
     assert "3 of its 3 pods wait, 2 of them fit, 1 do not" in notes[0]
     assert "1 pod of them (web-" in notes[1]

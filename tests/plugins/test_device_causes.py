@@ -123,6 +123,9 @@ PROFILED = [
     pod("gpu"),
 ]
 
+RANGE = {"default": "10Gi", "validRange": {"min": "10Gi", "max": "40Gi"}}
+RANGED = gpu("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi", "requestPolicy": RANGE}})
+
 # Name, objects, kind, the cause, words of the change that the event says ("" for none).
 ROWS: list[tuple[str, list[Obj], str, str, str]] = [
     (
@@ -279,6 +282,14 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "capacity-short",
         "device node-1/gpu-0 has memory 80Gi, and request gpu asks for 81Gi",
         "ask for memory 80Gi instead of 81Gi",
+    ),
+    (
+        "an amount beyond the range that the driver gives",
+        [*world(RANGED), claim(request(capacity={"requests": {"memory": "60Gi"}}))],
+        "capacity-short",
+        "device node-1/gpu-0: the driver's request policy does not allow memory 60Gi for request gpu; it allows 10Gi "
+        "to 40Gi",
+        "ask for memory 40Gi instead of 60Gi",
     ),
     (
         "capacity of another name",
@@ -564,10 +575,11 @@ def test_that_none_fit_together_is_said_of_the_constraint_or_the_counter() -> No
     assert [fix.reason.text(EVERYBODY) for fix in drops] == [cause]
 
 
-def owned(pod_: Obj, uid: str = "web-uid") -> Obj:
+def owned(pod_: Obj, of: str = "web", revision: str = "5d4f8") -> Obj:
     """A pod of a Deployment."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8", "uid": uid, "controller": True}
-    labels = {"pod-template-hash": "5d4f8"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{of}-{revision}", "uid": f"{of}-{revision}"}
+    owner |= {"controller": True}
+    labels = {"pod-template-hash": revision}
     return {**pod_, "metadata": {**pod_["metadata"], "ownerReferences": [owner], "labels": labels}}
 
 
@@ -578,15 +590,26 @@ def test_no_fix_ends_a_pod_of_the_same_controller() -> None:
     replicas = [owned(uses("theirs")), owned(uses("others", name="also"))]
     (reason,), said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"))])
     assert reason.text(EVERYBODY) == (
-        "node node-1: 2 of the 2 devices that would do for request gpu are in use by pods of the same deployment "
-        "default/web"
+        "devices node-1/gpu-0 and 1 more are in use by pods default/also, default/runs (priority 0) of the same "
+        "deployment default/web"
     )
     assert "end pod" not in said
 
     _, said, _ = blamed([*devices, *taken, replicas[0], uses("others", name="also"), claim(), owned(pod("gpu"))])
     assert "end pod default/also" in said
-    _, said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"), "another-uid")])
+    _, said, _ = blamed([*devices, *taken, *replicas, claim(), owned(pod("gpu"), "another")])
     assert "end pod default/also" in said
+
+
+def test_pods_of_an_older_revision_are_siblings_and_a_rollout_needs_a_spare_device() -> None:
+    taken = [allocated(claim(name="theirs"), "gpu-0"), owned(uses("theirs"))]
+    asked = owned(pod("gpu"), revision="7c6b9")
+    (reason,), said, _ = blamed([node(), slice_(*numbered(1)), device_class(), *taken, claim(), asked])
+    assert reason.text(EVERYBODY) == (
+        "a rollout of deployment default/web needs a spare device, or maxSurge 0: device node-1/gpu-0 is in use by pod "
+        "default/runs (priority 0) of another revision"
+    )
+    assert "end pod" not in said
 
 
 @pytest.mark.parametrize(("objects", "line"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])

@@ -241,22 +241,23 @@ class CauseSearch(Part):
         elsewhere: list[Reason] = []
         for plugin, nodes in refused.items():
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
-            found = self._blame(case, cycle, plugin, few or nodes)
+            rest = [one for one in nodes if pin is not None and pin.cause and one.name not in pin.nodes]
             if few:
-                has_object = pin is not None and pin.cause and plugin != pinning
+                found = self._blame(case, cycle, plugin, few)
+                has_object = pin is not None and pin.cause
                 case.reasons += [_pinned(one, pin) for one in found] if pin is not None and has_object else found
-            else:
-                elsewhere += found
+            if not few or (rest and plugin == pinning):
+                elsewhere += self._blame(case, cycle, plugin, rest or nodes)
             yield
-        if pin is not None and not pin.cause and case.reasons:  # that it chose them is what to give up last
-            reason, fixes = case.reasons[0], [fix for one in elsewhere for fix in one.fixes]
-            others = [structs.replace(fix, reason=None, more=fix.more + _OTHER_NODES) for fix in fixes]
-            case.reasons[0] = structs.replace(reason, fixes=(*reason.fixes, *others))
+        if pin is None or not case.reasons:
+            case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or elsewhere
             return
-        # What other nodes lack is no cause where a pod is pinned to some; that it is pinned there may be.
-        case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or (
-            elsewhere if not case.reasons else []
-        )
+        # What other nodes lack is no cause where a pod is pinned to some; to unpin it may help, and that the pod itself
+        # chose them is what to give up last.
+        fixes = [fix for one in elsewhere if not pin.cause or one.kind == pin.kind for fix in one.fixes]
+        more = 0 if pin.cause else _OTHER_NODES
+        others = [structs.replace(fix, reason=None, more=fix.more + more) for fix in fixes]
+        case.reasons[0] = structs.replace(case.reasons[0], fixes=(*case.reasons[0].fixes, *others))
 
     def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Reason]:
         before = cycle.steps_left
@@ -376,6 +377,8 @@ class CauseSearch(Part):
 
 def _pinned(reason: Reason, pin: Pin) -> Reason:
     """What keeps the pod from the nodes to which it is pinned, with what pins it."""
+    if reason.kind == pin.kind:
+        return reason
 
     def with_pin(inner: Reason) -> Reason:
         return Reason(pin.kind, {"pin": pin.cause, "why": inner.sentence}, "and")

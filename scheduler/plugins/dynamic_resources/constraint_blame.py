@@ -14,7 +14,7 @@ from allocator import DeviceId, Funnel, Stage
 from allocator.answers.constraint_room import Counted, Unmet
 from allocator.values.masks import positions_of
 from allocator.values.model import Constraint
-from allocator.values.pool_attribute import Value
+from allocator.values.pool_attribute import Value, lookup_attribute
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.nearest import near
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
@@ -27,6 +27,23 @@ _DEVICES_READ: Final = 2_000
 
 def blame_unmet(found: NearNode, unmet: Unmet) -> Reason:
     """One constraint that the node's devices cannot satisfy."""
+    reason = _blame(found, unmet)
+    if not (lists := _lists(found, unmet)):
+        return reason
+    return Reason("constraint-unmet", {**reason.fields, "devices": listed(lists)}, "lists", reason.fixes)
+
+
+def _lists(found: NearNode, unmet: Unmet) -> list[DeviceId]:
+    """Devices whose attribute is a list, which has no value for a constraint where the gate is off."""
+    if found.view.features.list_type_attributes:
+        return []
+    device = found.explanation.problem.pools.device
+    having = [device(position) for one in unmet.counted for position in positions_of(one.present)]
+    read = [(one.id, lookup_attribute(one, unmet.attribute)) for one in having]
+    return [name for name, attribute in read if attribute is not None and isinstance(attribute.value, tuple)]
+
+
+def _blame(found: NearNode, unmet: Unmet) -> Reason:
     facts: dict[str, object] = {
         "of": (unmet.claim, unmet.index),
         "attribute": unmet.attribute,
@@ -62,7 +79,7 @@ def blame_several(found: NearNode, funnel: Funnel) -> Reason:
         found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
     ]
     claim = found.claim(funnel.slot)
-    fixes = [_without(found, claim, one) for one in constraints] if claim is not None else []
+    fixes = [fix for one in constraints for fix in _without(found, claim, one)] if claim is not None else []
     attributes = " and ".join(dict.fromkeys(one.attribute for one in constraints))
     fixes += found.fewer(funnel.slot, funnel.needed - 1)
     fields = {**found.facts(funnel), "needed": funnel.needed, "attributes": attributes}
@@ -93,7 +110,7 @@ def blame_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[st
                 "value": value,
             }
             said.append(Reason("constraint-unmet", fields, "unsolved"))
-            drops.append(structs.replace(_without(found, claim, constraint), reason=said[-1]))
+            drops += [structs.replace(one, reason=said[-1]) for one in _without(found, claim, constraint)]
     return structs.replace(said[0], fixes=tuple(drops)) if said else None
 
 
@@ -242,13 +259,18 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str = "", drops: i
         yield Fix("write-attribute", fields, found.on, claims=(_with(claim, unmet.constraint, changed),))
     if len(unmet.counted) == 1:
         yield from found.fewer(slot, most)
-    yield _without(found, claim, unmet.constraint, drops)
+    yield from _without(found, claim, unmet.constraint, drops)
 
 
-def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, more: int = 0) -> Fix:
+def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, more: int = 0) -> Iterator[Fix]:
+    """Nothing where a request derives the attribute: the API server wants a constraint for each that is derived."""
+    assert claim.spec is not None
+    asked = [one for request in claim.spec.requests for one in request.alternatives]
+    if any(one.name == constraint.attribute for alternative in asked for one in alternative.derived):
+        return
     what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     fields = {"what": what, "attribute": constraint.attribute, "claim": label_of(claim, found.pod)}
-    return Fix("drop-constraint", fields, found.on, more=more, claims=(_with(claim, constraint, None),))
+    yield Fix("drop-constraint", fields, found.on, more=more, claims=(_with(claim, constraint, None),))
 
 
 def _with(claim: ResourceClaim, constraint: Constraint, changed: Constraint | None) -> ResourceClaim:

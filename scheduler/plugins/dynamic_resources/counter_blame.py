@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from allocator import Device, DeviceId, Funnel, Stage
 from allocator.answers.together import CountersShort, GroupsApart
 from allocator.pools.compatibility import refusing
-from allocator.pools.pools import CounterId, PoolView
+from allocator.pools.pools import CounterCosts, CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
@@ -45,7 +45,8 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     if not blocked:
         which = listed(ids_of(funnel.devices(funnel.step(Stage.COUNTERS).removed)))
         return Reason("partition-blocked", {**facts, "devices": which}, "overdrawn")
-    first = min(blocked, key=lambda one: (one.takes > one.whole, one.lacks, one.position))
+    likely = sorted(blocked, key=lambda one: (one.takes > one.whole, one.lacks, one.position))[: found.limits.counts]
+    first = min(likely, key=lambda one: (one.takes > one.whole, _is_siblings(found, one)))
     takes, left, whole = (_written(first.view, first.counter, one) for one in (first.takes, first.left, first.whole))
     fields = {**facts, "device": listed([first.device.id]), "set": first.counter[0], "counter": first.counter[1]}
     if first.takes > first.whole:
@@ -53,7 +54,11 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     users = _users(found, first)
     fields |= {"takes": takes, "free": left, "devices": listed(users)}
     fields |= {"pods": found.pods(found.holding(users)), "claim": unused_claim(found, users)}
-    fixes = [*found.fewer(funnel.slot, funnel.left), *found.ends(users, 1), *_other_profiles(found, funnel, first)]
+    fixes = [
+        *found.fewer(funnel.slot, funnel.left),
+        *found.ends(users, 1),
+        *_other_profiles(found, funnel, first.device),
+    ]
     if funnel.lacks > 1:
         every = sorted({user for one in blocked for user in _users(found, one)})
         fixes += found.ends(every, len(every))
@@ -119,22 +124,35 @@ def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[s
     room, pools = 0, funnels[0].pools
     for one in funnels:
         room |= one.step(Stage.CONSTRAINT).left
-    short: list[tuple[int, PoolView, int, int, tuple[str, ...]]] = []
+    short: list[tuple[int, int, int, CounterCosts]] = []
     for number in pools.numbers_among(room & pools.counting):
         view, local = pools.usable[number][0], pools.among(room, number)
         left = view.counters_left(found.view.in_use.pools.get(view.id))
         for costs in view.counter_costs:
-            takers = [(index, amount) for amount, index in costs.by_amount if local >> index & 1]
-            takes = sum(amount for _, amount in takers)
-            devices = listed([view.devices[index].id for index, _ in sorted(takers)])
-            short.append((takes - left[costs.counter], view, costs.counter, takes, devices))
+            takes = sum(amount for amount, index in costs.by_amount if local >> index & 1)
+            short.append((takes - left[costs.counter], takes, number, costs))
     worst = max(short, key=lambda one: one[0], default=None)
     if worst is None or worst[0] <= 0:
         return None
-    excess, view, counter, takes, devices = worst
-    name = view.counter_ids[counter]
-    written = {"takes": _written(view, name, takes), "free": _written(view, name, takes - excess)}
-    return Reason("counters-short", {**facts, **written, "devices": devices, "set": name[0], "counter": name[1]}, "all")
+    excess, takes, number, costs = worst
+    view, local = pools.usable[number][0], pools.among(room, number)
+    devices = listed([view.devices[index].id for index in positions_of(local & costs.consumers)])
+    name, least = view.counter_ids[costs.counter], sum(_least(one, number, costs) for one in funnels)
+    fields = {**facts, "set": name[0], "counter": name[1], "devices": devices}
+    fields |= {"free": _written(view, name, takes - excess), "takes": _written(view, name, takes)}
+    if is_certain := least > takes - excess:
+        fields["takes"] = _written(view, name, least)
+    firsts = [(one, next(one.devices(one.step(Stage.CONSTRAINT).left))) for one in funnels]
+    fixes = tuple([fix for one, device in firsts for fix in _other_profiles(found, one, device)])
+    return Reason("counters-short", fields, "least" if is_certain else "all", fixes)
+
+
+def _least(funnel: Funnel, number: int, costs: CounterCosts) -> int:
+    """What the request takes of a counter, whichever of the devices that would do it is given."""
+    left = funnel.step(Stage.CONSTRAINT).left
+    local = funnel.pools.among(left, number)
+    amounts = [amount for amount, index in costs.by_amount if local >> index & 1]
+    return sum(amounts[: max(0, funnel.needed - (left.bit_count() - len(amounts)))])
 
 
 def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
@@ -158,6 +176,12 @@ def _users(found: NearNode, blocked: _Blocked) -> list[DeviceId]:
     return [one.id for one in blocked.view.devices if one.name in held and _takes(one, blocked.counter)]
 
 
+def _is_siblings(found: NearNode, blocked: _Blocked) -> bool:
+    """Whether those who would have to end are made as the pod is, all of them."""
+    holders = found.holding(_users(found, blocked)) if found.owner else []
+    return bool(holders) and all(map(found.is_siblings, holders))
+
+
 def _takes(device: Device, counter: CounterId) -> bool:
     return any(one.counter_set == counter[0] and counter[1] in dict(one.counters) for one in device.consumes_counters)
 
@@ -171,14 +195,14 @@ def _written(view: PoolView, counter: CounterId, nano: int) -> Quantity:
     return Quantity.from_int(nano // _NANO)
 
 
-def _other_profiles(found: NearNode, funnel: Funnel, blocked: _Blocked) -> Iterator[Fix]:
-    """Naming another value in the request's selector, which free devices have: a smaller partition."""
+def _other_profiles(found: NearNode, funnel: Funnel, would_do: Device) -> Iterator[Fix]:
+    """Naming another value in the request's selector, which other devices have: a smaller partition."""
     claim, selectors = found.claim(funnel.slot), funnel.slot.details.selectors
     if claim is None or not selectors:
         return
     done: set[str] = set()
     for device in funnel.devices(funnel.step(Stage.REQUEST_SELECTOR).removed):
-        for attribute, value in blocked.device.attributes.items():
+        for attribute, value in would_do.attributes.items():
             other = device.attributes.get(attribute)
             if other is None or not isinstance(value.value, str) or not isinstance(other.value, str):
                 continue

@@ -10,6 +10,7 @@ from allocator.values.masks import positions_of
 from cel.quantity import Quantity
 from scheduler.framework.diagnosis import taint_text, toleration_text
 from scheduler.model.nearest import near
+from scheduler.model.owners import is_rolled_out
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.plugins.dynamic_resources.selector_blame import of_class
@@ -30,8 +31,9 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
         which = listed(sorted(own.devices.intersection(devices)))
         return Reason("own-claims-compete", {**facts, "devices": which, "claim": own.claim.key}, "allocated", fixes)
     if holders and all(map(found.is_siblings, holders)):
-        counts = {"taken": len(devices), "would": funnel.before(Stage.IN_USE).bit_count(), "owner": found.owner}
-        return Reason("devices-in-use", {**facts, **counts, "devices": listed(devices)}, "siblings", fixes)
+        form = "rollout" if all(found.is_siblings(one, is_rolled_out) for one in holders) else "siblings"
+        fields = {**facts, "devices": names(listed(devices), 1), "pods": found.users(devices), "owner": found.owner}
+        return Reason("devices-in-use", fields, form, fixes)
     # Beside devices of pods those of claims that no pod here uses are named by themselves.
     theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
     claim = found.own_claim(holders) if len(theirs) == 1 else ""
@@ -48,6 +50,15 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Reason:
     path, devices = max(by_path.items(), key=lambda one: len(one[1]))
     fields = {**found.facts(funnel), "devices": listed(ids_of(devices)), "path": path, "more": len(by_path) - 1}
     return Reason("field-unread", fields, "devices", tuple(found.fewer(funnel.slot, funnel.left)))
+
+
+def blame_features(found: NearNode, funnel: Funnel) -> Reason:
+    """Devices that nobody is given where a feature gate is off."""
+    devices = list(funnel.devices(funnel.step(Stage.FEATURE).removed))
+    is_bound = devices[0].binding_conditions and not found.view.features.device_binding_and_status
+    gate = "DRADeviceBindingConditions" if is_bound else "DRAPartitionableDevices"
+    fields = {**found.facts(funnel), "devices": listed(ids_of(devices)), "gate": gate}
+    return Reason("devices-short", fields, "gate", tuple(found.fewer(funnel.slot, funnel.left, even_all=True)))
 
 
 def blame_operations(found: NearNode, funnel: Funnel) -> Reason:
@@ -141,11 +152,25 @@ def _too_small(found: NearNode, funnel: Funnel, devices: Sequence[Device], fixes
             )
     asked = " and ".join(f"{what} {amount}" for what, amount in funnel.slot.capacity.items())
     fields = {"devices": listed(ids_of(devices)), "asked": asked or "a share"}
+    for what, amount in funnel.slot.capacity.items():
+        for some, is_range in (_allowed(device, what) for device in devices):
+            if some and some[-1].nano < amount.nano:
+                fields |= {"least": some[0], "most": some[-1]} if is_range else {"allowed": some}
     return Reason("capacity-short", {**facts, **fields}, "policy", fixes)
 
 
+def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:
+    """The amounts of a capacity that its request policy allows; or, then True, the ends of their range."""
+    capacity = device.capacity.get(what)
+    if capacity is None or (policy := capacity.policy) is None:
+        return (), False
+    if (ends := policy.valid_range) is not None:
+        return [one for one in (ends.min, ends.max) if one is not None], True
+    return policy.valid_values, False
+
+
 def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
-    """What devices have, and what is left of it beside what others consume, the most first."""
+    """What devices have, what is left of it beside what others consume, and what their policies allow: most first."""
     claim, slot = found.claim(funnel.slot), funnel.slot
     if claim is None:
         return
@@ -153,7 +178,9 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
     for name, amount in requests.items():
         left: set[int] = set()
         for position in positions_of(funnel.before(Stage.SIZE)):
-            if (capacity := funnel.pools.device(position).capacity.get(name)) is not None:
+            device = funnel.pools.device(position)
+            if (capacity := device.capacity.get(name)) is not None:
+                left |= {one.nano for one in _allowed(device, name)[0]}
                 consumed = found.explanation.problem.consumed(position).get(name, 0)
                 left |= {capacity.value.nano, capacity.value.nano - consumed}
         fewer = sorted((nano for nano in left if 0 < nano < amount.nano), reverse=True)

@@ -22,6 +22,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import Status
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
@@ -29,6 +30,7 @@ from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, 
 from scheduler.plugins.dynamic_resources.counter_blame import blame_groups, blame_partitions
 from scheduler.plugins.dynamic_resources.device_blame import (
     blame_capacity,
+    blame_features,
     blame_holders,
     blame_operations,
     blame_taints,
@@ -40,12 +42,13 @@ from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
 from scheduler.plugins.dynamic_resources.near_node import NearNode
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
-from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned
+from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned, pin_of
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
 from scheduler.plugins.dynamic_resources.survey import survey, within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 from scheduler.why.reasons import Fix, Reason, removing
+from scheduler.why.say import names
 
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
@@ -62,7 +65,8 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         return blame_claims(cycle.pod, view)
     if search is None:
         return ()
-    if not search.claims.wanted and search.claims.special is None:
+    is_pinned_elsewhere = (pin := pin_of(search)) is not None and nodes[0].name not in pin.nodes
+    if is_pinned_elsewhere or (not search.claims.wanted and search.claims.special is None):
         return blame_pinned(search, cycle.pod, nodes, view, limits)
     if unpublished := blame_unpublished(search, cycle, nodes, view, limits):
         return unpublished
@@ -226,7 +230,30 @@ def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
         fixes.append(Fix("drop-selector", fields, found.on, claims=claims))
     if funnel.step(Stage.REQUEST_SELECTOR).left:
         return _too_few(found, funnel, tuple(fixes))
-    return Reason("devices-short", {**found.facts(funnel), "counts": str(funnel)}, "counts", tuple(fixes))
+    return structs.replace(_elsewhere(found, funnel), fixes=tuple(fixes))
+
+
+def _elsewhere(found: NearNode, funnel: Funnel) -> Reason:
+    """The node has none that would do; where others have, what they lack in turn."""
+    nodes, fields = _offering(found, [funnel]), {**found.facts(funnel), "counts": str(funnel)}
+    others = (one[0].slot for one in found.explanation.by_request() if not _offering(found, one) & nodes)
+    other = next(others, None) if nodes else None
+    fields |= {"nodes": names(sorted(nodes)), "other": found.named(other) if other is not None else ""}
+    return Reason("devices-short", fields, "elsewhere" if nodes else "counts")
+
+
+def _offering(found: NearNode, alternatives: Sequence[Funnel]) -> set[NodeName]:
+    """Nodes with devices of their own that the request accepts, in one of these ways."""
+    nodes: set[NodeName] = set()
+    try:
+        with within_steps(found.cycle, found.view):
+            for one in alternatives:
+                own = found.view.inventory.offer(one.slot).own
+                found.cycle.charge(len(own))
+                nodes |= found.view.node_infos.keys() & own.keys()
+    except (AllocationError, PausedError):
+        return set()
+    return nodes
 
 
 def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Reason:
@@ -262,6 +289,7 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
 
 
 _SPEAKS: Final[Mapping[Stage, Callable[[NearNode, Funnel], Reason]]] = {
+    Stage.FEATURE: blame_features,
     Stage.OPERATIONS: blame_operations,
     Stage.SIZE: blame_capacity,
     Stage.UNREAD: blame_unread,

@@ -7,7 +7,7 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +23,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.owners import controller_of, is_replica
 from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.why.reasons import Fix, Reason, Whom
@@ -67,7 +68,10 @@ class NearNode:
     def named(self, slot: Slot) -> str:
         """A request by its name; with its claim where another claim has one of that name."""
         if (resource := self.resource(slot)) is not None:
-            return f"resource {resource}"
+            classes = self.view.inventory.classes.values()
+            self.cycle.charge(len(classes))
+            is_shared = sum(one.extended_resource_name == resource for one in classes) > 1
+            return f"resource {resource}" + (f" (DeviceClass {slot.device_class.name})" if is_shared else "")
         slots = self.explanation.problem.plan.slots
         if any(one.base == slot.base and one.claim != slot.claim for one in slots):
             return f"request {slot.label} of ResourceClaim {self.explanation.problem.claims[slot.claim]}"
@@ -165,14 +169,11 @@ class NearNode:
     @cached_property
     def owner(self) -> str:
         """The workload that makes the pod, where it has one."""
-        return edited_object(self.pod) if _controller(self.pod) else ""
+        return edited_object(self.pod) if controller_of(self.pod) is not None else ""
 
-    def is_siblings(self, holder: Holder) -> bool:
-        """Whether a pod of the same controller uses the claim."""
-        owner = _controller(self.pod)
-        return owner is not None and any(
-            _controller(pod) == owner for uid in holder.users if (pod := self.node.pods.get(uid)) is not None
-        )
+    def is_siblings(self, holder: Holder, is_one: Callable[[Pod, Pod], bool] = is_replica) -> bool:
+        """Whether a pod of the same controller uses the claim, or one of another revision of its Deployment."""
+        return any(is_one(self.pod, pod) for uid in holder.users if (pod := self.node.pods.get(uid)) is not None)
 
     # Changes that several facts share
 
@@ -227,10 +228,6 @@ class NearNode:
                 reason=Reason(base.kind, {**base.fields, "fit": less}, base.form) if unsolved or less < most else None,
                 claims=(with_request(claim, slot.label, count=less, allocation_mode="ExactCount"),),
             )
-
-
-def _controller(pod: Pod) -> str | None:
-    return next((one.uid for one in pod.metadata.owner_references or () if one.controller), None)
 
 
 def listed(devices: Iterable[DeviceId]) -> tuple[str, ...]:

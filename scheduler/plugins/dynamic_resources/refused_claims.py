@@ -22,6 +22,7 @@ from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
+from scheduler.model.owners import controller_of
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.plugins.dynamic_resources.changed_claims import (
     alternative_of,
@@ -182,7 +183,8 @@ def blame_pinned(
             fields = {"claim": claim.key, "operations": OPTIONAL_NODE_OPERATIONS, "node": nodes[0].name}
             reason = Reason("claim-pinned", fields, "operations")
         users, anew = _users(claim), (replace(claim, allocation=None, reserved_for=()),)
-        fields = {"claim": claim.key, "users": users or "no pod", "pod": pod.key}
+        owner = edited_object(pod) if controller_of(pod) is not None else ""
+        fields = {"claim": claim.key, "users": users or "no pod", "owner": owner, "pod": None if owner else pod.key}
         is_shared = users and not template_of(claim, pod)
         own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if is_shared else []
         released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=_held(claim, view))

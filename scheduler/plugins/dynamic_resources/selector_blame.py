@@ -155,7 +155,7 @@ def _failing(owner: str, mistakes: Sequence[Mistake], device: Device, failure: F
 
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
-    """Another expression, or no constraint that asks for the attribute."""
+    """Another expression, or neither the attribute nor a constraint that asks for it: the API server wants both."""
     claim, label = looked.claim_of(slot), looked.label(slot)
     if claim is None or claim.spec is None:
         return
@@ -167,7 +167,8 @@ def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterabl
             fix = _written(one, one.expression, f"expression of {name}", label, looked)
             yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, derived=mended),))
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
-    changed = replace(claim, spec=replace(claim.spec, constraints=left))
+    rest = tuple([one for one in slot.details.derived if one.name != name])
+    changed = with_request(replace(claim, spec=replace(claim.spec, constraints=left)), slot.label, derived=rest)
     yield Fix("constraints-dropped", {"request": label, "attribute": name}, looked.tried, claims=(changed,))
 
 

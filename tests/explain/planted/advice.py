@@ -13,8 +13,10 @@ from tests.explain.planted.shapes import Obj, Planted
 
 _ENDS: Final = re.compile(r"\b(?:end|delete) pods? (.+?)(?: \(priority|, whose| on node|; |$)", re.MULTILINE)
 _POD: Final = re.compile(r"([a-z0-9-]+)/([a-z0-9.-]+)")
-_LIES: Final = re.compile(r"kubectl label nodes? \S+ kubernetes\.io/(arch|os|hostname)=")
-"""The kubelet sets these labels: another value is untrue, and does not last."""
+_LIES: Final = re.compile(
+    r"kubectl label nodes? \S+ (kubernetes\.io/(arch|os|hostname)|(node|topology)\.kubernetes\.io/\S+)="
+)
+"""The kubelet or the cloud sets these labels: another value is untrue, and does not last."""
 _OTHERS: Final = re.compile(r"DeviceClass|the driver must")
 
 

@@ -179,8 +179,14 @@ def _pods_of(objects: Objects, kind: str, key: tuple[str, str]) -> Objects:
         obj
         for obj in pods
         if "nodeName" not in obj["spec"]
-        and (kind, key[1]) in {(of["kind"].lower(), of["name"]) for of in obj["metadata"].get("ownerReferences", ())}
+        and any((kind, key[1]) in _makers(of) for of in obj["metadata"].get("ownerReferences", ()))
     ]
+
+
+def _makers(owner: Obj) -> list[tuple[str, str]]:
+    """A controller, and the Deployment above a ReplicaSet."""
+    kind, name = owner["kind"].lower(), owner["name"]
+    return [(kind, name), *([("deployment", name.rpartition("-")[0])] if kind == "replicaset" else [])]
 
 
 def _devices(objects: Objects, kind: str, key: tuple[str, str]) -> Obj:

@@ -3,32 +3,12 @@
 from typing import Final
 
 KNOWN_MISSES: Final[dict[str, str]] = {
-    "fewer-share-what-a-request-derives@plain": ("files or-untrue"),
-    "fewer-share-what-a-request-derives@fleet": ("files or-untrue"),
-    "siblings-have-the-host-port@plain": ("event change harm; files change harm; online change harm"),
-    "siblings-have-the-host-port@fleet": ("event change harm; files change harm; online change harm"),
-    "replicas-share-a-claim-on-a-full-node@plain": ("event change; files change; online change"),
-    "replicas-share-a-claim-on-a-full-node@pair": ("event change; files change; online change"),
-    "the-last-replica-of-many-that-wait@plain": ("event object says"),
-    "the-last-replica-of-many-that-wait@fleet": ("event object says"),
-    "the-older-pods-of-its-deployment-have-the-devices@plain": (
-        "event harm sibling; files harm sibling or-sibling; online harm sibling or-sibling"
-    ),
-    "the-older-pods-of-its-deployment-have-the-devices@fleet": (
-        "event harm sibling; files harm sibling or-sibling; online harm sibling or-sibling"
-    ),
     "no-rack-has-room-for-the-gang@plain": ("files harm"),
     "no-rack-has-room-for-the-gang@fleet": ("files harm"),
     "no-node-has-the-gang-s-label@plain": ("files kind change"),
     "no-node-has-the-gang-s-label@fleet": ("files kind change"),
     "the-gang-s-leader-names-a-class-that-is-not-there@plain": ("files says; online says"),
     "the-gang-s-leader-names-a-class-that-is-not-there@pair": ("files says; online says"),
-    "a-sibling-has-the-extended-resource@plain": ("event object; files object; online object"),
-    "a-sibling-has-the-extended-resource@fleet": ("event object; files object; online object"),
-    "a-sibling-blocks-one-and-a-stranger-another@plain": ("event object; files object; online object"),
-    "a-sibling-blocks-one-and-a-stranger-another@fleet": ("event object; files object; online object"),
-    "a-whole-and-a-half-of-one-device@plain": ("event change; files says change; online says change"),
-    "a-whole-and-a-half-of-one-device@pair": ("event change; files says change; online says change"),
     "the-scheduler-makes-the-room-itself@plain": ("event kind change; files kind; online kind object change"),
     "the-scheduler-makes-the-room-itself@fleet": ("event kind change; files kind; online kind object change"),
     "victims-share-the-claim-with-a-boss@plain": ("event change; files change untrue; online change"),
@@ -37,14 +17,6 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "its-victim-takes-long-to-go@fleet": ("files kind object says change; online kind object says change"),
     "room-is-kept-for-a-more-important-pod@plain": ("files kind says"),
     "room-is-kept-for-a-more-important-pod@fleet": ("files kind says"),
-    "one-claim-is-pinned-away-from-the-other-s-devices@plain": ("event object; files object; online object"),
-    "one-claim-is-pinned-away-from-the-other-s-devices@fleet": ("event object; files object; online object"),
-    "an-amount-that-is-never-given@plain": ("event says change; files says change; online says change"),
-    "an-amount-that-is-never-given@one": ("event says change; files says change; online says change"),
-    "nodes-are-of-another-architecture@plain": ("files lie; online lie"),
-    "nodes-are-of-another-architecture@fleet": ("files lie; online lie"),
     "a-group-s-sibling-group-is-let-be@plain": ("event object change; files object change; online object change"),
     "a-group-s-sibling-group-is-let-be@fleet": ("event object change; files object change; online object change"),
-    "what-two-requests-want-is-on-two-nodes@plain": ("event says; files says; online says"),
-    "what-two-requests-want-is-on-two-nodes@fleet": ("event says; files says; online says"),
 }

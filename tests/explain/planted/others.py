@@ -560,7 +560,7 @@ def the_pod_of_a_job(d: Dress) -> Planted:
 
 @planted("owners: the owner has to be edited", PLAIN, ONE)
 def the_pod_of_a_replica_set(d: Dress) -> Planted:
-    return owned(d, "ReplicaSet", "serve-7d9c")
+    return owned(d, "ReplicaSet", "serve")
 
 
 @planted("owners: the owner has to be edited", PLAIN, FLEET)

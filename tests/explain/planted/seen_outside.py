@@ -180,7 +180,7 @@ def replicas_share_a_claim_on_a_full_node(d: Dress) -> Planted:
 
 @planted("workloads: siblings have the devices", PLAIN, FLEET)
 def the_last_replica_of_many_that_wait(d: Dress) -> Planted:
-    """Each alone would fit; of all of them one does not, and the workload is asked about."""
+    """Each alone would fit; of all of them one does not, and the workload is asked about. An event is of one pod."""
     count = len(d.nodes) * d.count
     waits = [
         pod(f"serve-7d9c-{index:02}", d.namespace, (d.claim,), is_template=True, owner=RS) for index in range(count)
@@ -190,9 +190,9 @@ def the_last_replica_of_many_that_wait(d: Dress) -> Planted:
         [*d.fleet(), *deployment(d, count + 1), templated(d).ask(), *waits, last],
         (d.namespace, "serve-7d9c-zz"),
         HELD,
-        r"serve-7d9c-zz|1 of|\b1 pod",
+        r"serve-7d9c-\d\d|1 of|\b1 pod",
         [added(node("more"), slice_of(d.driver, d.all(), "more"))],
-        says=[r"not fit"],
+        says=[r"in use by"],
         never=[*RELAX, *NO_SIBLING],
         asks="deploy/serve",
     )

@@ -269,7 +269,9 @@ def pod(
     ports: Sequence[Obj] = (),
     **spec: Any,
 ) -> Obj:
-    """A pod; one with a node runs there, as an API server holds it."""
+    """A pod; one with a node runs there, as an API server holds it. A Deployment's has the label that these have."""
+    if owner[0] == "ReplicaSet" and "-" in owner[1]:
+        labels = {**(labels or {}), "pod-template-hash": owner[1].rpartition("-")[2]}
     kind = "resourceClaimTemplateName" if is_template else "resourceClaimName"
     entries = [{"name": f"dev{index}", kind: claim} for index, claim in enumerate(claims)]
     resources: Obj = {"requests": {"cpu": "100m", "memory": "64Mi", **(requests or {})}}
