@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from scheduler.descriptors import open_standard_descriptors
@@ -26,6 +27,8 @@ def _run(name: str) -> None:
         cli(prog_name=name)
     except KeyboardInterrupt:
         sys.exit(130)  # while it was being imported; after that, `cli` answers
+    finally:
+        gc.freeze()  # it goes with the process: nobody looks for garbage in a cluster's objects first
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
@@ -19,6 +21,7 @@ from scheduler.explain.fix_search import BUDGET
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import EVENT, without_cause
 from scheduler.model.keys import PodUid
+from scheduler.model.pod_group import group_key
 from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
 from scheduler.offline.alike import Maker, maker_of
 from scheduler.offline.offline_cluster import Decoded
@@ -169,13 +172,23 @@ def _explained(answers: Answers, worlds: _Worlds) -> Iterator[Waiting]:
             cause = "" if verdict.outcome is PodResult.FITS else verdict.reason
             yield Waiting(verdict.pod, str(verdict.outcome), "", cause, verdict.node, "", maker)
             continue
-        like = maker.edited, verdict.outcome, maker.without_names(verdict.reason)
-        if (first := known.get(like)) is None:
-            first = known[like] = looks.at(verdict, maker)
-            yield first
+        like = _shape(verdict, maker, answers), verdict.outcome, maker.without_names(verdict.reason)
+        first = known.get(like)
+        # Claims that were made for the first pod have its name; those of a workload's pods share the workload's.
+        if first is None or (first.maker != maker and f"{first.maker.stem}-" in first.cause + first.change):
+            known[like] = looks.at(verdict, maker)
+            yield known[like]
             continue
         as_own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", verdict.pod[1])
         yield replace(first, key=verdict.pod, cause=as_own(first.cause), change=as_own(first.change), maker=maker)
+
+
+def _shape(verdict: Verdict, maker: Maker, answers: Answers) -> Hashable:
+    """What pods with one cause have in common: what makes them, or that nothing does and they are written alike."""
+    pod = answers.machine.store.pods.get(PodUid(verdict.uid))
+    if pod is None or group_key(pod) is not None or maker.edited != f"pod {pod.key}":
+        return maker.edited
+    return verdict.pod[0], msgspec.json.encode((pod.spec, pod.metadata.labels))
 
 
 class _Looks:

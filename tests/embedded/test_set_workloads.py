@@ -189,6 +189,40 @@ async def test_who_asks_for_billions_of_pods_keeps_nobody_waiting(kind: str) -> 
         assert made.count("default") >= 50, "the next look is due when pods were made"
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "is_looked_at"),
+    [
+        ("spec", {"nodeName": "one"}, False),
+        ("metadata", {"labels": {"app": "set", "other": "label"}}, False),
+        ("status", {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]}, False),
+        ("status", {"conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
+        ("status", {"conditions": [{"type": "Ready", "status": "True"}]}, True),
+        ("status", {"phase": "Failed"}, True),
+        ("metadata", {"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+        ("metadata", {"ownerReferences": []}, True),
+    ],
+)
+async def test_an_owner_is_looked_at_again_where_a_pod_counts_otherwise(
+    part: str, value: dict[str, Any], is_looked_at: bool
+) -> None:
+    """A look reads all its pods: one after each binding or claim would cost their square."""
+    async with EmbeddedCluster(controllers=False) as started:
+        api = started.api
+        reactor = Workloads(api)
+        noticed: list[ObjectKey] = []
+        api.store.listen(lambda kind_id, change: noticed.extend(reactor.notice(kind_id, change)))
+        api.create(REPLICA_SET, "default", workload("ReplicaSet", replicas=1))
+        owner = noticed[-1]
+        reactor.look(owner)
+        (pod,) = api.store.listed(POD.kind_id)
+        noticed.clear()
+        changed = {**pod.obj, "metadata": {**pod.obj["metadata"]}}
+        changed[part] = {**changed.get(part, {}), **value}
+        api.store.put(POD.kind_id, "default", pod.name, changed)
+
+        assert set(noticed) == ({owner} if is_looked_at else set())
+
+
 def test_one_owner_has_a_hundred_thousand_pods_at_most() -> None:
     owned = Owned(EmbeddedCluster(controllers=False).api, pods_per_look=10)
     assert [owned.missing(2**31 - 1, there) for there in (0, PODS_MAX - 3, PODS_MAX)] == [10, 3, 0]

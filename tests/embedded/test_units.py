@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import pytest
 
+from scheduler.embedded.cluster import EmbeddedCluster
+from scheduler.embedded.loading import restorable
 from scheduler.embedded.server.columns import human_duration
 from scheduler.embedded.server.incoming import drop_nulls
 from scheduler.embedded.server.list_rules import rules_of_apply, rules_of_patch
@@ -35,6 +40,55 @@ from scheduler.embedded.server.statuses import ApiError
 )
 def test_ages_read_as_in_kubectl(seconds: int, text: str) -> None:
     assert human_duration(seconds) == text
+
+
+# -- objects of dumps ------------------------------------------------------------------------------
+
+
+def _slice(**device: Any) -> dict[str, Any]:
+    devices = [{"name": "one"}, {"name": "two", **device}]
+    metadata = {"name": "slice", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": metadata,
+        "spec": {"driver": "d", "pool": {"name": "p"}, "devices": devices},
+    }
+
+
+@pytest.mark.parametrize(
+    ("device", "stored"),
+    [
+        ({"taints": [{"key": "k", "timeAdded": "2026-01-01T00:00:00Z"}]}, None),
+        ({"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}}}, None),
+        ({"capacity": {"memory": {"value": "1Gi"}}}, None),
+        ({"bindsToNode": None}, {}),
+        (
+            {"nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "memory"}}},
+            {"nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "memory", "allocationMultiplier": "1"}}},
+        ),
+    ],
+)
+def test_a_slice_of_a_dump_stays_as_it_was_given(device: dict[str, Any], stored: dict[str, Any] | None) -> None:
+    """It is stored without a copy where it is complete, and else in one."""
+    given = _slice(**device)
+    before = copy.deepcopy(given)
+    spec = restorable(EmbeddedCluster(controllers=False).api, given).obj["spec"]
+
+    assert given == before
+    assert (spec is given["spec"]) == (stored is None)
+    assert spec == (_slice(**device) if stored is None else _slice(**stored))["spec"]
+
+
+@pytest.mark.parametrize("value", ["1Gi", 2, None, "much"])
+def test_of_amounts_written_alike_none_is_overlooked(value: Any) -> None:
+    api = EmbeddedCluster(controllers=False).api
+    given = _slice(capacity={"a": {"value": "1"}, "b": {"value": "1"}, "c": {"value": value}})
+    if value != "much":
+        restorable(api, given)
+        return
+    with pytest.raises(ApiError, match="cannot be handled as a ResourceSlice: quantities must match"):
+        restorable(api, given)
 
 
 # -- store -----------------------------------------------------------------------------------------

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.explain import Explanation, explain_pod, waiting
+from scheduler.explain.explaining import explain_briefly
 from scheduler.explain.waiting import alike, ask_all
+from scheduler.explain.world import World
 from scheduler.offline import OfflineCluster, SourceObject
 from scheduler.ui.responses import pending_picture
 from tests.offline.causes import device_class, gpu, node, pod, slice_, template
@@ -231,11 +234,47 @@ def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_ca
 
 def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_BUDGET", 1_200)  # for one pod of a small cluster
-    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]
+    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": cpu}) for name, cpu in (("a", "98"), ("b", "99")))]
 
     rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
 
     assert [row.split("\t")[1] for row in rows] == ["[resources-short]", "[resources-short], first look"]
+
+
+def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def explained(world: World, *args: int) -> tuple[Explanation, int, int]:
+        asked.append(world.pod[1])
+        return explain_briefly(world, *args)
+
+    monkeypatch.setattr(waiting, "explain_briefly", explained)
+    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b", "c", "d"))]
+    objects[-1]["metadata"]["labels"] = {"app": "other"}
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    assert asked == ["a", "d"]
+    for one in found.pods:
+        alone = told(one.key[1], *objects)
+        assert (one.cause, f"to make it fit: {one.change}") == (alone.cause, alone.advice)
+
+
+def test_equal_pods_are_asked_about_one_by_one_where_texts_name_their_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def explained(world: World, *args: int) -> tuple[Explanation, int, int]:
+        asked.append(world.pod[1])
+        found, left, steps = explain_briefly(world, *args)
+        return structs.replace(found, cause=f"claim default/{world.pod[1]}-gpu-abcde is at fault"), left, steps
+
+    monkeypatch.setattr(waiting, "explain_briefly", explained)
+    objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    assert asked == ["a", "b"]
+    assert [one.cause for one in found.pods] == [f"claim default/{name}-gpu-abcde is at fault" for name in ("a", "b")]
 
 
 def test_a_group_is_one_line(tmp_path: Path) -> None:

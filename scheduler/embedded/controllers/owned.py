@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler.embedded.controllers.reactors import ObjectKey
@@ -33,27 +33,32 @@ class Owned:
         self._pods_per_look = pods_per_look
         self._keys_by_uid: dict[str, set[ObjectKey]] = {}
 
-    def notice(self, kind_id: str, change: Change) -> ObjectKey | None:
-        """Where the owner of a changed object is, None for objects without."""
-        current = change.current
-        owner = controller_of(current.obj)
-        if owner is None:
-            return None
-        keys = self._keys_by_uid.setdefault(owner["uid"], set())
-        (keys.discard if change.type is ChangeType.DELETED else keys.add)(
-            ObjectKey(kind_id, current.namespace, current.name)
-        )
-        if not keys:
-            del self._keys_by_uid[owner["uid"]]
-        kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"])
-        return ObjectKey(kind.kind_id, current.namespace, owner["name"]) if kind is not None else None
+    def notice(self, kind_id: str, change: Change) -> Iterable[ObjectKey]:
+        """Where the owners are, old and new, of an object that changed; of a pod, where it counts otherwise by that.
+
+        A look reads all pods of an owner: one after each binding and each claim would cost the square of their number.
+        """
+        before, now = change.previous, None if change.type is ChangeType.DELETED else change.current
+        if kind_id == POD.kind_id and before is not None and now is not None and _counted(before) == _counted(now):
+            return
+        key = ObjectKey(kind_id, change.current.namespace, change.current.name)
+        for version in (before, now):
+            owner = controller_of(version.obj) if version is not None else None
+            if owner is None:
+                continue
+            keys = self._keys_by_uid.setdefault(owner["uid"], set())
+            (keys.discard if version is before else keys.add)(key)
+            if not keys:
+                del self._keys_by_uid[owner["uid"]]
+            kind = self._api.registry.by_kind(owner["apiVersion"], owner["kind"])
+            if kind is not None:
+                yield ObjectKey(kind.kind_id, key.namespace, owner["name"])
 
     def listed(self, owner: Stored, kind: ServedKind) -> list[Stored]:
         """The objects of a kind that `owner` controls, by name; objects that are being deleted are among them."""
         keys = sorted(key for key in self._keys_by_uid.get(owner.uid, ()) if key.kind_id == kind.kind_id)
         found = (self._api.store.get(key.kind_id, key.namespace, key.name) for key in keys)
-        # An object that was given to another owner is still among the keys.
-        return [one for one in found if one is not None and (controller_of(one.obj) or {}).get("uid") == owner.uid]
+        return [one for one in found if one is not None]
 
     def active_pods(self, owner: Stored) -> list[Stored]:
         """The pods that count for `owner`."""
@@ -115,6 +120,12 @@ def owner_reference(kind: ServedKind, owner: Stored) -> dict[str, Json]:
 def counts(**count_by_field: int) -> dict[str, Json]:
     """Go leaves zero counts out."""
     return {field: count for field, count in count_by_field.items() if count}
+
+
+def _counted(pod: Stored) -> tuple[object, ...]:
+    """All that a look at its owner reads of a pod that is there; where it runs and its claims are not among it."""
+    phase = (pod.obj.get("status") or {}).get("phase")
+    return (controller_of(pod.obj) or {}).get("uid"), phase, is_active(pod), is_ready(pod)
 
 
 def is_active(pod: Stored) -> bool:

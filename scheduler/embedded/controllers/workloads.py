@@ -62,9 +62,9 @@ class Workloads:
             for daemon_set in self._api.store.listed(DAEMON_SET.kind_id):
                 yield ObjectKey(DAEMON_SET.kind_id, daemon_set.namespace, daemon_set.name)
         elif kind_id in (POD.kind_id, REPLICA_SET.kind_id):
-            owner = self._owned.notice(kind_id, change)
-            if owner is not None and owner.kind_id in self._look_by_kind:
-                yield owner
+            for owner in self._owned.notice(kind_id, change):
+                if owner.kind_id in self._look_by_kind:
+                    yield owner
 
     def look(self, key: ObjectKey) -> None:
         stored = self._api.store.get(key.kind_id, key.namespace, key.name)

@@ -6,7 +6,7 @@ pkg/apis/resource/v1/defaults.go, pkg/registry/resource/{resourceslice,devicecla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
@@ -75,11 +75,18 @@ def _default_taint(taint: Object, cluster: StrategyView) -> None:
         taint["timeAdded"] = cluster.now()
 
 
-def _default_slice(spec: Object, cluster: StrategyView) -> None:
-    check_quantities("ResourceSlice", quantities_of(spec))
+def missing_defaults(spec: Mapping[str, Json]) -> Iterator[tuple[Object, str]]:
+    """Parts of a slice, and the field that each lacks and gets."""
     for device in spec.get("devices") or ():
         for taint in device.get("taints") or ():
-            _default_taint(taint, cluster)
+            if taint.get("timeAdded") is None:
+                yield taint, "timeAdded"
         for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
             if mapping.get("allocationMultiplier") is None:
-                mapping["allocationMultiplier"] = "1"
+                yield mapping, "allocationMultiplier"
+
+
+def _default_slice(spec: Object, cluster: StrategyView) -> None:
+    check_quantities("ResourceSlice", quantities_of(spec))
+    for part, field in missing_defaults(spec):
+        part[field] = "1" if field == "allocationMultiplier" else cluster.now()
