@@ -26,7 +26,7 @@ from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
-from scheduler.why.reasons import MAKING_ROOM, Fix, Reason
+from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Fix, Reason
 from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
@@ -99,7 +99,7 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
 
 def _nothing(found: Found, kind: str) -> str:
     if kind == MAKING_ROOM:
-        return "nothing needs to be done"
+        return NOTHING_TO_DO
     if not found.asked and not found.is_exhausted:
         if kind == "pod-refused":
             return "correct what the API server refuses; the scheduler cannot help"

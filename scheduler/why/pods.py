@@ -39,8 +39,12 @@ ROWS: Final = (
         "making-room",
         "The scheduler preempts less important pods for the pod, and they have not ended yet.",
         "Nothing: it starts when they have ended. One that stays has a finalizer, or its kubelet does not answer.",
-        {"": "node {node} is being freed for it: it starts there when the scheduler has preempted {victims}"},
-        ("node", "victims"),
+        {
+            "": "{nodes:node|nodes} {nodes} {nodes:is|are} being freed for it[ and its group {group}]: it starts there "
+            "when the scheduler has preempted {victims}[; {kept:pod} {kept:is|are} kept by {finalizers:finalizer|finalizers} "
+            "{finalizers}]"
+        },
+        ("nodes", "victims"),
     ),
     Kind(
         "group-unmet",
@@ -81,6 +85,9 @@ ROWS: Final = (
 FIXES: Final = (
     FixKind("text", 0, "{text}", ("subject",)),
     FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
+    FixKind(
+        "finalizer-removed", 2, "whoever set {finalizers} must remove {finalizers:it|them} from {kept:pod}", ("kept",)
+    ),
     FixKind("claim-moved", 1, "make {what} {name} in namespace {namespace}", ("what", "name")),
     FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
     FixKind("namespace-labelled", 2, "{command}", ("command",)),

@@ -24,6 +24,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
+from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
@@ -33,12 +34,12 @@ from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import ends_in_vain
-from scheduler.why.reasons import MAKING_ROOM, Diagnosis, Fix, Reason, Whom, removing
-from scheduler.why.say import Pods
+from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
 
 _OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
@@ -142,11 +143,8 @@ class CauseSearch(Part):
             yield _of_group(why, group, pod)
 
     def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
-        preemption = self._view.preemption_of(case.pod.uid)
-        if preemption is not None and preemption.victims:
-            victims = Pods(tuple([(one.key, one.spec.priority or 0) for one in preemption.victims]))
-            case.reasons.append(Reason(MAKING_ROOM, {"node": preemption.node, "victims": victims}))
-            yield case.why()
+        if (room := self._room(case.pod)) is not None:
+            yield room
             return
         for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
             yield None
@@ -156,6 +154,15 @@ class CauseSearch(Part):
             singles: list[Fix] = []
             yield from self._singles(case, offered, singles)
             yield from self._pairs(case, offered) if not singles else (case.why(singles[:1], singles[1:]),)
+
+    def _room(self, pod: Pod) -> Diagnosis | None:
+        """Why it waits, where others go for it, or for its group."""
+        if self._view.preemption_of(pod.uid) is None:
+            return None
+        key = key_of_group(pod)
+        pods = self._store.gangs.of(key) if key is not None else (pod.uid,)
+        rooms = [one for uid in pods if (one := self._view.preemption_of(uid)) is not None]
+        return why_room(rooms, self._store, str(key or ""))
 
     def _worth_asking(self, case: _Case, fixes: Iterable[Fix]) -> list[Fix]:
         """Those that are not in vain, in the order in which they are asked."""
@@ -346,7 +353,7 @@ class CauseSearch(Part):
             return
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
             return  # it was given back meanwhile
-        if info is None or ground.store.nominations.at(name):
+        if info is None or ground.store.nominations.at(name, but=case.pod.uid):
             return  # beside pods that are to come there, nothing is known for certain
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
