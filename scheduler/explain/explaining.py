@@ -33,6 +33,8 @@ from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
+from scheduler.offline.group_mates import nominated
+from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import beside_siblings
 
@@ -310,6 +312,10 @@ def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tupl
         waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
         notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
     tried = ruling.answers.tried
+    tried_first = {key_of(one) for one in ruling.answers.cluster.pods() if one["metadata"]["uid"] in tried}
+    for _, one in objects.of("Pod"):
+        if key_of(one) in tried_first - {objects.world.pod} and (node := nominated(one)):
+            notes.append(f"pod {'/'.join(key_of(one))} was tried, too: node {node} is kept for it (nominatedNodeName)")
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
     waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):

@@ -31,8 +31,6 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "a-whole-and-a-half-of-one-device@pair": ("event change; files says change; online says change"),
     "victims-share-the-claim-with-a-boss@plain": ("event change; files change untrue; online change"),
     "victims-share-the-claim-with-a-boss@fleet": ("event change; files change untrue or-untrue; online change"),
-    "room-is-kept-for-a-more-important-pod@plain": ("files kind says"),
-    "room-is-kept-for-a-more-important-pod@fleet": ("files kind says"),
     "one-claim-is-pinned-away-from-the-other-s-devices@plain": ("event object; files object; online object"),
     "one-claim-is-pinned-away-from-the-other-s-devices@fleet": ("event object; files object; online object"),
     "an-amount-that-is-never-given@plain": ("event says change; files says change; online says change"),
