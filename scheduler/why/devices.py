@@ -77,6 +77,8 @@ ROWS: Final = (
         {
             "": f"{DEVICES} {{devices:is|are}} in use by {{pods}}{LEFT}",
             "claim": f"{DEVICES} {{devices:is|are}} in use by ResourceClaim {{claim}} ({{pods}}){LEFT}",
+            "planned": "{count} {count:device|devices} ({devices}) {count:is|are} planned for the others of the group"
+            f"{LEFT}",
             "siblings": f"node {{node}}: {{taken}} of the {{would}} devices that would do for {{request}} "
             f"{{taken:is|are}} in use by pods of the same {{owner}}{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",

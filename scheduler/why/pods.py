@@ -51,8 +51,7 @@ ROWS: Final = (
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
         {
-            "": "{fit} of {needed} pods of group {group} fit[ within one value of label {topology}]; "
-            "pod {pod} does not: {why}"
+            "": "{pod} of group {group} ({fit} of {needed} fit[ with one value of {topology}]): {why}",
         },
         ("group", "pod"),
     ),

@@ -13,7 +13,10 @@ from tests import builders
 from tests.core.rig import Rig
 
 DRESSINGS = ("labels", "PodGroup")
-FITTING = "[group-unmet] {} of {} pods of group default/g fit; pod {} does not: "
+
+
+def fitting(fit: int, needed: int, pod: str, of: str = "") -> str:
+    return f"[group-unmet] {pod} of group default/g ({fit} of {needed} fit{of}): "
 
 
 def world(**devices_by_node: int) -> Rig:
@@ -68,7 +71,7 @@ def test_no_other_rule_is_proposed_for_one_of_several_equal_pods(
         member(rig, name, mark, devices=1, **rules)
     rig.wait(5_000)
     (cause,) = causes(rig, "x", "y")
-    assert cause.startswith(FITTING.format(1, 2, "y"))
+    assert cause.startswith(fitting(1, 2, "y", " with one value of kubernetes.io/hostname" if rules is BESIDE else ""))
     assert "relax" not in cause
 
 
@@ -80,9 +83,24 @@ def test_the_last_pod_that_lacks_a_device_is_named_with_its_cause(dressing: str)
         member(rig, name, mark, devices=1)
     rig.wait(5_000)
     (cause,) = causes(rig, *"xyz")
-    assert cause.startswith(FITTING.format(2, 3, "z"))
-    assert "devices a/gpu-0, a/gpu-1 are in use" in cause
+    assert cause.startswith(fitting(2, 3, "z"))
+    assert cause.endswith("2 devices (a/gpu-0, a/gpu-1) are planned for the others of the group")
     assert "end pod" not in cause  # none of the group runs
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_what_a_stranger_has_is_in_use_and_what_mates_would_have_is_not(dressing: str) -> None:
+    """Pods of a group that only wait were said to have devices."""
+    rig = world(a=3)
+    mark = group(rig, dressing, 3)
+    member(rig, "stranger", {}, devices=1)
+    rig.wait(5_000)
+    for name in "xyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause.startswith(fitting(2, 3, "z") + "device a/gpu-0 is in use by ResourceClaim default/stranger-gpu (")
+    assert "end pod default/stranger (priority 0)" in cause
 
 
 @pytest.mark.parametrize("dressing", DRESSINGS)
@@ -94,7 +112,7 @@ def test_what_lets_the_only_pod_in_that_lacks_room_is_said(dressing: str) -> Non
     rig.wait(5_000)
     (cause,) = causes(rig, *"xy")
     assert cause == (
-        FITTING.format(1, 2, "y") + "node a has 3 cpu free, and pod default/y asks for 4"
+        fitting(1, 2, "y") + "node a has 3 cpu free, and pod default/y asks for 4"
         "; to make it fit: ask for cpu 3 instead of 4 in container main of pod default/y"
     )
 
@@ -107,7 +125,7 @@ def test_what_lets_one_of_two_in_that_lack_room_is_not_said(dressing: str) -> No
         member(rig, name, mark, requests={"cpu": "5"})
     rig.wait(5_000)
     (cause,) = causes(rig, *"xyz")
-    assert cause == FITTING.format(1, 3, "y") + "node a has 3 cpu free, and pod default/y asks for 5"
+    assert cause == fitting(1, 3, "y") + "node a has 3 cpu free, and pod default/y asks for 5"
 
 
 @pytest.mark.parametrize("dressing", DRESSINGS)
@@ -118,7 +136,7 @@ def test_a_pod_that_does_not_fit_even_alone(dressing: str) -> None:
     member(rig, "y", mark, nodeSelector={"zone": "b"})
     rig.wait(5_000)
     (cause,) = causes(rig, *"xy")
-    assert "pod y does not: " in cause
+    assert cause.startswith("[group-unmet] y of group default/g (")
     assert "zone=b" in cause
 
 

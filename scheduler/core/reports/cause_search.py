@@ -39,9 +39,13 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import ends_in_vain
+from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
+from scheduler.why.say import names
 
 _OF_GROUP: Final = "group-unmet"
+_PLANNED: Final = "planned"
+"""The form of what the others of a group would have."""
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
@@ -393,14 +397,24 @@ def _pinned(reason: Reason, pin: Pin) -> Reason:
 
 def _of_group(why: Diagnosis, group: UnplacedGroup, pod: Pod) -> Diagnosis:
     """That of the pod, as the group's."""
-    fields = {"group": group.group, "fit": group.fit, "needed": group.needed, "topology": group.topology_key}
+    near = next((one.topology_key for one in terms_of(pod_terms(pod), Role.REQUIRED_AFFINITY) if _means(one, pod)), "")
+    fields = {"group": group.group, "fit": group.fit, "needed": group.needed, "topology": group.topology_key or near}
+    places = group.beside.by_pod.values() if group.beside is not None else ()
+    given = [one for place in places for held in place.reserved.held for one in held.allocation.device_ids()]
+    planned = {"count": len(given), "devices": names(f"{one.pool}/{one.device}" for one in given)}
 
     def of_group(inner: Reason) -> Reason:
+        if inner.form == _PLANNED:  # and where the others are
+            inner = structs.replace(inner, fields={**inner.fields, **planned})
         return Reason(_OF_GROUP, {**fields, "pod": pod.key.name, "why": inner.sentence})
 
-    reasons = [of_group(why.reasons[0]), *why.reasons[1:]]
+    reasons = [of_group(why.reasons[0]), *(why.reasons[1:] if why.reasons[0].form != _PLANNED else ())]
     fixes = [structs.replace(one, reason=of_group(one.reason or why.reasons[0])) for one in why.fixes[:1]]
     return structs.replace(why, reasons=tuple(reasons), fixes=(*fixes, *why.fixes[1:]))
+
+
+def _means(term: PodTerm, pod: Pod) -> bool:
+    return term.matches(pod.metadata.namespace, pod.metadata.labels or {}, {})
 
 
 def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:

@@ -17,12 +17,8 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "the-older-pods-of-its-deployment-have-the-devices@fleet": (
         "event harm sibling; files harm sibling or-sibling; online harm sibling or-sibling"
     ),
-    "no-rack-has-room-for-the-gang@plain": ("files harm"),
-    "no-rack-has-room-for-the-gang@fleet": ("files harm"),
     "no-node-has-the-gang-s-label@plain": ("files kind change"),
     "no-node-has-the-gang-s-label@fleet": ("files kind change"),
-    "the-gang-s-leader-names-a-class-that-is-not-there@plain": ("files says; online says"),
-    "the-gang-s-leader-names-a-class-that-is-not-there@pair": ("files says; online says"),
     "a-sibling-has-the-extended-resource@plain": ("event object; files object; online object"),
     "a-sibling-has-the-extended-resource@fleet": ("event object; files object; online object"),
     "a-sibling-blocks-one-and-a-stranger-another@plain": ("event object; files object; online object"),
