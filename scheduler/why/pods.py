@@ -52,6 +52,9 @@ ROWS: Final = (
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
         {
             "": "{pod} of group {group} ({fit} of {needed} fit[ with one value of {topology}]): {why}",
+            "label-nowhere": "group {group} must be on nodes with one value of label {topology}, which no node has",
+            "label-lacks": "pod {pod} of group {group} is on node {node}, which has no label {topology}",
+            "label-values": "pods of group {group} are on nodes with more than one value of label {topology}: {values}",
         },
         ("group", "pod"),
     ),

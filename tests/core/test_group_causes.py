@@ -103,6 +103,55 @@ def test_what_a_stranger_has_is_in_use_and_what_mates_would_have_is_not(dressing
     assert "end pod default/stranger (priority 0)" in cause
 
 
+@pytest.mark.parametrize(("devices", "helps"), [(2, True), (1, False)])
+def test_who_has_what_two_of_a_group_lack_may_end(devices: int, helps: bool) -> None:
+    """Nothing was proposed where more than one pod had no place."""
+    rig = world(a=devices)
+    member(rig, "stranger", {}, devices=devices)
+    rig.wait(5_000)
+    mark = group(rig, "labels", 2)
+    for name in "xy":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xy")
+    assert ("end pod default/stranger" in cause) == helps
+
+
+def racked(needed: int, **racks: str) -> tuple[Rig, dict]:
+    """Nodes with a device each, of these racks, and a group that needs one rack."""
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.server.put_class(builders.device_class())
+    for name, rack in racks.items():
+        rig.add_nodes(name, labels={"rack": rack} if rack else {})
+        rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=2))
+    rig.server.put_pod_group(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=needed, topology_key="rack"))
+    return rig, {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def test_nobody_ends_on_another_rack_than_that_of_the_others() -> None:
+    rig, mark = racked(3, a="east", b="west")
+    member(rig, "stranger", {}, devices=2, nodeSelector={"kubernetes.io/hostname": "b"})
+    rig.wait(5_000)
+    for name in "xyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause.startswith(fitting(2, 3, "z", " with one value of rack"))
+    assert "end pod" not in cause
+
+
+@pytest.mark.parametrize(("needed", "fix"), [(2, "; to make it fit: kubectl label node a rack=a"), (3, "")])
+def test_the_label_that_no_node_has_is_the_cause(needed: int, fix: str) -> None:
+    """The scheduler's sentence was all that was said."""
+    rig, mark = racked(needed, a="", b="")
+    for name in "xyz"[:needed]:
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz"[:needed])
+    nowhere = "group default/g must be on nodes with one value of label rack, which no node has"
+    assert cause == f"[group-unmet] {nowhere}{fix}"
+
+
 @pytest.mark.parametrize("dressing", DRESSINGS)
 def test_what_lets_the_only_pod_in_that_lacks_room_is_said(dressing: str) -> None:
     rig = world(a=0)

@@ -28,7 +28,8 @@ from msgspec import Struct, structs
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.reports.cause_search import CauseSearch, UnplacedGroup
+from scheduler.core.reports.cause_search import CauseSearch
+from scheduler.core.reports.group_causes import UnplacedGroup
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Refusal, condition_of, without_numbers
 from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part

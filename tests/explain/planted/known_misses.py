@@ -17,8 +17,6 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "the-older-pods-of-its-deployment-have-the-devices@fleet": (
         "event harm sibling; files harm sibling or-sibling; online harm sibling or-sibling"
     ),
-    "no-node-has-the-gang-s-label@plain": ("files kind change"),
-    "no-node-has-the-gang-s-label@fleet": ("files kind change"),
     "a-sibling-has-the-extended-resource@plain": ("event object; files object; online object"),
     "a-sibling-has-the-extended-resource@fleet": ("event object; files object; online object"),
     "a-sibling-blocks-one-and-a-stranger-another@plain": ("event object; files object; online object"),
@@ -33,8 +31,6 @@ KNOWN_MISSES: Final[dict[str, str]] = {
     "an-amount-that-is-never-given@one": ("event says change; files says change; online says change"),
     "nodes-are-of-another-architecture@plain": ("files lie; online lie"),
     "nodes-are-of-another-architecture@fleet": ("files lie; online lie"),
-    "a-group-s-sibling-group-is-let-be@plain": ("event object change; files object change; online object change"),
-    "a-group-s-sibling-group-is-let-be@fleet": ("event object change; files object change; online object change"),
     "what-two-requests-want-is-on-two-nodes@plain": ("event says; files says; online says"),
     "what-two-requests-want-is-on-two-nodes@fleet": ("event says; files says; online says"),
 }
