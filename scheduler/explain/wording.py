@@ -93,8 +93,21 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
         return found.why.kind, found.why.cause(EVERYBODY)
     if failing:
         return "selector-error", failing[0]
-    kind = "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained"
-    return kind, without_cause(ruling.verdict.reason)
+    return kind_of(ruling.verdict.outcome), without_cause(ruling.verdict.reason)
+
+
+def kind_of(outcome: PodResult) -> str:
+    """The kind of a cause of which only the scheduler's sentence is known."""
+    return {PodResult.GATED: "scheduling-gate", PodResult.REFUSED: "pod-refused"}.get(outcome, "unexplained")
+
+
+def unserved(scheduler: str, known: str) -> Step:
+    """That nobody seems to look at a pod that names this scheduler, and what to write."""
+    return Step(
+        kind="scheduler-unknown",
+        cause=f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known",
+        change=f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name",
+    )
 
 
 def _nothing(found: Found, kind: str) -> str:
