@@ -35,7 +35,7 @@ from msgspec import Struct, structs
 
 from scheduler.core.preempting.preemption_texts import making_room_for_group
 from scheduler.core.queue.queued_pod import Place, QueuedPod
-from scheduler.core.reports.cause_search import UnplacedGroup
+from scheduler.core.reports.group_causes import UnplacedGroup
 from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, Refusal
 from scheduler.core.scheduling_cycle import SchedulingCycles, Tried
 from scheduler.core.state.ground import Ground, Part
@@ -291,7 +291,11 @@ class GroupCycles(Part):
         mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
         fit = quorum.placed + unfit.placed
         topology_key = group.topology_key or "" if group is not None else ""
-        unplaced = UnplacedGroup(str(quorum.key), fit, quorum.min_count, topology_key, unfit.beside)
+        placed = unfit.beside.by_pod if unfit.beside is not None else ()
+        others = tuple([one.pod for one in quorum.ready if one is not unfit.queued and one.uid not in placed])
+        unplaced = UnplacedGroup(
+            str(quorum.key), fit, quorum.min_count, topology_key, unfit.beside, others, unfit.nowhere
+        )
         sentence = Refusal(UNSCHEDULABLE, f"{unfit.message} {count}")
         self._cycles.causes.report_group(unfit.queued, sentence, unplaced, mates)
 

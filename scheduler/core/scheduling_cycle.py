@@ -7,7 +7,8 @@ Rules of this module
   1. A pod that is tried alone is a group of one: what becomes of an attempt is decided here for both.
   2. Of a group the `representatives` wait for changes, and its other pods for these. If all waited for changes, each
      change in the cluster would be put to hundreds of pods for one group.
-  3. A pod that waits for room says so already; that it still does not fit is nothing new.
+  3. A pod that waits for room says so already; that it still does not fit is nothing new. One for which an earlier
+     process made room, and that says nothing, is told.
 
 Not here: the search of a group (`group_cycles`), which node is best (`feasibility`), how the reason is worded
 (`fit_error`), what is behind it (`causes`), what wakes the pod (`scheduling_queue`), writing (`binding_cycle`).
@@ -34,7 +35,14 @@ from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
 from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, PodConditions, Refusal, reason_of
+from scheduler.core.reports.pod_conditions import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    PodConditions,
+    Refusal,
+    condition_of,
+    reason_of,
+)
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Attempts, Placed, Refused, Stopped, Unfit
 from scheduler.core.trying.feasibility import Feasibility
@@ -285,8 +293,12 @@ class SchedulingCycles(Part):
         for one in tried.pods:
             self.preemptions.not_placed(one.uid)
         rest_ms = self._set_aside(tried, unschedulable_plugins, signature)
-        records = self.preemptions.records
-        return rest_ms if all(records.get(one.uid) is None for one in tried.pods) else None
+        return None if any(self._says_so(one) for one in tried.pods) else rest_ms
+
+    def _says_so(self, queued: QueuedPod) -> bool:
+        """Whether room is being made for the pod, and it was said (rule 3)."""
+        record = self.preemptions.records.get(queued.uid)
+        return record is not None and not (record.is_recovered and condition_of(queued.pod) is None)
 
     def make_room(
         self,
@@ -297,6 +309,7 @@ class SchedulingCycles(Part):
     ) -> None:
         """Others are removed for them, and they wait for that alone: the verdict on them holds for no other pod."""
         self._set_aside(tried, unschedulable_plugins, None)
+        why = self.causes.of_room(tried.given.pod, [preemption for _, preemption in rooms], why)
         self.note(tried.given, f"unschedulable: {why.message}")
         self.group_conditions.report(tried.given.pod, why)
         self.preemptions.begin([(queued.pod, preemption) for queued, preemption in rooms], why)

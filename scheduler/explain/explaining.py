@@ -13,7 +13,7 @@ Not here: changes (the plugins, `object_edits`) and their `fix_search`, the word
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,14 +25,16 @@ from scheduler.explain.asked_objects import Objects
 from scheduler.explain.fix_search import BUDGET, Search
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.placed import scores_and_groups
-from scheduler.explain.pod_explanation import Device, Explanation, Step
+from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
-from scheduler.explain.wording import cut, explanation_of
+from scheduler.explain.wording import cut, explanation_of, unserved
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
 from scheduler.offline.after_binding import given_out_twice
+from scheduler.offline.group_mates import nominated
+from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import beside_siblings
 
@@ -107,7 +109,7 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     if ruling.fits:
         answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")))
-        if not spec.get("nodeName") and (known := _nearest_served(objects)):
+        if not spec.get("nodeName") and (known := nearest_served(objects.pod, _served(objects))):
             return _unserved(answer, name, str(spec.get("schedulerName")), known)
         return answer
     if ruling.verdict.node and spec.get("nodeName"):
@@ -226,35 +228,34 @@ def _stuck(subject: str, name: str, message: str) -> Explanation:
 
 def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Explanation:
     """It would fit, but nobody seems to look at it."""
-    cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
-    change = f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name"
+    step = unserved(scheduler, known)
     return structs.replace(
         answer,
         fits=False,
         outcome="unserved",
-        verdict=f"{name} waits though it fits on node {answer.node} [scheduler-unknown]: {cut(cause)}",
-        advice=f"to make it start: {change}; make the pod anew, as this field cannot be edited",
-        changes=(Step(kind="scheduler-unknown", cause=cause, change=change),),
-        kind="scheduler-unknown",
-        cause=cause,
+        verdict=f"{name} waits though it fits on node {answer.node} [{step.kind}]: {cut(step.cause)}",
+        advice=f"to make it start: {step.change}; make the pod anew, as this field cannot be edited",
+        changes=(step,),
+        kind=step.kind,
+        cause=step.cause,
         node=None,
         devices=(),
     )
 
 
 def _served(objects: Objects) -> set[str]:
+    return served_in(one for _, one in objects.of("Pod"))
+
+
+def served_in(pods: Iterable[Mapping[str, Any]]) -> set[str]:
     """The schedulers that have placed pods, and those that are always known."""
-    found = {
-        str((one.get("spec") or {}).get("schedulerName") or _OWN[1])
-        for _, one in objects.of("Pod")
-        if (one.get("spec") or {}).get("nodeName")
-    }
-    return {*_OWN, *found}
+    specs = [one.get("spec") or {} for one in pods]
+    return {*_OWN, *(str(spec.get("schedulerName") or _OWN[1]) for spec in specs if spec.get("nodeName"))}
 
 
-def _nearest_served(objects: Objects) -> str:
+def nearest_served(pod: Mapping[str, Any], served: Collection[str]) -> str:
     """Which scheduler's name the pod's is likely misspelt from; "" where it is served, or like none."""
-    name, served = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1]), _served(objects)
+    name = str((pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     return near(name, sorted(served), 0.75) if name not in served else ""
 
 
@@ -310,6 +311,10 @@ def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tupl
         waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
         notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
     tried = ruling.answers.tried
+    tried_first = {key_of(one) for one in ruling.answers.cluster.pods() if one["metadata"]["uid"] in tried}
+    for _, one in objects.of("Pod"):
+        if key_of(one) in tried_first - {objects.world.pod} and (node := nominated(one)):
+            notes.append(f"pod {'/'.join(key_of(one))} was tried, too: node {node} is kept for it (nominatedNodeName)")
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
     waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):

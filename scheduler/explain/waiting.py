@@ -16,15 +16,16 @@ import msgspec
 from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
-from scheduler.explain.explaining import explain_briefly
+from scheduler.explain.explaining import explain_briefly, nearest_served, served_in
 from scheduler.explain.fix_search import BUDGET
+from scheduler.explain.wording import kind_of, unserved
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import EVENT, without_cause
 from scheduler.model.keys import PodUid
 from scheduler.model.pod_group import group_key
 from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
 from scheduler.offline.alike import Maker, maker_of
-from scheduler.offline.offline_cluster import Decoded
+from scheduler.offline.offline_cluster import Decoded, key_of
 from scheduler.offline.verdicts import TURNS_MAX
 from scheduler.why.say import EVERYBODY
 
@@ -49,7 +50,7 @@ class Waiting:
 
     Attributes:
         outcome: As `simulate` has it.
-        kind: Of its cause (`framework.cause_kinds`), "" where none is known.
+        kind: Of its cause (`why.kinds`), "" where it fits.
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
         node: Where it would run.
         change: What helps, where the cause says so.
@@ -117,6 +118,7 @@ def ask_all(
     there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
     there += [problem.pod for problem in loaded.problems if problem.pod is not None]
     wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
+    served = served_in(cluster.pods())
     answers = decide(
         cluster,
         features=features,
@@ -126,7 +128,7 @@ def ask_all(
         turns_max=turns_max,
     )
     worlds = _Worlds(given, now_ms, features, config, checked, decoded)
-    tried = [*_explained(answers, worlds)]
+    tried = [*_explained(answers, worlds, served)]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
@@ -162,15 +164,27 @@ class _Worlds(NamedTuple):
         return World(self.objects, pod, *self[1:4], dict(self.checked), self.decoded)
 
 
-def _explained(answers: Answers, worlds: _Worlds) -> Iterator[Waiting]:
-    """Each pod, with the cause that the first of its like has."""
+def _explained(answers: Answers, worlds: _Worlds, served: Collection[str]) -> Iterator[Waiting]:
+    """Each pod, with the cause that the first of its like has.
+
+    Args:
+        served: The schedulers that are known to run.
+    """
     known: dict[Hashable, Waiting] = {}
     looks = _Looks(answers, worlds)
+    pods = {key_of(pod): pod for pod in answers.cluster.pods()}
     for verdict in answers.verdicts:
         maker = maker_of(verdict.pod, verdict.uid, answers.machine)
-        if verdict.outcome in (PodResult.FITS, PodResult.UNKNOWN):
-            cause = "" if verdict.outcome is PodResult.FITS else verdict.reason
-            yield Waiting(verdict.pod, str(verdict.outcome), "", cause, verdict.node, "", maker)
+        if verdict.outcome is PodResult.UNKNOWN:
+            yield Waiting(verdict.pod, "unknown", kind_of(verdict.outcome), verdict.reason, "", "", maker)
+            continue
+        if verdict.outcome is PodResult.FITS:
+            pod = pods.get(verdict.pod, {})
+            if meant := nearest_served(pod, served):
+                step = unserved(pod["spec"]["schedulerName"], meant)
+                yield Waiting(verdict.pod, "unserved", step.kind, step.cause, "", step.change, maker)
+            else:
+                yield Waiting(verdict.pod, "fits", "", "", verdict.node, "", maker)
             continue
         like = _shape(verdict, maker, answers), verdict.outcome, maker.without_names(verdict.reason)
         first = known.get(like)
@@ -218,7 +232,7 @@ class _Looks:
         what = (
             (why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY))
             if why is not None
-            else ("", without_cause(verdict.reason), "")
+            else (kind_of(verdict.outcome), without_cause(verdict.reason), "")
         )
         return self._waiting(verdict, maker, what, is_first=self._budget < least)
 

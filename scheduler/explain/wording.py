@@ -26,7 +26,7 @@ from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
-from scheduler.why.reasons import MAKING_ROOM, Fix, Reason
+from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Fix, Reason
 from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
@@ -93,13 +93,26 @@ def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) ->
         return found.why.kind, found.why.cause(EVERYBODY)
     if failing:
         return "selector-error", failing[0]
-    kind = "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained"
-    return kind, without_cause(ruling.verdict.reason)
+    return kind_of(ruling.verdict.outcome), without_cause(ruling.verdict.reason)
+
+
+def kind_of(outcome: PodResult) -> str:
+    """The kind of a cause of which only the scheduler's sentence is known."""
+    return {PodResult.GATED: "scheduling-gate", PodResult.REFUSED: "pod-refused"}.get(outcome, "unexplained")
+
+
+def unserved(scheduler: str, known: str) -> Step:
+    """That nobody seems to look at a pod that names this scheduler, and what to write."""
+    return Step(
+        kind="scheduler-unknown",
+        cause=f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known",
+        change=f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name",
+    )
 
 
 def _nothing(found: Found, kind: str) -> str:
     if kind == MAKING_ROOM:
-        return "nothing needs to be done"
+        return NOTHING_TO_DO
     if not found.asked and not found.is_exhausted:
         if kind == "pod-refused":
             return "correct what the API server refuses; the scheduler cannot help"

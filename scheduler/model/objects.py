@@ -44,6 +44,7 @@ class PodMeta(Record, frozen=True):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
 
     @property
     def revision(self) -> int:
@@ -54,7 +55,6 @@ class PodMeta(Record, frozen=True):
 class ObjectMeta(PodMeta, frozen=True):
     creation_timestamp: str | None = None
     annotations: dict[str, str] | None = None
-    finalizers: tuple[str, ...] | None = None
 
 
 class Toleration(Record, frozen=True):

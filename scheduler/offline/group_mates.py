@@ -1,6 +1,6 @@
-"""The pods that a pod is placed together with, among a cluster's objects.
+"""The pods that a pod is tried with, among a cluster's objects: those of its group, and those that keep their room.
 
-Not here: which of them are needed, and placing them (`core.group_cycles`).
+Not here: which of a group are needed, and placing them (`core.group_cycles`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,26 @@ _Group: TypeAlias = tuple[str, str, bool]
 
 def with_mates(asked: Sequence[Obj], all_pods: Iterable[Obj]) -> Sequence[Obj]:
     """Pods that are asked about, and those of their groups: whether a group fits is asked of all of it."""
-    groups = {group for pod in asked if (group := group_of(pod)) is not None}
-    if not groups:
-        return asked
-    uids = {pod["metadata"]["uid"] for pod in asked}
-    mates = [pod for pod in all_pods if group_of(pod) in groups and pod["metadata"]["uid"] not in uids]
-    return [*asked, *mates]
+    groups = {group_of(pod) for pod in asked} - {None}
+    uids, least = {pod["metadata"]["uid"] for pod in asked}, min(map(_priority, asked), default=0)
+    others = [pod for pod in all_pods if pod["metadata"]["uid"] not in uids]
+    return [*asked, *(pod for pod in others if group_of(pod) in groups or _keeps_room(pod, least))]
+
+
+def nominated(pod: Obj) -> str:
+    """The node that is kept for a pod that waits, "" for none."""
+    return (
+        "" if (pod.get("spec") or {}).get("nodeName") else str((pod.get("status") or {}).get("nominatedNodeName") or "")
+    )
+
+
+def _keeps_room(pod: Obj, priority: int) -> bool:
+    """Whether pods of that priority must leave room for this one."""
+    return bool(nominated(pod)) and _priority(pod) >= priority
+
+
+def _priority(pod: Obj) -> int:
+    return int(pod["spec"].get("priority") or 0)
 
 
 def group_of(pod: Obj) -> _Group | None:

@@ -83,6 +83,8 @@ ROWS: Final = (
             "siblings": f"{DEVICES} {{devices:is|are}} in use by {{pods}} of the same {{owner}}{LEFT}",
             "rollout": f"a rollout of {{owner}} needs a spare device, or maxSurge 0: {DEVICES} {{devices:is|are}} in "
             f"use by {{pods}} of another revision{LEFT}",
+            "planned": "{count} {count:device|devices} ({devices}) {count:is|are} planned for the others of the group"
+            f"{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",
         },
         ("of", "devices"),

@@ -39,16 +39,22 @@ ROWS: Final = (
         "making-room",
         "The scheduler preempts less important pods for the pod, and they have not ended yet.",
         "Nothing: it starts when they have ended. One that stays has a finalizer, or its kubelet does not answer.",
-        {"": "node {node} is being freed for it: it starts there when the scheduler has preempted {victims}"},
-        ("node", "victims"),
+        {
+            "": "{nodes:node|nodes} {nodes} {nodes:is|are} being freed for it[ and its group {group}]: it starts there "
+            "when the scheduler has preempted {victims}[; {kept:pod} {kept:is|are} kept by {finalizers:finalizer|finalizers} "
+            "{finalizers}]"
+        },
+        ("nodes", "victims"),
     ),
     Kind(
         "group-unmet",
         "Pods of a group are placed together, and one of them has no place beside the others.",
         "Help that pod, whose own cause follows; or let the group need fewer pods.",
         {
-            "": "{fit} of {needed} pods of group {group} fit[ within one value of label {topology}]; "
-            "pod {pod} does not: {why}"
+            "": "{pod} of group {group} ({fit} of {needed} fit[ with one value of {topology}]): {why}",
+            "label-nowhere": "group {group} must be on nodes with one value of label {topology}, which no node has",
+            "label-lacks": "pod {pod} of group {group} is on node {node}, which has no label {topology}",
+            "label-values": "pods of group {group} are on nodes with more than one value of label {topology}: {values}",
         },
         ("group", "pod"),
     ),
@@ -81,5 +87,8 @@ ROWS: Final = (
 FIXES: Final = (
     FixKind("text", 0, "{text}", ("subject",)),
     FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
+    FixKind(
+        "finalizer-removed", 2, "whoever set {finalizers} must remove {finalizers:it|them} from {kept:pod}", ("kept",)
+    ),
     FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
 )

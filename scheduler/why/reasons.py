@@ -28,6 +28,7 @@ FIRST_LOOK: Final = ", first look"
 """After the kind of an answer that a longer search may replace."""
 MAKING_ROOM: Final = "making-room"
 """The kind for which nothing needs to be done."""
+NOTHING_TO_DO: Final = "nothing needs to be done"
 _REASONS_SAID: Final = 3
 
 
@@ -152,12 +153,14 @@ class Diagnosis(Struct, frozen=True):
 
     def advice(self, reader: Reader) -> str:
         """What to do, "" where nothing helps."""
-        return "; then ".join(one.text(reader) for one in self.fixes)
+        nothing = NOTHING_TO_DO if self.kind == MAKING_ROOM else ""
+        return "; then ".join(one.text(reader) for one in self.fixes) or nothing
 
     def text(self, reader: Reader) -> str:
         """All of it, as events have it."""
         kind = f"[{self.kind}{FIRST_LOOK if self.is_exhausted else ''}]"
-        return f"{kind} {self.cause(reader)}{TO_MAKE_IT_FIT if self.fixes else ''}{self.advice(reader)}"
+        cause, advice = self.cause(reader), self.advice(reader)
+        return f"{kind} {cause}{(TO_MAKE_IT_FIT if self.fixes else '; ') if advice else ''}{advice}"
 
     @property
     def about(self) -> Hashable:

@@ -103,9 +103,9 @@ class WaitingPod(_Part):
 
     namespace: str
     name: str
-    outcome: PodResult
+    outcome: PodResult | Literal["unserved"]
     node: str | None = Field(description="Where it would run.")
-    kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where none is known.")
+    kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where it fits.")
     cause: str = Field(description="Empty where it fits.")
     change: str | None = Field(None, description="What makes it fit, where a change is known.")
     first_look: bool = Field(

@@ -18,6 +18,9 @@ from scheduler.cli.known_names import KINDS
 from scheduler.cli.main import cli
 from scheduler.cli.subjects import Subject, read_subject
 from scheduler.explain import waiting as waiting_pods
+from scheduler.explain.wording import kind_of
+from scheduler.offline import PodResult
+from scheduler.why.kinds import KINDS as REASONS
 from tests.cli.answers import ExplainAllAnswer
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_, template
 
@@ -250,6 +253,23 @@ def test_programs_get_the_kind_by_itself(tmp_path: Path) -> None:
         "ask for cpu 8 instead of 999 in container main of pod default/hungry",
         False,
     )
+
+
+def test_a_pod_whose_scheduler_is_misspelt_does_not_just_fit(tmp_path: Path) -> None:
+    """The list said that it fits, its own answer that nobody looks at it."""
+    misspelt = pod("template:gpu", name="web")
+    misspelt["spec"]["schedulerName"] = "dra-schedular"
+    listed = explain(tmp_path, [misspelt], "-A")
+    alone = explain(tmp_path, [misspelt], "web")
+
+    assert listed.exit_code == alone.exit_code == 1
+    _, kind, cause = listed.stdout.splitlines()[1].split("\t")
+    assert (kind, f"{kind}: {cause}" in alone.stdout) == ("[scheduler-unknown]", True)
+
+
+@pytest.mark.parametrize("outcome", [one for one in PodResult if one is not PodResult.FITS])
+def test_what_only_the_scheduler_says_has_a_kind_of_the_page(outcome: PodResult) -> None:
+    assert kind_of(outcome) in REASONS
 
 
 def test_a_namespace_alone_and_nobody(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from tests import builders
 from tests.core.rig import Rig
 
 DRESSINGS = ("labels", "PodGroup")
-FITTING = "[group-unmet] {} of {} pods of group default/g fit; pod {} does not: "
+
+
+def fitting(fit: int, needed: int, pod: str, of: str = "") -> str:
+    return f"[group-unmet] {pod} of group default/g ({fit} of {needed} fit{of}): "
 
 
 def world(**devices_by_node: int) -> Rig:
@@ -68,7 +71,7 @@ def test_no_other_rule_is_proposed_for_one_of_several_equal_pods(
         member(rig, name, mark, devices=1, **rules)
     rig.wait(5_000)
     (cause,) = causes(rig, "x", "y")
-    assert cause.startswith(FITTING.format(1, 2, "y"))
+    assert cause.startswith(fitting(1, 2, "y", " with one value of kubernetes.io/hostname" if rules is BESIDE else ""))
     assert "relax" not in cause
 
 
@@ -80,9 +83,73 @@ def test_the_last_pod_that_lacks_a_device_is_named_with_its_cause(dressing: str)
         member(rig, name, mark, devices=1)
     rig.wait(5_000)
     (cause,) = causes(rig, *"xyz")
-    assert cause.startswith(FITTING.format(2, 3, "z"))
-    assert "devices a/gpu-0, a/gpu-1 are in use" in cause
+    assert cause.startswith(fitting(2, 3, "z"))
+    assert cause.endswith("2 devices (a/gpu-0, a/gpu-1) are planned for the others of the group")
     assert "end pod" not in cause  # none of the group runs
+
+
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_what_a_stranger_has_is_in_use_and_what_mates_would_have_is_not(dressing: str) -> None:
+    """Pods of a group that only wait were said to have devices."""
+    rig = world(a=3)
+    mark = group(rig, dressing, 3)
+    member(rig, "stranger", {}, devices=1)
+    rig.wait(5_000)
+    for name in "xyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause.startswith(fitting(2, 3, "z") + "device a/gpu-0 is in use by ResourceClaim default/stranger-gpu (")
+    assert "end pod default/stranger (priority 0)" in cause
+
+
+@pytest.mark.parametrize(("devices", "helps"), [(2, True), (1, False)])
+def test_who_has_what_two_of_a_group_lack_may_end(devices: int, helps: bool) -> None:
+    """Nothing was proposed where more than one pod had no place."""
+    rig = world(a=devices)
+    member(rig, "stranger", {}, devices=devices)
+    rig.wait(5_000)
+    mark = group(rig, "labels", 2)
+    for name in "xy":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xy")
+    assert ("end pod default/stranger" in cause) == helps
+
+
+def racked(needed: int, **racks: str) -> tuple[Rig, dict]:
+    """Nodes with a device each, of these racks, and a group that needs one rack."""
+    rig = Rig(*default_plugins(), reports_causes=True)
+    rig.server.put_class(builders.device_class())
+    for name, rack in racks.items():
+        rig.add_nodes(name, labels={"rack": rack} if rack else {})
+        rig.server.put_slice(builders.resource_slice(f"slice-{name}", node=name, devices=2))
+    rig.server.put_pod_group(PodGroup(PodGroupKey("default", "g"), "uid-g", min_count=needed, topology_key="rack"))
+    return rig, {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def test_nobody_ends_on_another_rack_than_that_of_the_others() -> None:
+    rig, mark = racked(3, a="east", b="west")
+    member(rig, "stranger", {}, devices=2, nodeSelector={"kubernetes.io/hostname": "b"})
+    rig.wait(5_000)
+    for name in "xyz":
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz")
+    assert cause.startswith(fitting(2, 3, "z", " with one value of rack"))
+    assert "end pod" not in cause
+
+
+@pytest.mark.parametrize(("needed", "fix"), [(2, "; to make it fit: kubectl label node a rack=a"), (3, "")])
+def test_the_label_that_no_node_has_is_the_cause(needed: int, fix: str) -> None:
+    """The scheduler's sentence was all that was said."""
+    rig, mark = racked(needed, a="", b="")
+    for name in "xyz"[:needed]:
+        member(rig, name, mark, devices=1)
+    rig.wait(5_000)
+    (cause,) = causes(rig, *"xyz"[:needed])
+    nowhere = "group default/g must be on nodes with one value of label rack, which no node has"
+    assert cause == f"[group-unmet] {nowhere}{fix}"
 
 
 @pytest.mark.parametrize("dressing", DRESSINGS)
@@ -94,7 +161,7 @@ def test_what_lets_the_only_pod_in_that_lacks_room_is_said(dressing: str) -> Non
     rig.wait(5_000)
     (cause,) = causes(rig, *"xy")
     assert cause == (
-        FITTING.format(1, 2, "y") + "node a has 3 cpu free, and pod default/y asks for 4"
+        fitting(1, 2, "y") + "node a has 3 cpu free, and pod default/y asks for 4"
         "; to make it fit: ask for cpu 3 instead of 4 in container main of pod default/y"
     )
 
@@ -107,7 +174,7 @@ def test_what_lets_one_of_two_in_that_lack_room_is_not_said(dressing: str) -> No
         member(rig, name, mark, requests={"cpu": "5"})
     rig.wait(5_000)
     (cause,) = causes(rig, *"xyz")
-    assert cause == FITTING.format(1, 3, "y") + "node a has 3 cpu free, and pod default/y asks for 5"
+    assert cause == fitting(1, 3, "y") + "node a has 3 cpu free, and pod default/y asks for 5"
 
 
 @pytest.mark.parametrize("dressing", DRESSINGS)
@@ -118,7 +185,7 @@ def test_a_pod_that_does_not_fit_even_alone(dressing: str) -> None:
     member(rig, "y", mark, nodeSelector={"zone": "b"})
     rig.wait(5_000)
     (cause,) = causes(rig, *"xy")
-    assert "pod y does not: " in cause
+    assert cause.startswith("[group-unmet] y of group default/g (")
     assert "zone=b" in cause
 
 

@@ -540,6 +540,18 @@ def test_a_pod_for_which_others_are_preempted_needs_nobody() -> None:
     assert answer.advice == "nothing needs to be done"
 
 
+@pytest.mark.parametrize(("priority", "fits"), [(100, False), (0, False), (-1, True)])
+def test_room_that_is_kept_for_a_pod_at_least_as_important_is_not_free(priority: int, fits: bool) -> None:
+    """It was said to fit: pods that wait were left out, and with them the one that is nominated for the node."""
+    boss = {**pod("boss", name="boss", priority=priority), "status": {"nominatedNodeName": "node-1"}}
+    boss["metadata"] |= {"uid": "uid-boss", "resourceVersion": "5"}
+    answer = told(node(), slice_(gpu()), device_class(), claim(), claim(name="boss"), boss, pod("gpu", priority=0))
+
+    assert answer.fits == fits
+    kept = "pod default/boss was tried, too: node node-1 is kept for it (nominatedNodeName)"
+    assert (kept in answer.notes) == (not fits)
+
+
 def two_misspelt() -> list[Obj]:
     """A pod whose templates are both written wrong, on a cordoned node: three questions, and nothing helps."""
     wants = pod("gpu", "nic")

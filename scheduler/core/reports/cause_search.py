@@ -6,7 +6,7 @@ Rules of this module
      are tried: the plugin that refuses a node once the first is made says what the second may be.
   3. Pods that would end give back the claims that only they use.
   4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
-     proposed. If more than one pod is unplaced, a fix is proposed only for what keeps the pod from every node.
+     proposed. If more than one pod is unplaced, a fix on a node helps when all that are needed fit there.
 
 Not here: causes and changes themselves (`framework.diagnosis` and the plugins), when a pod gets its cause (`causes`).
 
@@ -18,12 +18,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from msgspec import Struct, field, structs
 
+from allocator import Allocation
+from scheduler.core.reports.group_causes import UnplacedGroup, labelled, of_group, values_of
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
+from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import SupposedDevices
 from scheduler.core.trying.attempt import Beside
@@ -33,14 +36,13 @@ from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import ends_in_vain
-from scheduler.why.reasons import MAKING_ROOM, Diagnosis, Fix, Reason, Whom, removing
-from scheduler.why.say import Pods
+from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
 
-_OF_GROUP: Final = "group-unmet"
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
 _DRY_RUN_STEPS: Final = 50
@@ -50,31 +52,15 @@ _OTHER_NODES: Final = 10
 _NAMES_A_STEP: Final = 10
 
 
-class UnplacedGroup(Struct, frozen=True):
-    """A group of which one pod has no place beside the others.
-
-    Args:
-        group: Its name.
-        fit: How many of its pods have a node, or a place beside the others.
-        needed: How many must.
-        topology_key: The label of which all its nodes must have one value, "" for none.
-        beside: The places that the others had.
-    """
-
-    group: str
-    fit: int
-    needed: int
-    topology_key: str
-    beside: Beside | None
-
-
 class _Case(Struct):
     """One pod, and what has been found out so far."""
 
     runner: Runner
     pod: Pod
     limits: Limits
-    beside: Beside | None = None
+    group: UnplacedGroup | None = None
+    values: frozenset[str | None] | None = None
+    """Of the label that the group's nodes have in common; None where they need none."""
     is_anywhere: bool = False
     """No node was asked: it is refused everywhere."""
     reasons: list[Reason] = field(default_factory=list)
@@ -85,6 +71,11 @@ class _Case(Struct):
 
     def __post_init__(self) -> None:
         self.steps_left = self.limits.all_steps
+
+    @property
+    def beside(self) -> Beside | None:
+        """The places of the others of its group."""
+        return self.group.beside if self.group is not None else None
 
     def may_ask(self) -> bool:
         """Whether another change may be tried; then it is counted."""
@@ -132,30 +123,38 @@ class CauseSearch(Part):
             reason: That of its condition; when it is not "Unschedulable", a plugin failed.
         """
         if group is None:
-            yield from self._find(_Case(runner, pod, limits), reason, may_change=True)
+            yield from self._find(_Case(runner, pod, limits), reason)
             return
         with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
-            is_last = group.fit + 1 == group.needed
-            finding = self._find(_Case(runner, pod, limits, group.beside), reason, may_change=is_last)
+            finding = self._find(_Case(runner, pod, limits, group, values_of(pod, group, self._store)), reason)
             why = next(filter(None, finding), None) if are_there else None
         if why is not None:
-            yield _of_group(why, group, pod)
+            yield why if group.nowhere is not None else of_group(why, group, pod)
 
-    def _find(self, case: _Case, reason: str, *, may_change: bool) -> Iterator[Diagnosis | None]:
-        preemption = self._view.preemption_of(case.pod.uid)
-        if preemption is not None and preemption.victims:
-            victims = Pods(tuple([(one.key, one.spec.priority or 0) for one in preemption.victims]))
-            case.reasons.append(Reason(MAKING_ROOM, {"node": preemption.node, "victims": victims}))
-            yield case.why()
+    def _find(self, case: _Case, reason: str) -> Iterator[Diagnosis | None]:
+        if (room := self._room(case.pod)) is not None:
+            yield room
             return
-        for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
-            yield None
+        if case.group is not None and case.group.nowhere is not None:
+            case.reasons.append(labelled(case.group.nowhere, self._store, case.limits))
+        else:
+            for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
+                yield None
         if case.reasons:
             offered = [removing(fix, one) for one in case.reasons for fix in one.fixes]
-            offered = self._worth_asking(case, offered if may_change or case.is_anywhere else ())
+            offered = self._worth_asking(case, offered)
             singles: list[Fix] = []
             yield from self._singles(case, offered, singles)
             yield from self._pairs(case, offered) if not singles else (case.why(singles[:1], singles[1:]),)
+
+    def _room(self, pod: Pod) -> Diagnosis | None:
+        """Why it waits, where others go for it, or for its group."""
+        if self._view.preemption_of(pod.uid) is None:
+            return None
+        key = key_of_group(pod)
+        pods = self._store.gangs.of(key) if key is not None else (pod.uid,)
+        rooms = [one for uid in pods if (one := self._view.preemption_of(uid)) is not None]
+        return why_room(rooms, self._store, str(key or ""))
 
     def _worth_asking(self, case: _Case, fixes: Iterable[Fix]) -> list[Fix]:
         """Those that are not in vain, in the order in which they are asked."""
@@ -327,9 +326,47 @@ class CauseSearch(Part):
         """The change with all that goes with it, if all plugins let the pod onto one of its nodes then."""
         for name in change.on:
             for status, made, _ in self._asked_again(case, change, name):
-                if status.is_success:
+                if status.is_success and self._all_fit(case, made, name):
                     return made
         return None
+
+    def _all_fit(self, case: _Case, change: Fix, name: NodeName) -> bool:
+        """Whether the other pods that the group needs fit on the node, too (rule 4), and all of it may be there."""
+        group = case.group
+        if group is None or case.is_anywhere:
+            return True
+        info, more = self._store.node_infos[name], group.needed - group.fit - 1
+        value = ((change.node or info.node).metadata.labels or {}).get(group.topology_key)
+        if (case.values is not None and {*case.values, value} != {value}) or len(group.others) < more:
+            return False
+        added, taken = list[Pod](), list[Allocation]()
+        for pod in (case.pod, *group.others[:more]) if more else ():
+            attempt = case.cycle(change.pod or pod if pod is case.pod else pod, self._timers.wall_ms)
+            steps = attempt.steps_left
+            with self._supposed(change, info, added, taken) as supposed:
+                _, status = case.runner.ask(attempt, supposed, self._view)
+                taken += [one.allocation for one in case.runner.given(attempt, supposed)] if status.is_success else []
+            self._charge(case, _DRY_RUN_STEPS + steps - attempt.steps_left)
+            if not status.is_success or not case.has_steps:
+                return False
+            added.append(attempt.pod)
+        return True
+
+    @contextmanager
+    def _supposed(
+        self, change: Fix, info: NodeInfo, added: Sequence[Pod] = (), taken: Sequence[Allocation] = ()
+    ) -> Iterator[NodeInfo]:
+        """The node as if the change were made, and these pods were there with what they take."""
+        view, suppositions = self._view, self._ground.suppositions
+        devices = SupposedDevices(tuple(taken), tuple([one.allocation for one in change.released]))
+        with (
+            suppositions.claims(view, change.claims),
+            suppositions.inventory(view, info, change.slices, change.classes),
+            suppositions.suppose(info, view, added=added, removed=change.removed, devices=devices) as supposed,
+        ):
+            if change.node is not None:
+                supposed.node = change.node
+            yield supposed
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
@@ -347,22 +384,15 @@ class CauseSearch(Part):
             return
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
             return  # it was given back meanwhile
-        if info is None or ground.store.nominations.at(name):
+        if info is None or ground.store.nominations.at(name, but=case.pod.uid):
             return  # beside pods that are to come there, nothing is known for certain
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
             change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
         attempt = case.cycle(change.pod or case.pod, self._timers.wall_ms)
         steps = attempt.steps_left
-        devices = SupposedDevices(released=tuple([one.allocation for one in change.released]))
         found: list[Reason] = []
-        with (
-            ground.suppositions.claims(view, change.claims),
-            ground.suppositions.inventory(view, info, change.slices, change.classes),
-            ground.suppositions.suppose(info, view, removed=change.removed, devices=devices) as supposed,
-        ):
-            if change.node is not None:
-                supposed.node = change.node
+        with self._supposed(change, info) as supposed:
             filtered, status = runner.ask(attempt, supposed, view)
             if blames and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
@@ -385,18 +415,6 @@ def _pinned(reason: Reason, pin: Pin) -> Reason:
 
     fixes = [structs.replace(one, reason=with_pin(one.reason or reason)) for one in reason.fixes]
     return structs.replace(with_pin(reason), fixes=tuple(fixes))
-
-
-def _of_group(why: Diagnosis, group: UnplacedGroup, pod: Pod) -> Diagnosis:
-    """That of the pod, as the group's."""
-    fields = {"group": group.group, "fit": group.fit, "needed": group.needed, "topology": group.topology_key}
-
-    def of_group(inner: Reason) -> Reason:
-        return Reason(_OF_GROUP, {**fields, "pod": pod.key.name, "why": inner.sentence})
-
-    reasons = [of_group(why.reasons[0]), *why.reasons[1:]]
-    fixes = [structs.replace(one, reason=of_group(one.reason or why.reasons[0])) for one in why.fixes[:1]]
-    return structs.replace(why, reasons=tuple(reasons), fixes=(*fixes, *why.fixes[1:]))
 
 
 def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:

@@ -28,12 +28,16 @@ from msgspec import Struct, structs
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.allowances import Allowances
-from scheduler.core.reports.cause_search import CauseSearch, UnplacedGroup
+from scheduler.core.reports.cause_search import CauseSearch
+from scheduler.core.reports.group_causes import UnplacedGroup
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, PodConditions, Refusal, condition_of, without_numbers
+from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Beside
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.diagnosis import EVENT, Limits, cause_of, with_cause, without_cause
+from scheduler.framework.preemption import Preemption
+from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.why.reasons import Diagnosis
@@ -126,6 +130,13 @@ class Causes(Part):
         else:
             for one in (asked, *others):
                 self._conditions.report(one.queued.pod, one.refusal)
+
+    def of_room(self, pod: Pod, rooms: Iterable[Preemption], why: Refusal) -> Refusal:
+        """What is said of a pod, or of a group, for which others go."""
+        found = why_room(rooms, self._store, str(key_of_group(pod) or "")) if self._is_on else None
+        if found is None:
+            return why
+        return Refusal(why.reason, with_cause(why.message, found.text(Reader(pod.key.namespace))))
 
     def _begin(self, asked: _Asked) -> None:
         """It is reported when this tick ends."""

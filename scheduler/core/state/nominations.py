@@ -85,6 +85,7 @@ class Nominations:
         priority = pod.spec.priority or 0
         return [one for one in self._by_node.get(node, {}).values() if (one.spec.priority or 0) < priority]
 
-    def at(self, node: NodeName) -> bool:
-        """Whether any pod is nominated for the node."""
-        return node in self._by_node
+    def at(self, node: NodeName, *, but: PodUid | None = None) -> bool:
+        """Whether any pod is nominated for the node, or any other than this one."""
+        pods = self._by_node.get(node)
+        return pods is not None and (but not in pods or len(pods) > 1)

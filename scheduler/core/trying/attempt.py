@@ -26,6 +26,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.model.group import GANG_SCHEDULING
 from scheduler.model.keys import NodeName, PodUid
+from scheduler.why.reasons import Reason
 
 NOWHERE: Final[frozenset[NodeName]] = frozenset()
 _NO_NODE: Final = NodeName("")
@@ -62,6 +63,7 @@ class Unfit(Struct, frozen=True):
         reasons: How many nodes gave each reason.
         rejecters: Plugins that refused.
         beside: Of a gang, the others that had a node.
+        nowhere: Of a gang, why it may be on no node at all.
     """
 
     queued: QueuedPod
@@ -73,6 +75,7 @@ class Unfit(Struct, frozen=True):
     reasons: Mapping[str, int] = _NONE
     unschedulable_plugins: frozenset[str] = frozenset()
     beside: Beside | None = None
+    nowhere: Reason | None = None
 
     @property
     def placed(self) -> int:

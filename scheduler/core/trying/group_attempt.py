@@ -47,6 +47,8 @@ from scheduler.framework.preemption import Preemption
 from scheduler.framework.status import SUCCESS, Code
 from scheduler.model.group import GANG_SCHEDULING, key_of_group
 from scheduler.model.keys import NodeName, PodUid
+from scheduler.why.reasons import Reason
+from scheduler.why.say import EVERYBODY
 
 _PLACEMENTS_MORE: Final = 128
 """Beside one for each pod."""
@@ -168,7 +170,7 @@ class GroupAttempt:
         self._calls_end = self._feasibility.filter_calls + calls_max
         if self._only is not None:  # labels, and where others of the group are, may have changed
             values = self._values()
-            self._only = values.get(self._value, NOWHERE) if not isinstance(values, str) else NOWHERE
+            self._only = values.get(self._value, NOWHERE) if not isinstance(values, Reason) else NOWHERE
         try:
             next(self._search)
         except StopIteration as ended:
@@ -213,9 +215,9 @@ class GroupAttempt:
         """All of them in the first value of the label that they fit into; else as many as are needed."""
         key = self._topology_key or ""
         values = self._values()
-        if isinstance(values, str):
-            message = fit_error(len(self._store.node_infos), pre_filter=values)
-            return Unfit(self.order[0], message, unschedulable_plugins=frozenset({GANG_SCHEDULING}))
+        if isinstance(values, Reason):
+            message = fit_error(len(self._store.node_infos), pre_filter=values.text(EVERYBODY))
+            return Unfit(self.order[0], message, unschedulable_plugins=frozenset({GANG_SCHEDULING}), nowhere=values)
         why: dict[str, Unfit] = {}
         for are_all in (True, False)[: 1 + (self.needed < len(self.order))]:
             for value in values:
@@ -229,7 +231,7 @@ class GroupAttempt:
         message = f"{furthest.message} {why_nowhere(key, list(why.items()), self.needed)}"
         return structs.replace(furthest, message=message)
 
-    def _values(self) -> NodesByValue | str:
+    def _values(self) -> NodesByValue | Reason:
         first = key_of_group(self.order[0].pod)
         assert first is not None
         assert self._topology_key is not None
@@ -242,7 +244,7 @@ class GroupAttempt:
         """As many as are needed; a pod without a place has others go."""
         values = {self._value: self._only} if self._topology_key is None else self._values()
         said = ""
-        for value, only in values.items() if not isinstance(values, str) else ():
+        for value, only in values.items() if not isinstance(values, Reason) else ():
             self._value, self._only = value, only
             order, moved = list(self.order[: self.needed]), set[PodUid]()
             while True:

@@ -26,6 +26,7 @@ from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Unfit
 from scheduler.model.group import GroupKey
 from scheduler.model.keys import NodeName, PodUid
+from scheduler.why.reasons import Reason
 
 _SHOWN_MAX: Final = 4
 """Values of which a message says why the group does not fit there."""
@@ -60,7 +61,7 @@ class LabelValues(Part):
         self._by_key: Final[OrderedDict[str, _Kept]] = OrderedDict()
         self.looked_at = 0
 
-    def of_group(self, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | str:
+    def of_group(self, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> NodesByValue | Reason:
         """The nodes of each value of the label that the group may have, in order of text; or why there is none.
 
         Args:
@@ -68,13 +69,13 @@ class LabelValues(Part):
         """
         self.looked_at += len(self._store.gangs.of(group))
         fixed = _fixed(self._ground, group, key, placing)
-        if isinstance(fixed, str):
+        if isinstance(fixed, Reason):
             return fixed
         nodes = self._of(key)
         if fixed:
             nodes = {value: nodes[value] for value in fixed if value in nodes}
         if not nodes:
-            return f"group {group} must be on nodes with one value of label {key}, which no node has"
+            return Reason("group-unmet", {"group": str(group), "topology": key}, "label-nowhere")
         return nodes
 
     def _of(self, key: str) -> NodesByValue:
@@ -109,7 +110,7 @@ class LabelValues(Part):
         return (info.node.metadata.labels or {}).get(key) if info is not None else None
 
 
-def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | str:
+def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | Reason:
     """The value that the group has, none where no pod of it runs; or why it has none."""
     store = ground.store
     found: dict[str, None] = {}
@@ -121,11 +122,12 @@ def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUi
         info = store.node_infos.get(name)
         value = (info.node.metadata.labels or {}).get(key) if info is not None else None
         if value is None:
-            return f"pod {pod.key} of group {group} is on node {name}, which has no label {key}"
+            fields = {"group": str(group), "topology": key, "pod": pod.key, "node": name}
+            return Reason("group-unmet", fields, "label-lacks")
         found[value] = None
     if len(found) > 1:
-        first, second, *_ = sorted(found)
-        return f"pods of group {group} are on nodes with more than one value of label {key}: {first}, {second}"
+        fields = {"group": str(group), "topology": key, "values": tuple(sorted(found)[:2])}
+        return Reason("group-unmet", fields, "label-values")
     return frozenset(found)
 
 

@@ -30,14 +30,18 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = listed(sorted(own.devices.intersection(devices)))
         return Reason("own-claims-compete", {**facts, "devices": which, "claim": own.claim.key}, "allocated", fixes)
+    theirs = [one for one in holders if not found.is_planned(one)]
+    if holders and not theirs:
+        planned = {**facts, "count": len(devices), "devices": listed(devices)}
+        return Reason("devices-in-use", planned, "planned", fixes)
     if holders and all(map(found.is_siblings, holders)):
         form = "rollout" if all(found.is_siblings(one, is_rolled_out) for one in holders) else "siblings"
         fields = {**facts, "devices": names(listed(devices), 1), "pods": found.users(devices), "owner": found.owner}
         return Reason("devices-in-use", fields, form, fixes)
     # Beside devices of pods those of claims that no pod here uses are named by themselves.
-    theirs = [one for one in devices if any(one in holder.devices for holder in holders)] or devices
-    claim = found.own_claim(holders) if len(theirs) == 1 else ""
-    fields = {**facts, "devices": listed(theirs), "claim": claim, "pods": found.users(theirs)}
+    used = [one for one in devices if any(one in holder.devices for holder in theirs)] or devices
+    claim = found.own_claim(theirs) if len(used) == 1 else ""
+    fields = {**facts, "devices": listed(used), "claim": claim, "pods": found.users(used)}
     return Reason("devices-in-use", fields, "claim" if claim else "", fixes)
 
 

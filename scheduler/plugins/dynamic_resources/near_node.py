@@ -19,6 +19,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, edited_object
 from scheduler.model.claim import ResourceClaim
+from scheduler.model.group import key_of_group
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
@@ -174,6 +175,16 @@ class NearNode:
     def is_siblings(self, holder: Holder, is_one: Callable[[Pod, Pod], bool] = is_replica) -> bool:
         """Whether a pod of the same controller uses the claim, or one of another revision of its Deployment."""
         return any(is_one(self.pod, pod) for uid in holder.users if (pod := self.node.pods.get(uid)) is not None)
+
+    def is_planned(self, holder: Holder) -> bool:
+        """Whether pods of the pod's group have it that wait as it does: nobody uses it yet."""
+        group = key_of_group(self.pod)
+        users = [pod for uid in holder.users if (pod := self.node.pods.get(uid)) is not None]
+        return (
+            group is not None
+            and bool(users)
+            and all(key_of_group(pod) == group and pod.node_name is None for pod in users)
+        )
 
     # Changes that several facts share
 

@@ -173,10 +173,10 @@ def the_scheduler_makes_the_room_itself(d: Dress) -> Planted:
     return Planted(
         [*classes(urgent=1000), *d.fleet(), *busy, d.ask(), urgent(d)],
         d.asked,
-        HELD,
+        r"making-room",
         r"batch-",
         [ended(f"batch-{d.at}")],
-        change=[r"nothing (needs|has) to be done"],
+        says=[r"nothing (needs|has) to be done"],
         never=[*RELAX, r"being deleted", r"no change found"],
     )
 
@@ -267,13 +267,12 @@ def its_victim_takes_long_to_go(d: Dress) -> Planted:
     return Planted(
         [*classes(urgent=1000), *d.fleet(), *busy, d.ask(), asked],
         d.asked,
-        r"holder-terminating|devices-in-use",
+        r"holder-terminating|making-room",
         rf"batch-{d.at}\b",
         [ended(f"batch-{d.at}")],
         says=[r"being deleted|terminating"],
         change=[r"finalizer|wait|kubelet"],
         never=[*RELAX, r"end pods? "],
-        unheard=True,
     )
 
 
