@@ -27,7 +27,7 @@ from scheduler.explain.object_edits import object_edits
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation, Step
 from scheduler.explain.selector_failures import selector_failures
-from scheduler.explain.wording import cut, explanation_of
+from scheduler.explain.wording import ANEW, cut, explanation_of
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
@@ -35,6 +35,8 @@ from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, 
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import beside_siblings
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import EVERYBODY
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 
@@ -226,16 +228,16 @@ def _stuck(subject: str, name: str, message: str) -> Explanation:
 
 def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Explanation:
     """It would fit, but nobody seems to look at it."""
-    cause = f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known"
-    change = f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name"
+    reason = Reason("scheduler-unknown", {"scheduler": scheduler, "meant": known})
+    cause, change = reason.text(EVERYBODY), Fix("scheduler-name", reason.fields).text(EVERYBODY)
     return structs.replace(
         answer,
         fits=False,
         outcome="unserved",
-        verdict=f"{name} waits though it fits on node {answer.node} [scheduler-unknown]: {cut(cause)}",
-        advice=f"to make it start: {change}; make the pod anew, as this field cannot be edited",
-        changes=(Step(kind="scheduler-unknown", cause=cause, change=change),),
-        kind="scheduler-unknown",
+        verdict=f"{name} waits though it fits on node {answer.node} [{reason.kind}]: {cut(cause)}",
+        advice=f"to make it start: {change}{ANEW['pod']}",
+        changes=(Step(kind=reason.kind, cause=cause, change=change),),
+        kind=reason.kind,
         cause=cause,
         node=None,
         devices=(),

@@ -33,7 +33,7 @@ CAUSE_MAX: Final = 160
 _CUT: Final = "…"
 _POD_IN_PLACE: Final = "add the toleration"
 """Tolerations may be added to a pod that is there, which lets nothing else be edited."""
-_ANEW: Final = {
+ANEW: Final = {
     "pod": "; make the pod anew, as this field cannot be edited",
     "job": "; make the job anew, as its template cannot be edited",
 }
@@ -167,14 +167,14 @@ def _made_anew(objects: Objects, ruling: Ruling, fixes: Sequence[Fix]) -> Iterat
         kind = _reason(one).kind
         if one.edits:
             if kind == "priority-class-missing" and stored:
-                yield _ANEW["pod"]
+                yield ANEW["pod"]
             continue
         if _template(one, ruling) and stored:
             yield "; then make the pod anew"
         elif kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
         if one.pod is not None and stored and not one.text(EVERYBODY).startswith(_POD_IN_PLACE):
-            yield _ANEW.get(edited_object(one.pod).partition(" ")[0], "")
+            yield ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 
 def _is_stored(key: tuple[str, str], objects: Objects) -> bool:
