@@ -107,7 +107,6 @@ ROWS: Final = (
             "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for "
             f"{{takes}}",
             "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}",
-            "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
         ("of", "request", "capacity", "shares"),
