@@ -16,9 +16,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import Found
 from scheduler.explain.pod_explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.world import Ruling
 from scheduler.framework.diagnosis import edited_object, without_cause
@@ -26,7 +27,7 @@ from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
-from scheduler.why.reasons import MAKING_ROOM, Fix, Reason
+from scheduler.why.reasons import MAKING_ROOM, Diagnosis, Fix, Reason
 from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
@@ -41,16 +42,19 @@ _CLAIM_STATUS: Final = ("claim-full", "claim-pinned")
 """Here the claim's status changes, not what it asks for."""
 
 
-def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]) -> Explanation:
+def explanation_of(
+    found: Diagnosis, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]
+) -> Explanation:
     """All but nodes and notes."""
     assert ruling.verdict is not None
-    verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
-    kind, cause = _cause(found, ruling, failures)
+    verdict, steps = ruling.verdict, tuple(_steps(found.fixes, ruling, objects))
+    why = _why(found, ruling, failures)
+    kind, cause = why.kind, why.cause(EVERYBODY)
     waits = "does not start yet" if verdict.outcome is PodResult.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
     advice = "; then ".join(step.change for step in steps)
-    anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.steps)))
+    anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.fixes)))
     return Explanation(
         subject=f"pod/{'/'.join(objects.world.pod)}",
         fits=False,
@@ -78,26 +82,27 @@ def cut(cause: str) -> str:
     return cause[: CAUSE_MAX - len(_CUT) + 1].rpartition(" ")[0].rstrip(",;:") + _CUT
 
 
-def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) -> tuple[str, str]:
-    """Kind and cause: of the changes that help, else what the plugins say, else what the scheduler does."""
+def _why(found: Diagnosis, ruling: Ruling, failures: Sequence[SelectorFailure]) -> Diagnosis:
+    """What was found; where plugins say nothing, what the scheduler does."""
     assert ruling.verdict is not None
-    failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
     problem = ruling.loaded.claim_problems.get(ruling.verdict.uid)
     # A claim that the API server refuses is not merely missing.
-    if problem is not None and (not found.steps or _reason(found.steps[0]).kind == "claim-missing"):
-        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
-    if found.steps:
-        reasons = [_reason(one) for one in found.steps]
-        return reasons[0].kind, "; and then ".join(one.text(EVERYBODY) for one in reasons)
-    if found.why is not None:
-        return found.why.kind, found.why.cause(EVERYBODY)
-    if failing:
-        return "selector-error", failing[0]
-    kind = "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained"
-    return kind, without_cause(ruling.verdict.reason)
+    if problem is not None and (not found.fixes or found.kind == "claim-missing"):
+        return structs.replace(found, reasons=(Reason("claim-not-made", {"problem": problem}, "refused"),), fixes=())
+    if found.decisive:
+        return found
+    reason = Reason(
+        "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained",
+        {"message": without_cause(ruling.verdict.reason)},
+    )
+    if failures:
+        first = failures[0]
+        fields = {"owner": first.of, "device": first.device, "error": first.message}
+        reason = Reason("selector-error", fields, "fails")
+    return structs.replace(found, reasons=(reason,))
 
 
-def _nothing(found: Found, kind: str) -> str:
+def _nothing(found: Diagnosis, kind: str) -> str:
     if kind == MAKING_ROOM:
         return "nothing needs to be done"
     if not found.asked and not found.is_exhausted:
