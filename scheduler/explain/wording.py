@@ -32,8 +32,8 @@ from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
-_POD_IN_PLACE: Final = "add the toleration"
-"""Tolerations may be added to a pod that is there, which lets nothing else be edited."""
+_POD_IN_PLACE: Final = ("toleration-added", "gate-removed")
+"""What may be done to a pod that is there, which lets nothing else be edited."""
 ANEW: Final = {
     "pod": "; make the pod anew, as this field cannot be edited",
     "job": "; make the job anew, as its template cannot be edited",
@@ -124,7 +124,7 @@ def _steps(fixes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[S
     for one in fixes:
         reason, text = _reason(one), one.text(EVERYBODY)
         template = _template(one, ruling)
-        command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) else "")
+        command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) and not one.objects else "")
         text = text if command in text else f"{text}: {command}"
         about = one.objects or tuple(_objects(one, ruling, template))
         yield Step(kind=reason.kind, cause=reason.text(EVERYBODY), change=text, command=command, objects=about)
@@ -178,7 +178,7 @@ def _made_anew(objects: Objects, ruling: Ruling, fixes: Sequence[Fix]) -> Iterat
             yield "; then make the pod anew"
         elif kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
-        if one.pod is not None and stored and not one.text(EVERYBODY).startswith(_POD_IN_PLACE):
+        if one.pod is not None and stored and one.kind not in _POD_IN_PLACE:
             yield ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 
