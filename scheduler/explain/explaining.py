@@ -116,8 +116,7 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
         return _stuck(subject, name, ruling.verdict.reason)
     failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
     found = search.smallest(ruling, object_edits(objects))
-    answer = explanation_of(found, ruling, objects, failures)
-    return answer
+    return explanation_of(found, ruling, objects, failures)
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:

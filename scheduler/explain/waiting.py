@@ -15,8 +15,8 @@ from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
 from scheduler.explain.explaining import explain_briefly
-from scheduler.explain.fix_search import BUDGET
-from scheduler.explain.world import World
+from scheduler.explain.fix_search import BUDGET, STEPS_LEAST
+from scheduler.explain.world import BUDGET_STEPS, World
 from scheduler.framework.diagnosis import EVENT, without_cause
 from scheduler.model.keys import PodUid
 from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
@@ -27,12 +27,10 @@ from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
-_BUDGET_STEPS: Final = 200_000
 _BUDGET: Final = 60_000
 """Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
 _LOADS: Final = 3
 """Of the objects for one pod before any change is asked about: its siblings, itself, what the plugins propose."""
-_STEPS_LEAST: Final = 400
 _LOOKING_STEPS: Final = 1_000_000
 """For what plugins say of all pods together, about 4 us each."""
 
@@ -46,7 +44,7 @@ class Waiting:
 
     Attributes:
         outcome: As `simulate` has it.
-        kind: Of its cause (`framework.cause_kinds`), "" where none is known.
+        kind: Of its cause (`why.kinds`), "" where none is known.
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
         node: Where it would run.
         change: What helps, where the cause says so.
@@ -115,7 +113,7 @@ def ask_all(
     answers = decide(
         cluster,
         features=features,
-        budget_steps=_BUDGET_STEPS,
+        budget_steps=BUDGET_STEPS,
         config=config,
         asked={*wanted[:PODS_MAX]},
         turns_max=turns_max,
@@ -187,7 +185,7 @@ class _Looks:
 
     def at(self, verdict: Verdict, maker: Maker) -> Waiting:
         """The pod with its cause."""
-        least = _LOADS * max(_STEPS_LEAST, len(self._worlds.objects))
+        least = _LOADS * max(STEPS_LEAST, len(self._worlds.objects))
         if self._budget >= least and self._steps > 0:
             self._budget -= least
             given = min(BUDGET, self._budget)
