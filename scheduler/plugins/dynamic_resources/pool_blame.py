@@ -22,11 +22,10 @@ from allocator.requests.slot_masks import judge
 from scheduler.model.keys import NodeName
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
-from scheduler.plugins.dynamic_resources.survey import HIDING, NODES_TRIED, Survey
+from scheduler.plugins.dynamic_resources.survey import HIDING, NAMES_A_STEP, NODES_TRIED, Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
 
-_NAMES_A_STEP: Final = 40
 _TWICE: Final = frozenset(("device-twice", "counter-set-twice"))
 
 
@@ -151,11 +150,11 @@ def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[Resour
 def _without_node(looked: Survey, slot: Slot) -> Iterator[Reason]:
     """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
     inventory, infos = looked.view.inventory, looked.view.node_infos
-    looked.cycle.charge(len(inventory.nodes_with_own_slices) // _NAMES_A_STEP)
+    looked.cycle.charge(len(inventory.nodes_with_own_slices) // NAMES_A_STEP)
     gone = {name for name in inventory.nodes_with_own_slices if name not in infos}
     if not gone:
         return
-    looked.cycle.charge(len(inventory.slices) // _NAMES_A_STEP)
+    looked.cycle.charge(len(inventory.slices) // NAMES_A_STEP)
     left, best, count = looked.limits.devices, None, 0
     for slice_ in inventory.slices.values():
         if slice_.node_name in gone and left > 0:

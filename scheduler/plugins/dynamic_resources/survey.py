@@ -46,7 +46,8 @@ HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *I
 """Devices in slices with such a fault may not count."""
 NODES_TRIED: Final = 3
 _SLOTS_NAMED: Final = 3
-_NAMES_A_STEP: Final = 40
+NAMES_A_STEP: Final = 40
+"""Of nodes, devices or slices that are only looked up, for one look-up of the cycle."""
 
 
 class Requests:
@@ -196,12 +197,12 @@ def _survey(
         return None
     inventory = view.inventory
     plan = inventory.plan([claim.spec for claim in wanted], view.features)
-    cycle.charge(len(nodes) // _NAMES_A_STEP)
+    cycle.charge(len(nodes) // NAMES_A_STEP)
     own = inventory.nodes_with_own_slices
     having = [node for node in nodes if node.name in own] or list(nodes)
     if len(having) > limits.nodes:
         offers = [inventory.offer(slot).own for slot in plan.slots]
-        cycle.charge(len(having) * (1 + len(offers)) // _NAMES_A_STEP)
+        cycle.charge(len(having) * (1 + len(offers)) // NAMES_A_STEP)
         having = heapq.nlargest(limits.nodes, having, lambda node: sum(one.get(node.name, 0) for one in offers))
     faults = inventory.faults(view.features)
     devices, is_whole = _devices(cycle, having, faults, view, limits)
@@ -224,7 +225,7 @@ def _devices(
         if _counts(slice_, faults, view):
             devices += slice_.devices
     else:
-        cycle.charge(len(devices) // _NAMES_A_STEP)
+        cycle.charge(len(devices) // NAMES_A_STEP)
         devices = devices or [device for slice_ in view.inventory.slices.values() for device in slice_.devices]
         if len(devices) <= limits.devices:
             return tuple(devices), True
@@ -234,7 +235,7 @@ def _devices(
         for pool, _ in view.inventory.node_pools(node.host, view.features).usable
         for device in pool.devices
     ]
-    cycle.charge((len(devices) + limits.devices) // _NAMES_A_STEP)
+    cycle.charge((len(devices) + limits.devices) // NAMES_A_STEP)
     return tuple(devices[: limits.devices]), False
 
 
