@@ -140,16 +140,11 @@ def _text(node: ast.expr, module: object) -> str:
 
 
 def kinds_of_calls(path: Path) -> Iterator[tuple[int, set[str]]]:
-    """The line of each `Reason(…)` of a module, and the kinds that it may have; of a `Fix(…)` with a kind, too."""
+    """The line of each `Reason(…)` of a module, and the kinds that it may have."""
     for call in ast.walk(tree_of(path)):
-        if (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Name)
-            and call.func.id in ("Reason", "plain_reason", "plain_fix")
-        ):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Reason":
             given = [one.value for one in call.keywords if one.arg == "kind"]
-            given += call.args[:1] if call.func.id != "plain_fix" else []
-            for one in given:
+            for one in [*given, *call.args[:1]]:
                 yield call.lineno, _kinds(one, path)
 
 

@@ -27,7 +27,7 @@ from scheduler.explain.object_edits import object_edits
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
-from scheduler.explain.wording import cut, explanation_of, unserved
+from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
 from scheduler.explain.world import BUDGET_STEPS, Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
@@ -116,8 +116,7 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
         return _stuck(subject, name, ruling.verdict.reason)
     failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
     found = search.smallest(ruling, object_edits(objects))
-    answer = explanation_of(found, ruling, objects, failures)
-    return answer
+    return explanation_of(found, ruling, objects, failures)
 
 
 def _full_name(pod: Mapping[str, Any]) -> str:
@@ -234,7 +233,7 @@ def _unserved(answer: Explanation, name: str, scheduler: str, known: str) -> Exp
         fits=False,
         outcome="unserved",
         verdict=f"{name} waits though it fits on node {answer.node} [{step.kind}]: {cut(step.cause)}",
-        advice=f"to make it start: {step.change}; make the pod anew, as this field cannot be edited",
+        advice=f"to make it start: {step.change}{ANEW['pod']}",
         changes=(step,),
         kind=step.kind,
         cause=step.cause,

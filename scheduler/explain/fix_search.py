@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from scheduler.explain.world import Edits, Ruling, World
 from scheduler.why.reasons import Diagnosis, Fix, Whom
+
+Fixes: TypeAlias = tuple[Fix, ...]
 
 BUDGET: Final = 40_000
 """Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
@@ -30,25 +32,6 @@ nodes, 300 and more where selectors cost much."""
 
 
 @dataclass(slots=True)
-class Found:
-    """What the search came to.
-
-    Attributes:
-        why: What the plugins say.
-        steps: What makes the pod fit, together; empty when nothing was found.
-        also: Other single changes that make it fit, as far as the plugins say.
-        asked: How many changes were asked about.
-        is_exhausted: Not all was asked: what was found may not be the smallest.
-    """
-
-    why: Diagnosis | None
-    steps: tuple[Fix, ...] = ()
-    also: tuple[Fix, ...] = ()
-    asked: int = 0
-    is_exhausted: bool = False
-
-
-@dataclass(slots=True)
 class Search:
     """One explanation's questions.
 
@@ -56,72 +39,70 @@ class Search:
         left: Steps for questions.
         others_wait: For the answer: the process is not one's own.
         looking_steps: What is left of rule 4's, about 4 us each.
+        asked: How many changes were asked about.
+        is_exhausted: Not all was asked: what was found may not be the smallest.
     """
 
     world: World
     left: int
     others_wait: bool
     looking_steps: int
-    found: Found = field(default_factory=lambda: Found(None))
+    asked: int = 0
+    is_exhausted: bool = False
 
-    def smallest(self, ruling: Ruling, edits: Sequence[Fix]) -> Found:
-        """The smallest single change that helps, else two."""
-        found = self.found
-        found.why = self._why(ruling)
-        self._of_the_plugins(ruling)
-        is_single = len(found.steps) == 1
-        seconds: list[tuple[Fix, ...]] = []
+    def smallest(self, ruling: Ruling, edits: Sequence[Fix]) -> Diagnosis:
+        """What the plugins say, with the smallest single change that helps, else two; maybe no reason at all."""
+        why = self._why(ruling) or Diagnosis(())
+        fixes, also = self._found(why, ruling, edits)
+        return Diagnosis(why.reasons, fixes, also, self.asked, self.is_exhausted)
+
+    def _found(self, why: Diagnosis, ruling: Ruling, edits: Sequence[Fix]) -> tuple[Fixes, Fixes]:
+        """What makes the pod fit together, and what else does alone."""
+        fixes, also = self._of_the_plugins(why, ruling)
+        is_single = len(fixes) == 1
+        seconds: list[Fixes] = []
         for edit in edits:
-            if is_single and (edit.whom, edit.size) >= (Whom.OWN, found.steps[0].size):
+            if is_single and (edit.whom, edit.size) >= (Whom.OWN, fixes[0].size):
                 break
             if (made := self._ask((edit,))) is None:
-                return found
+                return fixes, also
             if made.fits:
-                found.also = (*found.steps, *found.also) if is_single else ()
-                found.steps = (edit,)
-                return found
-            if not found.steps and (second := self._why(made)) is not None and len(second.fixes) == 1:
-                found.asked += second.asked
-                if self._fits_with(made, second.fixes):
-                    seconds.append((edit, *second.fixes))
-        if found.steps or seconds:
-            found.steps = found.steps or seconds[0]
-            return found
+                return (edit,), (*fixes, *also) if is_single else ()
+            second = self._why(made) if not fixes else None
+            if second is not None and len(second.fixes) == 1 and self._fits_with(made, second.fixes):
+                seconds.append((edit, *second.fixes))
+        if fixes or seconds:
+            return fixes or seconds[0], also
         for pair in itertools.combinations(edits, 2):
             if (made := self._ask(pair)) is None:
-                return found
+                break
             if made.fits:
-                found.steps = pair
-                return found
-        return found
+                return pair, ()
+        return (), ()
 
     def _why(self, ruling: Ruling) -> Diagnosis | None:
         why, steps = ruling.why(self.looking_steps) if self.looking_steps > 0 else (None, 0)
         self.looking_steps -= steps
-        self.found.is_exhausted |= self.looking_steps <= 0
+        self.is_exhausted |= self.looking_steps <= 0 or (why is not None and why.is_exhausted)
+        self.asked += why.asked if why is not None else 0
         return why
 
-    def _of_the_plugins(self, ruling: Ruling) -> None:
+    def _of_the_plugins(self, why: Diagnosis, ruling: Ruling) -> tuple[Fixes, Fixes]:
         """What they propose, as far as it proves right when it is carried out."""
-        found, why = self.found, self.found.why
-        if why is None:
-            return
-        found.asked, found.is_exhausted = why.asked, found.is_exhausted or why.is_exhausted
-        proposed = [why.fixes, *((one,) for one in why.also)] if why.fixes else []
-        for place, changes in enumerate(proposed):
+        for place, changes in enumerate([why.fixes, *((one,) for one in why.also)] if why.fixes else []):
             if place:  # the machine that has seen the last one's objects is of no use any more
                 if not self._may_ask():
-                    return
+                    break
                 ruling = self._of_world(())
             if self._fits_with(ruling, changes):
-                found.steps, found.also = changes, why.also[place:]
-                return
+                return changes, why.also[place:]
+        return (), ()
 
     def _ask(self, edits: Sequence[Fix]) -> Ruling | None:
         """None where the budget is used up."""
         if not self._may_ask():
             return None
-        self.found.asked += 1
+        self.asked += 1
         return self._of_world([one for edit in edits for one in edit.edits])
 
     def _of_world(self, edits: Edits) -> Ruling:
@@ -145,5 +126,5 @@ class Search:
 
     def _may_ask(self) -> bool:
         self.left -= self._least
-        self.found.is_exhausted |= self.left < 0
+        self.is_exhausted |= self.left < 0
         return self.left >= 0

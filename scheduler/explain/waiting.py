@@ -17,9 +17,9 @@ from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
 from scheduler.explain.explaining import explain_briefly, nearest_served, served_in
-from scheduler.explain.fix_search import BUDGET
+from scheduler.explain.fix_search import BUDGET, STEPS_LEAST
 from scheduler.explain.wording import kind_of, unserved
-from scheduler.explain.world import World
+from scheduler.explain.world import BUDGET_STEPS, World
 from scheduler.framework.diagnosis import EVENT, without_cause
 from scheduler.model.keys import PodUid
 from scheduler.model.pod_group import group_key
@@ -31,12 +31,10 @@ from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
-_BUDGET_STEPS: Final = 200_000
 _BUDGET: Final = 60_000
 """Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
 _LOADS: Final = 3
 """Of the objects for one pod before any change is asked about: its siblings, itself, what the plugins propose."""
-_STEPS_LEAST: Final = 400
 _LOOKING_STEPS: Final = 1_000_000
 """For what plugins say of all pods together, about 4 us each."""
 
@@ -122,7 +120,7 @@ def ask_all(
     answers = decide(
         cluster,
         features=features,
-        budget_steps=_BUDGET_STEPS,
+        budget_steps=BUDGET_STEPS,
         config=config,
         asked={*wanted[:PODS_MAX]},
         turns_max=turns_max,
@@ -216,7 +214,7 @@ class _Looks:
 
     def at(self, verdict: Verdict, maker: Maker) -> Waiting:
         """The pod with its cause."""
-        least = _LOADS * max(_STEPS_LEAST, len(self._worlds.objects))
+        least = _LOADS * max(STEPS_LEAST, len(self._worlds.objects))
         if self._budget >= least and self._steps > 0:
             self._budget -= least
             given = min(BUDGET, self._budget)

@@ -16,9 +16,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import Found
 from scheduler.explain.pod_explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.world import Ruling
 from scheduler.framework.diagnosis import edited_object, without_cause
@@ -26,14 +27,14 @@ from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline import PodResult
-from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Fix, Reason
+from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Diagnosis, Fix, Reason
 from scheduler.why.say import EVERYBODY
 
 CAUSE_MAX: Final = 160
 _CUT: Final = "…"
-_POD_IN_PLACE: Final = "add the toleration"
-"""Tolerations may be added to a pod that is there, which lets nothing else be edited."""
-_ANEW: Final = {
+_POD_IN_PLACE: Final = ("toleration-added", "gate-removed")
+"""What may be done to a pod that is there, which lets nothing else be edited."""
+ANEW: Final = {
     "pod": "; make the pod anew, as this field cannot be edited",
     "job": "; make the job anew, as its template cannot be edited",
 }
@@ -41,16 +42,19 @@ _CLAIM_STATUS: Final = ("claim-full", "claim-pinned")
 """Here the claim's status changes, not what it asks for."""
 
 
-def explanation_of(found: Found, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]) -> Explanation:
+def explanation_of(
+    found: Diagnosis, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]
+) -> Explanation:
     """All but nodes and notes."""
     assert ruling.verdict is not None
-    verdict, steps = ruling.verdict, tuple(_steps(found.steps, ruling, objects))
-    kind, cause = _cause(found, ruling, failures)
+    verdict, steps = ruling.verdict, tuple(_steps(found.fixes, ruling, objects))
+    why = _why(found, ruling, failures)
+    kind, cause = why.kind, why.cause(EVERYBODY)
     waits = "does not start yet" if verdict.outcome is PodResult.WAITS else "does not fit"
     message = without_cause(verdict.reason)
     commands = [step.command for step in steps]
     advice = "; then ".join(step.change for step in steps)
-    anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.steps)))
+    anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.fixes)))
     return Explanation(
         subject=f"pod/{'/'.join(objects.world.pod)}",
         fits=False,
@@ -78,22 +82,24 @@ def cut(cause: str) -> str:
     return cause[: CAUSE_MAX - len(_CUT) + 1].rpartition(" ")[0].rstrip(",;:") + _CUT
 
 
-def _cause(found: Found, ruling: Ruling, failures: Sequence[SelectorFailure]) -> tuple[str, str]:
-    """Kind and cause: of the changes that help, else what the plugins say, else what the scheduler does."""
+def _why(found: Diagnosis, ruling: Ruling, failures: Sequence[SelectorFailure]) -> Diagnosis:
+    """What was found; where plugins say nothing, what the scheduler does."""
     assert ruling.verdict is not None
-    failing = [f"{one.of}: the selector fails for device {one.device}: {one.message}" for one in failures]
     problem = ruling.loaded.claim_problems.get(ruling.verdict.uid)
     # A claim that the API server refuses is not merely missing.
-    if problem is not None and (not found.steps or _reason(found.steps[0]).kind == "claim-missing"):
-        return "claim-not-made", f"its ResourceClaim cannot be made: {problem}"
-    if found.steps:
-        reasons = [_reason(one) for one in found.steps]
-        return reasons[0].kind, "; and then ".join(one.text(EVERYBODY) for one in reasons)
-    if found.why is not None:
-        return found.why.kind, found.why.cause(EVERYBODY)
-    if failing:
-        return "selector-error", failing[0]
-    return kind_of(ruling.verdict.outcome), without_cause(ruling.verdict.reason)
+    if problem is not None and (not found.fixes or found.kind == "claim-missing"):
+        return structs.replace(found, reasons=(Reason("claim-not-made", {"problem": problem}, "refused"),), fixes=())
+    if found.decisive:
+        return found
+    reason = Reason(
+        "pod-refused" if ruling.verdict.outcome is PodResult.REFUSED else "unexplained",
+        {"message": without_cause(ruling.verdict.reason)},
+    )
+    if failures:
+        first = failures[0]
+        fields = {"owner": first.of, "device": first.device, "error": first.message}
+        reason = Reason("selector-error", fields, "fails")
+    return structs.replace(found, reasons=(reason,))
 
 
 def kind_of(outcome: PodResult) -> str:
@@ -103,14 +109,12 @@ def kind_of(outcome: PodResult) -> str:
 
 def unserved(scheduler: str, known: str) -> Step:
     """That nobody seems to look at a pod that names this scheduler, and what to write."""
-    return Step(
-        kind="scheduler-unknown",
-        cause=f"no pod that has a node names the scheduler {scheduler}; {known} is one that is known",
-        change=f"write schedulerName: {known} instead of {scheduler}, or start a scheduler of that name",
-    )
+    reason = Reason("scheduler-unknown", {"scheduler": scheduler, "meant": known})
+    change = Fix("scheduler-name", reason.fields).text(EVERYBODY)
+    return Step(kind=reason.kind, cause=reason.text(EVERYBODY), change=change)
 
 
-def _nothing(found: Found, kind: str) -> str:
+def _nothing(found: Diagnosis, kind: str) -> str:
     if kind == MAKING_ROOM:
         return NOTHING_TO_DO
     if not found.asked and not found.is_exhausted:
@@ -132,7 +136,7 @@ def _steps(fixes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[S
     for one in fixes:
         reason, text = _reason(one), one.text(EVERYBODY)
         template = _template(one, ruling)
-        command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) else "")
+        command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) and not one.objects else "")
         text = text if command in text else f"{text}: {command}"
         about = one.objects or tuple(_objects(one, ruling, template))
         yield Step(kind=reason.kind, cause=reason.text(EVERYBODY), change=text, command=command, objects=about)
@@ -180,14 +184,14 @@ def _made_anew(objects: Objects, ruling: Ruling, fixes: Sequence[Fix]) -> Iterat
         kind = _reason(one).kind
         if one.edits:
             if kind == "priority-class-missing" and stored:
-                yield _ANEW["pod"]
+                yield ANEW["pod"]
             continue
         if _template(one, ruling) and stored:
             yield "; then make the pod anew"
         elif kind not in _CLAIM_STATUS and any(_is_stored(claim.key, objects) for claim in one.claims):
             yield "; make the claim anew, as its spec cannot be edited"
-        if one.pod is not None and stored and not one.text(EVERYBODY).startswith(_POD_IN_PLACE):
-            yield _ANEW.get(edited_object(one.pod).partition(" ")[0], "")
+        if one.pod is not None and stored and one.kind not in _POD_IN_PLACE:
+            yield ANEW.get(edited_object(one.pod).partition(" ")[0], "")
 
 
 def _is_stored(key: tuple[str, str], objects: Objects) -> bool:

@@ -35,6 +35,7 @@ Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]
 
 _Shown: TypeAlias = Node | Pod | ResourceClaim | ResourceSlice | DeviceClass
 
+_EXPLAINED: Final = (PodResult.UNSCHEDULABLE, PodResult.ERROR, PodResult.GATED)
 BUDGET_STEPS: Final = 200_000
 """For each node's search, as `simulate` has it."""
 
@@ -99,7 +100,7 @@ class Ruling:
 
         None where they cannot say.
         """
-        if self.verdict is None or self.verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR):
+        if self.verdict is None or self.verdict.outcome not in _EXPLAINED:
             return None, 0
         limits = structs.replace(COMMAND, all_steps=steps_max)
         return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]

@@ -6,7 +6,8 @@ Rules of this module
   1. A cause is a fact about the cluster as it is. A change is said only when the plugins, asked again as if it were
      made, let the pod in.
   2. What stands before the separator is kube-scheduler's sentence, byte for byte.
-  3. Pods and claims of other namespaces are not named (`told`): not by causes, nor by any other event or condition.
+  3. Pods and claims of other namespaces are not named (`why.say.Reader`): not by causes, nor by any other event or
+     condition.
      `dra-scheduler explain` names them, to who may read them.
 
 Not here: when a pod is explained, and asking as if a change were made (`core.reports.cause_search`).
@@ -24,7 +25,7 @@ from allocator.requests.device_taints import TaintLike
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
-from scheduler.model.keys import ClaimKey, NodeName, PodKey
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of, deployment_of
@@ -34,7 +35,6 @@ from scheduler.why.say import Sentence
 SEPARATOR: Final = " Cause: "
 LENGTH_MAX: Final = 1_024
 """Bytes of a message with its cause: no event's note may be longer."""
-NODES_NAMED: Final = 3
 _LEAST: Final = 200
 """Bytes of the cause that are there even where the sentence before it is long; an event is cut, the condition not."""
 _CUT: Final = "…"
@@ -49,7 +49,6 @@ class Limits(Struct, frozen=True):
         counts: Smaller amounts that are tried, the largest first.
         holders: Pods and claims that are tried without, the least important first.
         changes: Changes that are tried in all.
-        names_others: Pods and claims of other namespaces are named.
         firsts: Changes for which a second one is searched, each on one node.
         also: Further single changes to report beside the first that helps.
         steps: For one question, about 4 us each; a plugin that takes more does not answer.
@@ -61,7 +60,6 @@ class Limits(Struct, frozen=True):
     counts: int
     holders: int
     changes: int
-    names_others: bool
     firsts: int
     also: int
     steps: int
@@ -74,16 +72,13 @@ COMMAND: Final = Limits(
     counts=16,
     holders=256,
     changes=1_000,
-    names_others=True,
     firsts=256,
     also=3,
     steps=10**7,
     all_steps=10**7,
 )
 """`dra-scheduler explain`: a process of its own, for somebody who has read all the objects."""
-EVENT: Final = structs.replace(
-    COMMAND, devices=512, changes=24, names_others=False, also=0, steps=5_000, all_steps=500_000
-)
+EVENT: Final = structs.replace(COMMAND, devices=512, changes=24, also=0, steps=5_000, all_steps=500_000)
 """Found beside scheduling, and shown to whoever may read the pod's events: the same questions with fewer steps."""
 
 
@@ -127,33 +122,6 @@ class PinningPlugin(Protocol):
         ...
 
 
-def may_name(key: PodKey | ClaimKey, *, to: str, limits: Limits = EVENT) -> bool:
-    """Whether an event or condition of namespace `to` may name this pod or claim.
-
-    Who may read a pod's events may not read what other namespaces run.
-    """
-    return limits.names_others or key.namespace == to
-
-
-def told(kind: str, key: PodKey | ClaimKey, *, to: str, limits: Limits = EVENT) -> str:
-    """A pod or claim in what namespace `to` is told."""
-    return f"{kind} {key}" if may_name(key, to=to, limits=limits) else f"a {kind} of another namespace"
-
-
-def told_pods(pods: Sequence[PodKey], most: int, *, to: str, limits: Limits = EVENT) -> str:
-    """Several pods likewise, at most so many of them by name: `team/a and 2 more of other namespaces`."""
-    names = [str(key) for key in pods if may_name(key, to=to, limits=limits)]
-    named, others = names[:most], len(pods) - min(len(names), most)
-    whose = "" if len(names) == len(pods) else " of other namespaces"
-    more = [f"{others}{' more' * (bool(named) or not whose)}{whose}"] if others else []
-    return " and ".join([", ".join(named)] * bool(named) + more)
-
-
-def pod_text(other: Pod, *, to: Pod, limits: Limits = EVENT) -> str:
-    """A pod in what is said of another one."""
-    return f"{told('pod', other.key, to=to.metadata.namespace, limits=limits)} (priority {other.spec.priority or 0})"
-
-
 def edited_object(pod: Pod) -> str:
     """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`."""
     owner = controller_of(pod)
@@ -175,13 +143,6 @@ def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVE
     """Those of many nodes that are worth a closer look: the ones with devices of their own, where there are any."""
     own = view.inventory.nodes_with_own_slices
     return ([node for node in nodes if node.name in own] or list(nodes))[: limits.nodes]
-
-
-def named(nodes: Sequence[NodeInfo], one: str, many: str) -> str:
-    """`node a is`, `nodes a, b, c and 4 more are`."""
-    names = ", ".join(node.name for node in nodes[:NODES_NAMED])
-    more = f" and {len(nodes) - NODES_NAMED} more" if len(nodes) > NODES_NAMED else ""
-    return f"node {names} {one}" if len(nodes) == 1 else f"nodes {names}{more} {many}"
 
 
 def taint_text(taint: TaintLike) -> str:

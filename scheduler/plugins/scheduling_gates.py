@@ -45,7 +45,8 @@ class SchedulingGates:
             return ()
         fields = {"pod": pod.key, "gates": tuple([one.name for one in gates])}
         free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
-        fix = Fix("gate-removed", fields, tuple(view.node_infos)[: limits.nodes], pod=free)
+        on = tuple(view.node_infos)[: limits.nodes]
+        fix = Fix("gate-removed", fields, on, pod=free, objects=(f"pod/{pod.key}",))  # whatever makes such pods
         return (Reason("scheduling-gate", fields, fixes=(fix,)),)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:

@@ -30,6 +30,7 @@ ROWS: Final = (
             "template": "ResourceClaimTemplate {namespace}/{name}, which {pod:pod} names, does not exist; there are: "
             "{known}",
             "elsewhere": _ELSEWHERE,
+            "refused": "its ResourceClaim cannot be made: {problem}",
         },
         ("template", "name"),
     ),

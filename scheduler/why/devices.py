@@ -114,7 +114,6 @@ ROWS: Final = (
             f"{{takes}}",
             "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}"
             "[; it allows {allowed}][; it allows {least} to {most}]",
-            "rounded": "device {device} has {capacity} {there}, and {request} asks for {amount}",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
         ("of", "request", "capacity", "shares"),

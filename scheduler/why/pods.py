@@ -11,8 +11,7 @@ ROWS: Final = (
         "scheduler-unknown",
         "No pod that has a node names the scheduler that this pod names.",
         "Write the name of a scheduler that runs, or start that one.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "no pod that has a node names the scheduler {scheduler}; {meant} is one that is known"},
     ),
     Kind(
         "priority-class-missing",
@@ -25,15 +24,13 @@ ROWS: Final = (
         "pod-refused",
         "The API server would not take the pod.",
         "Correct what its message names.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "{message}"},
     ),
     Kind(
         "unexplained",
         "The scheduler's message is all that is known.",
         "Read the reasons of the nodes below it.",
-        {"text": "{text}"},
-        ("about",),
+        {"": "{message}"},
     ),
     Kind(
         "making-room",
@@ -85,10 +82,12 @@ ROWS: Final = (
 )
 
 FIXES: Final = (
-    FixKind("text", 0, "{text}", ("subject",)),
     FixKind("gate-removed", 2, "whoever set {gates} must remove {gates:it|them} from pod {pod}", ("gates",)),
     FixKind(
         "finalizer-removed", 2, "whoever set {finalizers} must remove {finalizers:it|them} from {kept:pod}", ("kept",)
+    ),
+    FixKind(
+        "scheduler-name", 1, "write schedulerName: {meant} instead of {scheduler}, or start a scheduler of that name"
     ),
     FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
 )

@@ -107,7 +107,6 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "log",
         ("driver", "condition"),
     ),
-    FixKind("amount-there", 3, "ask for {capacity} {there} instead of {amount} in {of}", ("capacity", "of")),
     FixKind(
         "slices-again",
         5,

@@ -171,11 +171,7 @@ class Diagnosis(Struct, frozen=True):
 
 def removing(fix: Fix, reason: Reason) -> Fix:
     """The fix with the reason that it removes, where it has none of its own."""
-    if fix.reason is None:
-        return structs.replace(fix, reason=structs.replace(reason, fixes=()))
-    if fix.reason.kind:
-        return fix
-    return structs.replace(fix, reason=structs.replace(fix.reason, kind=reason.kind))
+    return fix if fix.reason is not None else structs.replace(fix, reason=structs.replace(reason, fixes=()))
 
 
 def _hashable(value: object) -> Hashable:
@@ -184,35 +180,3 @@ def _hashable(value: object) -> Hashable:
     except TypeError:
         return str(value)
     return value
-
-
-# Until each site gives values
-
-
-def plain_reason(kind: str, text: str, about: Hashable, fixes: tuple[Fix, ...] = ()) -> Reason:
-    """A reason whose sentence is made where it was found."""
-    return Reason(kind, {"text": text, "about": about}, "text", fixes)
-
-
-def plain_fix(
-    size: int,
-    text: str,
-    on: tuple[NodeName, ...],
-    command: str = "",
-    *,
-    cause: str = "",
-    kind: str = "",
-    harms: bool = False,
-    pod: Pod | None = None,
-    node: Node | None = None,
-    claims: tuple[ResourceClaim, ...] = (),
-    slices: tuple[ResourceSlice, ...] = (),
-    classes: tuple[DeviceClass, ...] = (),
-    removed: tuple[PodUid, ...] = (),
-    released: tuple[Held, ...] = (),
-) -> Fix:
-    """A fix whose sentence is made where it was found."""
-    fields = {"text": text, "subject": text.partition(" instead of ")[2] or text}
-    reason = plain_reason(kind, cause, cause) if cause or kind else None
-    whom = Whom.OTHERS if harms else Whom.OWN
-    return Fix("text", fields, on, command, size, reason, whom, pod, node, claims, slices, classes, removed, released)

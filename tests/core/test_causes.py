@@ -27,7 +27,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import OwnerReference
 from scheduler.plugins import default_plugins
-from scheduler.why.reasons import Fix, Reason, plain_fix
+from scheduler.why.reasons import Fix, Reason, Whom
 from scheduler.why.say import EVERYBODY
 from tests import builders
 from tests.core.rig import Rig
@@ -364,9 +364,8 @@ def test_what_was_given_back_meanwhile_is_not_supposed_to_be() -> None:
     (claim,) = [one for one in rig.server.claims.values() if one.key.name == "first-gpu"]
     runner = rig.machine.runners[builders.SCHEDULER]
     (held,) = rig.machine.overlay.counted[claim.uid]
-    change = plain_fix(
-        6, "", (NodeName("a"),), removed=(pods["first"].uid,), released=(Held(claim.key, claim.uid, held),)
-    )
+    given_back = (Held(claim.key, claim.uid, held),)
+    change = Fix("end-holders", {}, (NodeName("a"),), removed=(pods["first"].uid,), released=given_back)
     case, search = _Case(runner, pods["second"], EVENT), rig.machine.causes._search
     assert search._helped(case, change)
     rig.server.put_claim(replace(claim, allocation=None, reserved_for=()))
@@ -409,10 +408,9 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     want(rig, "important", priority=1_000)
     rig.settle()
     (important,) = [pod.uid for pod in rig.server.pods.values()]
-    theirs = plain_fix(
-        1, "theirs", (NodeName("a"),), harms=not is_important, removed=(important,) if is_important else ()
-    )
-    ours = plain_fix(7, "ours", (NodeName("a"),))
+    whom, removed = (Whom.OWN, (important,)) if is_important else (Whom.OTHERS, ())
+    theirs = Fix("namespace-label", {"command": "theirs"}, (NodeName("a"),), whom=whom, removed=removed)
+    ours = Fix("class-resource", {"command": "ours"}, (NodeName("a"),))
     reason = Reason("devices-short", {"node": "a", "counts": "it is so"}, "counts", (theirs, ours))
     monkeypatch.setattr(Runner, "blame", lambda *_: (reason,))
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")

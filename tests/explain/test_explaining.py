@@ -518,7 +518,7 @@ def test_changes_found_are_as_few_as_can_be(taint: bool, cordon: bool, gate: boo
 
 
 def test_when_the_budget_is_used_up_that_is_said() -> None:
-    answer = told(*PLANTED[-1][1], budget=300)
+    answer = told(*WORLD, template(), pod("template:gup"), budget=300)  # templates only explain sees
 
     assert answer.exhausted
     assert answer.changes == ()

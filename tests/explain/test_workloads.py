@@ -300,3 +300,11 @@ def test_the_pages_list_has_one_row_for_them() -> None:
         ("default/web (2 pods)", "devices-in-use", 2),
     ]
     assert shown["kinds"] == {"fits": 2, "devices-in-use": 2, "resources-short": 1}
+
+
+def test_a_gate_is_removed_from_the_pod_that_has_it_whoever_makes_such_pods() -> None:
+    """The workload's template need not have it: who sets gates does so on each pod."""
+    answer = told("web-abc-0", *WORLD, owned(0, schedulingGates=[{"name": "example.com/wait"}]))
+
+    assert (answer.kind, answer.objects, answer.command) == ("scheduling-gate", ("pod/default/web-abc-0",), "")
+    assert answer.advice == ("to make it fit: whoever set example.com/wait must remove it from pod default/web-abc-0")

@@ -25,11 +25,11 @@ from scheduler.core.binding.withdrawals import Use, Withdrawals
 from scheduler.core.state.double_allocations import Rival
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
-from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid
 from scheduler.model.objects import Pod
+from scheduler.why.say import Reader, told
 
 REASON: Final = "DeviceConflict"
 
@@ -181,6 +181,6 @@ class DeviceConflicts(Part):
             Fate.BOUND: "; its pod is bound already: delete one of the two pods, and keep schedulers apart (--nodes)",
             None: "",
         }
-        who = told("ResourceClaim", other.key, to=claim.key.namespace)
+        who = told(other.key, "ResourceClaim", Reader(claim.key.namespace))
         note = f"{what} is given to {who} too{follows[fate]}"
         self._outbox.report_on_claim(claim, REASON, "Allocating", note)

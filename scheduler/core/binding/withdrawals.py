@@ -27,11 +27,11 @@ from scheduler.core.state.store import claims_of
 from scheduler.core.writes.pending_writes import Overtaken, WriteOutcome
 from scheduler.core.writes.writers import Writers
 from scheduler.framework.decisions import Decision, WriteClaimStatus
-from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey, ClaimUid, PodUid
 from scheduler.model.objects import Pod
+from scheduler.why.say import Reader, told
 
 
 class Use(Enum):
@@ -183,5 +183,5 @@ class Withdrawals(Part):
     def text(self, claim: ClaimKey, rival: ClaimUid, what: str) -> str:
         """Why the pod of `claim` is given up."""
         other = self._store.claims.get(rival)
-        who = told("ResourceClaim", other.key, to=claim.namespace) if other else f"ResourceClaim {rival}"
+        who = told(other.key, "ResourceClaim", Reader(claim.namespace)) if other else f"ResourceClaim {rival}"
         return f"claim {claim}: {what} was given to {who} by another scheduler at the same time"

@@ -31,11 +31,11 @@ from scheduler.framework.decisions import (
     RecordEvent,
     WriteId,
 )
-from scheduler.framework.diagnosis import may_name
 from scheduler.model.api_rules import cut_note
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodKey
 from scheduler.model.objects import Pod
+from scheduler.why.say import Reader
 
 WriteAnswer: TypeAlias = WriteAccepted | WriteConflicted | WriteRejected | WriteOutcomeUnknown
 Waiter: TypeAlias = Callable[[WriteAnswer], None]
@@ -101,12 +101,12 @@ class Outbox:
         """An event about `pod`; `kind` is "Normal" or "Warning". Long notes are cut as upstream cuts them.
 
         Args:
-            related: Another pod that it is about; its scheduler reports it. The event has its name (`may_name`).
+            related: Another pod that it is about; its scheduler reports it. The event has its name (`Reader`).
         """
         meta = pod.metadata
         note, reporter = cut_note(note), (related or pod).spec.scheduler_name
         event = RecordEvent("Pod", meta.namespace, meta.name, meta.uid, kind, reason, action, note, reporter=reporter)
-        if related is not None and may_name(related.key, to=meta.namespace):
+        if related is not None and Reader(meta.namespace).may_name(related.key):
             event = msgspec.structs.replace(event, related=(*related.key, related.uid))
         self.report(event)
 

@@ -197,7 +197,7 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
 def blame_unrounded(looked: Survey) -> Iterator[Reason]:
     """Amounts so far beyond what devices have that no node can be decided about."""
     for slot in looked.plan.slots:
-        claim, having = looked.claim_of(slot), of_class(looked, slot)
+        claim, having = looked.claim(slot), of_class(looked, slot)
         requests = dict(slot.details.capacity_requests or ())
         for name, amount in requests.items() if claim is not None else ():
             sizes = [(one.capacity[name].value, one.id) for one in having if name in one.capacity]

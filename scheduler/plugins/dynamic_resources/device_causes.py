@@ -12,7 +12,7 @@ Not here: asking as if a change were made (`core.reports.cause_search`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -44,7 +44,7 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned, pin_of
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
-from scheduler.plugins.dynamic_resources.survey import survey, within_steps
+from scheduler.plugins.dynamic_resources.survey import Survey, surveyed, within_steps
 from scheduler.plugins.dynamic_resources.together_blame import blame_all
 from scheduler.plugins.room_blame import less_in_container
 from scheduler.why.reasons import Fix, Reason, removing
@@ -68,17 +68,21 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
     is_pinned_elsewhere = (pin := pin_of(search)) is not None and nodes[0].name not in pin.nodes
     if is_pinned_elsewhere or (not search.claims.wanted and search.claims.special is None):
         return blame_pinned(search, cycle.pod, nodes, view, limits)
-    if unpublished := blame_unpublished(search, cycle, nodes, view, limits):
+    if unpublished := surveyed(search, cycle, nodes, view, limits, ask=blame_unpublished):
         return unpublished
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [one.node for one in explained if _is_undecided(one.explanation)]
     if not explained or failing:
         near = [*failing, *likeliest(nodes, view)]
-        return blame_selector_errors(search, cycle, near, view, limits) or _unrounded(search, cycle, near, view, limits)
+        return surveyed(search, cycle, near, view, limits, ask=_undecided)
     explained.sort(key=_rank)
     blames = _of_node(explained[0])
     others = [removing(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.fixes]
     return [structs.replace(blames[0], fixes=(*blames[0].fixes, *others)), *blames[1:]] if blames else ()
+
+
+def _undecided(looked: Survey) -> Iterable[Reason]:
+    return [*blame_selector_errors(looked)] or blame_unrounded(looked)
 
 
 # Nodes
@@ -118,17 +122,6 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
             )
     except (AllocationError, PausedError):
         return None
-
-
-def _unrounded(
-    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Reason]:
-    try:
-        with within_steps(cycle, view):
-            looked = survey(search, cycle, nodes, view, limits)
-            return list(blame_unrounded(looked)) if looked is not None else ()
-    except (AllocationError, PausedError):
-        return ()
 
 
 def _is_undecided(explanation: Explanation) -> bool:

@@ -8,8 +8,8 @@ Rules of this module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from msgspec import Struct
 
@@ -21,16 +21,15 @@ from scheduler.framework.diagnosis import Limits, edited_object
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.group import key_of_group
 from scheduler.model.held import Held
-from scheduler.model.keys import ClaimKey, PodUid
+from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of, is_replica
-from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
+from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason, Whom
-from scheduler.why.say import Pods, names
-
-_SLOTS_NAMED: Final = 3
+from scheduler.why.say import Pods
 
 
 class Holder(Struct, frozen=True):
@@ -43,50 +42,25 @@ class Holder(Struct, frozen=True):
     devices: frozenset[DeviceId]
 
 
-class NearNode:
+@dataclass(frozen=True)
+class NearNode(Requests):
     """See the module's text."""
 
-    def __init__(  # noqa: PLR0917
-        self,
-        search: NodeSearch,
-        cycle: Cycle,
-        node: NodeInfo,
-        view: ClusterView,
-        limits: Limits,
-        explanation: Explanation,
-    ) -> None:
-        self.pod: Final = cycle.pod
-        self.search: Final = search
-        self.cycle: Final = cycle
-        self.node: Final = node
-        self.view: Final = view
-        self.limits: Final = limits
-        self.explanation: Final = explanation
-        self.on: Final = (node.name,)
+    search: NodeSearch
+    cycle: Cycle
+    node: NodeInfo
+    view: ClusterView
+    limits: Limits
+    explanation: Explanation
 
-    # Names
+    @property
+    def on(self) -> tuple[NodeName, ...]:
+        """Where a fix of a fact about the node helps."""
+        return (self.node.name,)
 
-    def named(self, slot: Slot) -> str:
-        """A request by its name; with its claim where another claim has one of that name."""
-        if (resource := self.resource(slot)) is not None:
-            classes = self.view.inventory.classes.values()
-            self.cycle.charge(len(classes))
-            is_shared = sum(one.extended_resource_name == resource for one in classes) > 1
-            return f"resource {resource}" + (f" (DeviceClass {slot.device_class.name})" if is_shared else "")
-        slots = self.explanation.problem.plan.slots
-        if any(one.base == slot.base and one.claim != slot.claim for one in slots):
-            return f"request {slot.label} of ResourceClaim {self.explanation.problem.claims[slot.claim]}"
-        return f"request {slot.label}"
-
-    def all_named(self, slots: Iterable[Slot]) -> str:
-        """Several requests."""
-        texts = list(dict.fromkeys(map(self.named, slots)))
-        return " and ".join(texts) if len(texts) <= _SLOTS_NAMED else str(names(texts))
-
-    def label(self, slot: Slot) -> str:
-        """A request as a person finds it: with its claim, and the template that this was made from."""
-        claim = self.claim(slot)
-        return self.named(slot) if claim is None else f"request {slot.label} of {label_of(claim, self.pod)}"
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self.explanation.problem.plan.slots
 
     def facts(self, funnel: Funnel, *said: Stage) -> Mapping[str, object]:
         """What sentences about a request name: where, how much it asks for, what is left of that, and what took others.
@@ -108,18 +82,6 @@ class NearNode:
             "in_use": in_use,
             "blocked": sum(took.values()),
         }
-
-    def resource(self, slot: Slot) -> str | None:
-        """The extended resource that the slot serves."""
-        special = self.search.claims.special
-        if special is None or self.claim(slot) is not None:
-            return None
-        return next((name for name, one in special.classes.items() if one == slot.device_class.name), None)
-
-    def claim(self, slot: Slot) -> ResourceClaim | None:
-        """The claim as it is stored; None for the special one."""
-        unallocated = self.search.claims.unallocated
-        return unallocated[slot.claim] if slot.claim < len(unallocated) else None
 
     # Who holds what
 

@@ -16,43 +16,28 @@ from typing import Final
 
 from msgspec import Struct
 
-from allocator import AllocationError, Fault, FaultKind, PausedError, PoolId, ResourceSlice, newest_slices
+from allocator import Fault, FaultKind, PoolId, ResourceSlice, newest_slices
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
-from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
 from scheduler.model.keys import NodeName
-from scheduler.model.node_info import NodeInfo
 from scheduler.plugins.dynamic_resources.class_blame import blame_class
-from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
-from scheduler.plugins.dynamic_resources.survey import HIDING, NODES_TRIED, Survey, survey, within_steps
+from scheduler.plugins.dynamic_resources.survey import HIDING, NAMES_A_STEP, NODES_TRIED, Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
 
-_NAMES_A_STEP: Final = 40
 _TWICE: Final = frozenset(("device-twice", "counter-set-twice"))
 
 
-def blame_unpublished(
-    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Reason]:
+def blame_unpublished(looked: Survey) -> Sequence[Reason]:
     """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
     found: list[Reason] = []
-    try:
-        with within_steps(cycle, view):
-            looked = survey(search, cycle, nodes, view, limits)
-            if looked is None:
-                return ()
-            for request in looked.unmet():
-                slot = request.slots[0]
-                found += _hidden(looked, slot, cycle)
-                # Why each alternative of a list fails, the funnel says.
-                if not found and not (request.is_list and looked.devices):
-                    found += blame_class(looked, slot) or blame_selectors(looked, slot)
-    except (AllocationError, PausedError):
-        return ()
+    for request in looked.unmet():
+        slot = request.slots[0]
+        found += _hidden(looked, slot)
+        # Why each alternative of a list fails, the funnel says.
+        if not found and not (request.is_list and looked.devices):
+            found += blame_class(looked, slot) or blame_selectors(looked, slot)
     return found
 
 
@@ -65,7 +50,7 @@ class _Hiding(Struct):
     pools: int = 1
 
 
-def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Reason]:
+def _hidden(looked: Survey, slot: Slot) -> list[Reason]:
     """The worst fault of each kind."""
     worst: dict[FaultKind, _Hiding] = {}
     left = looked.limits.devices
@@ -86,7 +71,7 @@ def _hidden(looked: Survey, slot: Slot, cycle: Cycle) -> list[Reason]:
         if left <= 0:
             break
     ordered = sorted(worst.values(), key=lambda one: (one.fault.kind == "older-generation", -one.devices))
-    return [_blame(looked, slot, one) for one in ordered] or list(_without_node(looked, slot, cycle))
+    return [_blame(looked, slot, one) for one in ordered] or list(_without_node(looked, slot))
 
 
 def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
@@ -162,14 +147,14 @@ def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[Resour
         )
 
 
-def _without_node(looked: Survey, slot: Slot, cycle: Cycle) -> Iterator[Reason]:
+def _without_node(looked: Survey, slot: Slot) -> Iterator[Reason]:
     """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
     inventory, infos = looked.view.inventory, looked.view.node_infos
-    cycle.charge(len(inventory.nodes_with_own_slices) // _NAMES_A_STEP)
+    looked.cycle.charge(len(inventory.nodes_with_own_slices) // NAMES_A_STEP)
     gone = {name for name in inventory.nodes_with_own_slices if name not in infos}
     if not gone:
         return
-    cycle.charge(len(inventory.slices) // _NAMES_A_STEP)
+    looked.cycle.charge(len(inventory.slices) // NAMES_A_STEP)
     left, best, count = looked.limits.devices, None, 0
     for slice_ in inventory.slices.values():
         if slice_.node_name in gone and left > 0:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from allocator import Claim, NodeSelectorError, check_node_selector
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import told
 from scheduler.framework.status import Status
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim
@@ -19,6 +18,7 @@ from scheduler.plugins.dynamic_resources.binding_conditions import has_binding_c
 from scheduler.plugins.dynamic_resources.node_allocatable import is_counted
 from scheduler.plugins.dynamic_resources.resolved_claims import PodClaims, walk_claims
 from scheduler.plugins.dynamic_resources.special_claim_step import find_special_claim
+from scheduler.why.say import Reader, told
 
 
 def gather_claims(pod: Pod, view: ClusterView, *, now_ms: int, binding_timeout_ms: int) -> PodClaims | Status | None:
@@ -84,7 +84,7 @@ def _refuse_awaited(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Status
     other = view.awaiting_release(claim.key)
     if other is None or other.uid == pod.uid or other.priority < pod.priority:
         return None
-    who = told("pod", other.key, to=claim.key.namespace)
+    who = told(other.key, "pod", Reader(claim.key.namespace))
     return Status.unresolvable(f"resourceclaim {claim.key} is being released for {who} (priority {other.priority})")
 
 

@@ -24,10 +24,10 @@ from scheduler.model.objects import Container, Pod
 from scheduler.model.resources import is_served_resource
 from scheduler.model.selector_mistakes import named_drivers
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
+from scheduler.plugins.dynamic_resources.survey import NODES_TRIED
 from scheduler.why.reasons import Fix, Reason, Whom
 
 _NAMES_A_STEP: Final = 10
-_NODES_TRIED: Final = 3
 _CLASSES_TRIED: Final = 2
 _CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
@@ -42,7 +42,7 @@ def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequ
     cycle.charge(len(view.node_infos) // _NAMES_A_STEP)
     classes = class_by_resource(view.inventory)
     served = sorted({*known, *(name for name in classes if not name.startswith(_CLASS_PREFIX))})
-    on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)][:_NODES_TRIED])
+    on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)][:NODES_TRIED])
     return [_blame(cycle.pod, name, served, on, view) for name in names if name not in known]
 
 

@@ -19,20 +19,14 @@ from typing import Final
 
 from msgspec import structs
 
-from allocator import AllocationError, ClaimSpec, Device, PausedError
-from allocator.requests.capacity import CapacityError
+from allocator import ClaimSpec, Device, PausedError
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.subterms import Subterm, last_subterm
 from allocator.values.model import Attribute, DeviceCapacity, DeviceSelector, Request, RequestAlternative
-from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
-from scheduler.model.node_info import NodeInfo
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
-from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.plugins.dynamic_resources.survey import Survey, survey, within_steps
+from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason, Whom
 
 _TERM_LENGTH: Final = 60
@@ -75,19 +69,8 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
-def blame_selector_errors(
-    search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
-) -> Sequence[Reason]:
+def blame_selector_errors(looked: Survey) -> Iterator[Reason]:
     """Selectors that fail for a device, so that no node was decided about."""
-    try:
-        with within_steps(cycle, view):
-            looked = survey(search, cycle, nodes, view, limits)
-            return list(_errors(looked)) if looked is not None else ()
-    except (AllocationError, PausedError):
-        return ()
-
-
-def _errors(looked: Survey) -> Iterator[Reason]:
     for slot in looked.plan.slots:
         for device in looked.devices:
             answer = slot.matcher.answer(device)
@@ -98,34 +81,6 @@ def _errors(looked: Survey) -> Iterator[Reason]:
             if failing is not None:
                 yield _derivation_error(looked, slot, device, *failing)
                 break
-            if answer is None and (reason := _uncountable(looked, slot, device)) is not None:
-                yield reason
-                break
-
-
-def _uncountable(looked: Survey, slot: Slot, device: Device) -> Reason | None:
-    """An amount that the device does not have, and which cannot even be rounded as its driver wants it."""
-    claim = looked.claim_of(slot)
-    if claim is None:
-        return None
-    try:
-        slot.consumption_of(device)
-    except CapacityError:
-        for name, amount in slot.capacity.items():
-            if (there := device.capacity[name].value) < amount:
-                fields = {
-                    "device": f"{device.id.pool}/{device.id.device}",
-                    "capacity": name,
-                    "there": there,
-                    "request": looked.named(slot),
-                    "of": looked.label(slot),
-                    "amount": amount,
-                }
-                less = tuple({**slot.capacity, name: there}.items())
-                claims = (with_request(claim, slot.label, capacity_requests=less),)
-                fix = Fix("amount-there", fields, looked.tried, claims=claims)
-                return Reason("capacity-short", fields, "rounded", (fix,))
-    return None
 
 
 def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
@@ -156,7 +111,7 @@ def _failing(owner: str, mistakes: Sequence[Mistake], device: Device, failure: F
 
 def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterable[Mistake]) -> Iterator[Fix]:
     """Another expression, or neither the attribute nor a constraint that asks for it: the API server wants both."""
-    claim, label = looked.claim_of(slot), looked.label(slot)
+    claim, label = looked.claim(slot), looked.label(slot)
     if claim is None or claim.spec is None:
         return
     for one in mistakes:
@@ -207,7 +162,7 @@ def _changes(
     looked: Survey, slot: Slot, found: Subterm, mistakes: Iterable[Mistake], kind: str = "selector-unmet"
 ) -> Iterator[Fix]:
     """Another term in the place of this one, or none; `kind` of the reason."""
-    claim, selectors, number = looked.claim_of(slot), slot.details.selectors, found.selector
+    claim, selectors, number = looked.claim(slot), slot.details.selectors, found.selector
     if claim is None:
         return
     for mistake, whole, mended in _mended_selectors(selectors, found, mistakes):

@@ -12,13 +12,22 @@ Cost: O(nodes) look-ups, then `Limits.nodes` nodes and `Limits.devices` devices.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
-from msgspec import Struct
-
-from allocator import INCOMPLETE_FAULTS, INVALID_FAULTS, Device, Fault, FaultKind, PoolId, ResourceSlice
+from allocator import (
+    INCOMPLETE_FAULTS,
+    INVALID_FAULTS,
+    AllocationError,
+    Device,
+    Fault,
+    FaultKind,
+    PausedError,
+    PoolId,
+    ResourceSlice,
+)
 from allocator.requests.requests import Plan, RequestPlan, Slot
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -30,26 +39,80 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.why.reasons import Reason
+from scheduler.why.say import names
 
 HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *INVALID_FAULTS))
 """Devices in slices with such a fault may not count."""
 NODES_TRIED: Final = 3
-_NAMES_A_STEP: Final = 40
+_SLOTS_NAMED: Final = 3
+NAMES_A_STEP: Final = 40
+"""Of nodes, devices or slices that are only looked up, for one look-up of the cycle."""
 
 
-class Survey(Struct, frozen=True):
+class Requests:
+    """The requests of a pod, as sentences name them."""
+
+    search: NodeSearch
+    cycle: Cycle
+    view: ClusterView
+
+    @property
+    def pod(self) -> Pod:
+        """Who asks."""
+        return self.cycle.pod
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """All of its requests."""
+        raise NotImplementedError
+
+    def named(self, slot: Slot) -> str:
+        """A request by its name; with its claim where another claim has one of that name."""
+        claim = self.claim(slot)
+        if claim is None:
+            resource, classes = self.resource(slot), self.view.inventory.classes.values()
+            self.cycle.charge(len(classes))
+            is_shared = sum(one.extended_resource_name == resource for one in classes) > 1
+            return f"resource {resource}" + (f" (DeviceClass {slot.device_class.name})" if is_shared else "")
+        is_ambiguous = any(one.base == slot.base and one.claim != slot.claim for one in self.slots)
+        return f"request {slot.label} of ResourceClaim {claim.key}" if is_ambiguous else f"request {slot.label}"
+
+    def all_named(self, slots: Iterable[Slot]) -> str:
+        """Several requests."""
+        texts = list(dict.fromkeys(map(self.named, slots)))
+        return " and ".join(texts) if len(texts) <= _SLOTS_NAMED else str(names(texts))
+
+    def label(self, slot: Slot) -> str:
+        """A request as a person finds it: with its claim, and the template that this was made from."""
+        claim = self.claim(slot)
+        return self.named(slot) if claim is None else f"request {slot.label} of {label_of(claim, self.pod)}"
+
+    def resource(self, slot: Slot) -> str | None:
+        """The extended resource that the slot serves."""
+        special = self.search.claims.special
+        if special is None or self.claim(slot) is not None:
+            return None
+        return next((name for name, one in special.classes.items() if one == slot.device_class.name), None)
+
+    def claim(self, slot: Slot) -> ResourceClaim | None:
+        """The claim as it is stored; None for the one that the scheduler makes for extended resources."""
+        unallocated = self.search.claims.unallocated
+        return unallocated[slot.claim] if slot.claim < len(unallocated) else None
+
+
+@dataclass(frozen=True)
+class Survey(Requests):
     """One pod's requests, and where they were asked.
 
-    Args:
-        resources: Of the special claim: the extended resource behind each request.
+    Attributes:
         refused: The nodes that were refused, by name; `nodes` are those of them that are looked at.
         devices: Published for some node, in slices that count; all of the cluster's where `is_whole`.
     """
 
-    pod: Pod
+    search: NodeSearch
+    cycle: Cycle
     plan: Plan
-    claims: tuple[ResourceClaim, ...]
-    resources: Mapping[str, str]
     refused: Mapping[str, NodeInfo]
     nodes: tuple[NodeInfo, ...]
     faults: Mapping[PoolId, tuple[Fault, ...]]
@@ -58,24 +121,9 @@ class Survey(Struct, frozen=True):
     view: ClusterView
     limits: Limits
 
-    def claim_of(self, slot: Slot) -> ResourceClaim | None:
-        """None for the claim that the scheduler makes for extended resources."""
-        return self.claims[slot.claim] if slot.claim < len(self.claims) else None
-
-    def label(self, slot: Slot) -> str:
-        """The request as a person finds it."""
-        claim = self.claim_of(slot)
-        if claim is None:
-            return f"{self.resources.get(slot.label, 'the extended resource')} of pod {self.pod.key}"
-        return f"request {slot.label} of {label_of(claim, self.pod)}"
-
-    def named(self, slot: Slot) -> str:
-        """The request in few words: with its claim where another claim has one of that name."""
-        if self.claim_of(slot) is None or any(
-            one.base == slot.base and one.claim != slot.claim for one in self.plan.slots
-        ):
-            return self.label(slot)
-        return f"request {slot.label}"
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self.plan.slots
 
     @property
     def tried(self) -> tuple[NodeName, ...]:
@@ -122,7 +170,25 @@ def within_steps(cycle: Cycle, view: ClusterView) -> Iterator[None]:
         cycle.steps_left -= meter.allow_all(before)
 
 
-def survey(
+def surveyed(
+    search: NodeSearch,
+    cycle: Cycle,
+    nodes: Sequence[NodeInfo],
+    view: ClusterView,
+    limits: Limits,
+    *,
+    ask: Callable[[Survey], Iterable[Reason]],
+) -> list[Reason]:
+    """What is found where the pod's requests were asked: nothing where that cannot be said within the cycle's steps."""
+    try:
+        with within_steps(cycle, view):
+            looked = _survey(search, cycle, nodes, view, limits)
+            return list(ask(looked)) if looked is not None else []
+    except (AllocationError, PausedError):
+        return []
+
+
+def _survey(
     search: NodeSearch, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
 ) -> Survey | None:
     """None where the pod asks for nothing.
@@ -135,33 +201,17 @@ def survey(
         return None
     inventory = view.inventory
     plan = inventory.plan([claim.spec for claim in wanted], view.features)
-    cycle.charge(len(nodes) // _NAMES_A_STEP)
+    cycle.charge(len(nodes) // NAMES_A_STEP)
     own = inventory.nodes_with_own_slices
     having = [node for node in nodes if node.name in own] or list(nodes)
     if len(having) > limits.nodes:
         offers = [inventory.offer(slot).own for slot in plan.slots]
-        cycle.charge(len(having) * (1 + len(offers)) // _NAMES_A_STEP)
+        cycle.charge(len(having) * (1 + len(offers)) // NAMES_A_STEP)
         having = heapq.nlargest(limits.nodes, having, lambda node: sum(one.get(node.name, 0) for one in offers))
-    resources: dict[str, str] = {}
-    if search.claims.special is not None:
-        needed = search.claims.special.on(nodes[0])
-        if not isinstance(needed, Status) and needed.requests is not None:
-            resources = {one.request_name: one.resource_name for one in needed.requests.mappings}
     faults = inventory.faults(view.features)
     devices, is_whole = _devices(cycle, having, faults, view, limits)
-    return Survey(
-        cycle.pod,
-        plan,
-        search.claims.unallocated,
-        resources,
-        {node.name: node for node in nodes},
-        tuple(having),
-        faults,
-        devices,
-        is_whole,
-        view,
-        limits,
-    )
+    refused: dict[str, NodeInfo] = {node.name: node for node in nodes}
+    return Survey(search, cycle, plan, refused, tuple(having), faults, devices, is_whole, view, limits)
 
 
 def _devices(
@@ -179,7 +229,7 @@ def _devices(
         if _counts(slice_, faults, view):
             devices += slice_.devices
     else:
-        cycle.charge(len(devices) // _NAMES_A_STEP)
+        cycle.charge(len(devices) // NAMES_A_STEP)
         devices = devices or [device for slice_ in view.inventory.slices.values() for device in slice_.devices]
         if len(devices) <= limits.devices:
             return tuple(devices), True
@@ -189,7 +239,7 @@ def _devices(
         for pool, _ in view.inventory.node_pools(node.host, view.features).usable
         for device in pool.devices
     ]
-    cycle.charge((len(devices) + limits.devices) // _NAMES_A_STEP)
+    cycle.charge((len(devices) + limits.devices) // NAMES_A_STEP)
     return tuple(devices[: limits.devices]), False
 
 
