@@ -79,15 +79,11 @@ def _moved(obj: Obj, name: str, namespace: str) -> None:
 
 
 def _of_the_pod(objects: Objects) -> Iterator[Fix]:
-    """Gates, and a priority class that is not there."""
+    """A priority class that is not there."""
     index, pod = objects.pod_index, PodKey(*objects.world.pod)
     if index is None:
         return
     spec, about = objects.pod.get("spec") or {}, (f"pod/{pod}",)
-    if gates := spec.get("schedulingGates"):
-        fields: Fields = {"pod": pod, "gates": tuple([one.get("name") for one in gates])}
-        edits = ((index, lambda obj: obj["spec"].pop("schedulingGates")),)
-        yield Fix("gate-removed", fields, reason=Reason("scheduling-gate", fields), edits=edits, objects=about)
     name, known = spec.get("priorityClassName"), objects.names("PriorityClass")
     if not name or name in known or name.startswith("system-"):
         return

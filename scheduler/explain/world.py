@@ -38,6 +38,8 @@ _Shown: TypeAlias = Node | Pod | ResourceClaim | ResourceSlice | DeviceClass
 BUDGET_STEPS: Final = 200_000
 """For each node's search, as `simulate` has it."""
 
+_ASKED_WHY: Final = (PodResult.UNSCHEDULABLE, PodResult.ERROR, PodResult.GATED)
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -99,7 +101,7 @@ class Ruling:
 
         None where they cannot say.
         """
-        if self.verdict is None or self.verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR):
+        if self.verdict is None or self.verdict.outcome not in _ASKED_WHY:
             return None, 0
         limits = structs.replace(COMMAND, all_steps=steps_max)
         return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]

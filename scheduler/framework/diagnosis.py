@@ -144,7 +144,7 @@ def told_pods(pods: Sequence[PodKey], most: int, *, to: str, limits: Limits = EV
     """Several pods likewise, at most so many of them by name: `team/a and 2 more of other namespaces`."""
     names = [str(key) for key in pods if may_name(key, to=to, limits=limits)]
     named, others = names[:most], len(pods) - min(len(names), most)
-    whose = "" if len(names) == len(pods) else " of other namespaces"
+    whose = " of other namespaces" if len(named) == len(names) < len(pods) else ""
     more = [f"{others}{' more' * (bool(named) or not whose)}{whose}"] if others else []
     return " and ".join([", ".join(named)] * bool(named) + more)
 
