@@ -72,7 +72,9 @@ class Facts:
             self._read(one["spec"])
         self._hold()
         self.pod = self.by_kind["Pod"]["/".join(self.asked)]
-        made = {one["name"]: one["resourceClaimName"] for one in self.pod["status"].get("resourceClaimStatuses", ())}
+        made = {
+            one["name"]: one["resourceClaimName"] for one in self.pod.get("status", {}).get("resourceClaimStatuses", ())
+        }
         entries = self.pod["spec"].get("resourceClaims", ())
         names = [entry.get("resourceClaimName") or made[entry["name"]] for entry in entries]
         claims = [self.by_kind["ResourceClaim"][f"{self.asked[0]}/{name}"]["spec"]["devices"] for name in names]
