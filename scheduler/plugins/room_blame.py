@@ -31,12 +31,17 @@ def blame_for_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int
     lacking = sorted([(node, short) for node in nodes if (short := _lacking(node, needed))], key=_rank)
     if not lacking:
         return ()
-    nearest, *farther = [_reason(pod, *one, limits) for one in lacking[: limits.nodes if limits.also else 1]]
+    found: list[Reason] = []
+    left = limits.changes + 1  # so that the search sees that there are more
+    for node, short in lacking[: limits.nodes]:
+        found.append(_reason(pod, node, short, min(left, limits.holders)))
+        left = max(0, left - len(found[-1].fixes))
+    nearest, *farther = found
     others = [removing(fix, reason) for reason in farther for fix in reason.fixes]
     return (structs.replace(nearest, fixes=(*nearest.fixes, *others)),)
 
 
-def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Reason:
+def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], ends_max: int) -> Reason:
     amounts = [(name, *one) for name, one in short.items() if name != PODS]
     fields = {
         "node": node.name,
@@ -48,7 +53,7 @@ def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limi
         "count": len(node.pods),
     }
     kind = "pods-full" if PODS in short else "resources-short"
-    return Reason(kind, fields, fixes=tuple(_fixes(pod, node, short, limits)))
+    return Reason(kind, fields, fixes=tuple(_fixes(pod, node, short, ends_max)))
 
 
 def _rank(lacking: tuple[NodeInfo, Mapping[str, tuple[int, int]]]) -> tuple[int, float, str]:
@@ -65,14 +70,16 @@ def _lacking(node: NodeInfo, needed: Mapping[str, int]) -> dict[str, tuple[int, 
     return lacking
 
 
-def _fixes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], limits: Limits) -> Iterator[Fix]:
+def _fixes(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], ends_max: int) -> Iterator[Fix]:
     if len(short) == 1 and PODS not in short:
         ((name, (asked, free)),) = short.items()
         if free and (less := less_in_container(pod, name, asked - free, node.name)) is not None:
             yield less
+    if not ends_max:
+        return
     takers = [one for one in node.pods.values() if any(counted_amounts(one).requests.get(name) for name in short)]
     ends = sorted(takers if PODS not in short else node.pods.values(), key=importance)
-    yield from [ending(pod, [one], [node.name]) for one in ends[: limits.holders]]
+    yield from [ending(pod, [one], [node.name]) for one in ends[:ends_max]]
 
 
 def less_in_container(pod: Pod, name: str, excess: int, node: NodeName) -> Fix | None:

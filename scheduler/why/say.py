@@ -110,7 +110,7 @@ def told_all(keys: Sequence[PodKey | ClaimKey], reader: Reader, most: int) -> st
     """Several, at most so many of them by name: `team/a and 2 more of other namespaces`."""
     seen = [str(key) for key in keys if reader.may_name(key)]
     named, others = seen[:most], len(keys) - min(len(seen), most)
-    whose = "" if len(seen) == len(keys) else " of other namespaces"
+    whose = " of other namespaces" if len(named) == len(seen) < len(keys) else ""
     more = [f"{others}{' more' * (bool(named) or not whose)}{whose}"] if others else []
     return " and ".join([", ".join(named)] * bool(named) + more)
 

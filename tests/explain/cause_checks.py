@@ -72,7 +72,11 @@ class Facts:
             self._read(one["spec"])
         self._hold()
         self.pod = self.by_kind["Pod"]["/".join(self.asked)]
-        names = [entry["resourceClaimName"] for entry in self.pod["spec"].get("resourceClaims", ())]
+        made = {
+            one["name"]: one["resourceClaimName"] for one in self.pod.get("status", {}).get("resourceClaimStatuses", ())
+        }
+        entries = self.pod["spec"].get("resourceClaims", ())
+        names = [entry.get("resourceClaimName") or made[entry["name"]] for entry in entries]
         claims = [self.by_kind["ResourceClaim"][f"{self.asked[0]}/{name}"]["spec"]["devices"] for name in names]
         self.requests: dict[str, Obj] = {one["name"]: one["exactly"] for claim in claims for one in claim["requests"]}
         self.constraints: list[Obj] = [one for claim in claims for one in claim.get("constraints", ())]
@@ -260,6 +264,16 @@ def _device_tainted(facts: Facts, text: str) -> Iterator[str]:
 
 
 def _in_use(facts: Facts, text: str) -> Iterator[str]:
+    if (mates := re.search(r"node (node-\d+): (\d+) of the (\d+) devices", text)) is not None:
+        own = [one for one in facts.of_node(mates[1]) if facts.is_selected(one)]
+        if len(own) != int(mates[3]) or not int(mates[2]) <= sum(not one.is_free for one in own):
+            yield f"{mates[1]} has {len(own)}, of which {sum(not one.is_free for one in own)} are in use"
+        return
+    if (few := re.match(r"devices? (.+) (?:is the only|are all) (free )?ones? on node", text)) is not None:
+        keys, needed = named_devices(few[1]), int(re.findall(r"which need (\d+)", text)[0])
+        if any(not facts.devices[key].is_free for key in keys) or len(keys) >= needed:
+            yield f"not all of {keys} are free, or they are enough for {needed}"
+        return
     keys, pods = named_devices(text), named_pods(text)
     if not keys:
         yield "names no device"
@@ -440,7 +454,7 @@ def _group(facts: Facts, text: str) -> Iterator[str]:
     needed = int(facts.pod["metadata"]["labels"]["dra-scheduler/group-min-count"])
     if needed not in numbers(text):
         yield f"{needed} are needed"
-    found = re.search(r"(\d+) of the (\d+)", text)
+    found = re.match(r"(?:group \S+ has )?(\d+) of (?:the )?(\d+) pods", text)
     if found and int(found[1]) >= int(found[2]):
         yield "that would be enough"
 

@@ -250,8 +250,11 @@ def _offering(found: NearNode, alternatives: Sequence[Funnel]) -> set[NodeName]:
 
 
 def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Reason:
-    """Not as many devices are published."""
-    return structs.replace(_counted(found, funnel), fixes=(*found.fewer(funnel.slot, funnel.left), *fixes))
+    """Not as many devices are published; where none is left, fewer and what took the others help together."""
+    fewer = list(found.fewer(funnel.slot, funnel.left or funnel.step(Stage.UNREAD).left.bit_count()))
+    if not funnel.left:
+        fewer = [structs.replace(one, reason=None) for one in fewer]  # the node can give none
+    return structs.replace(_counted(found, funnel), fixes=(*fewer, *fixes))
 
 
 def _counted(found: NearNode, funnel: Funnel) -> Reason:

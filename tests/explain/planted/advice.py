@@ -34,7 +34,7 @@ def advice_faults(row: Planted, cause: str, change: str, others: str) -> Iterato
         yield "sibling"
     if _ended(others) & mates:
         yield "or-sibling"
-    lasting = {_key(obj) for obj in row.objects if _comes_back(obj)}
+    lasting = {_key(obj) for obj in row.objects if comes_back(obj)}
     if _ended(change + "\n" + others) & lasting:
         yield "comes-back"
     if _LIES.search(change + "\n" + others):
@@ -72,7 +72,7 @@ def _ties(row: Planted, obj: Obj) -> set[str]:
     return owners | {f"group {name}" for name in (group, label) if name}
 
 
-def _comes_back(obj: Obj) -> bool:
+def comes_back(obj: Obj) -> bool:
     """A pod that is made anew on its node as soon as it ends: a static one, or a DaemonSet's."""
     if obj["kind"] != "Pod":
         return False

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from tests.explain.planted.shapes import Obj
+from tests.explain.planted.shapes import Obj, slice_of
 
 Objects: TypeAlias = list[Obj]
 _NAME: Final = r"([a-z0-9-]+)/([a-z0-9.-]+)"
@@ -30,14 +30,18 @@ def followed(objects: Objects, change: str) -> Objects | None:
 
 
 def _end(objects: Objects, match: re.Match[str]) -> Objects:
-    """The pods go; kube-controller-manager lets go of what claims are reserved for, where no such pod is left."""
     ended = set(re.findall(_NAME, match[1]))
+    assert ended <= {_key(obj) for obj in objects if obj["kind"] == "Pod"}, ended
+    return without_pods(objects, ended)
+
+
+def without_pods(objects: Objects, ended: set[tuple[str, str]]) -> Objects:
+    """The pods go; kube-controller-manager lets go of what claims are reserved for them, and for nobody else."""
     left = [obj for obj in objects if not (obj["kind"] == "Pod" and _key(obj) in ended)]
-    running = {obj["metadata"].get("uid") for obj in left if obj["kind"] == "Pod"}
     for claim in left:
         users = claim.get("status", {}).get("reservedFor") if claim["kind"] == "ResourceClaim" else None
-        if users:
-            stay = [one for one in users if one["uid"] in running]
+        stay = [one for one in users or () if (claim["metadata"]["namespace"], one["name"]) not in ended]
+        if users and len(stay) < len(users):
             claim["status"] = {**claim["status"], "reservedFor": stay} if stay else {}
     return left
 
@@ -133,16 +137,64 @@ def _uncordon(objects: Objects, match: re.Match[str]) -> Objects:
 def _tolerate(objects: Objects, match: re.Match[str]) -> Objects:
     fields, rest = match.groups()
     toleration = dict(field.split(": ") for field in fields.split(", "))
-    of_pod = re.match(rf"pod {_NAME}", rest)
     of_request = re.match(rf"request (\S+) of (ResourceClaim|ResourceClaimTemplate) {_NAME}", rest)
-    if of_pod:
-        at = next(obj for obj in objects if obj["kind"] == "Pod" and _key(obj) == of_pod.groups())["spec"]
-    else:
-        assert of_request, rest
+    of_pod = re.match(rf"(\w+) {_NAME}", rest)
+    if of_request:
         name, kind, *key = of_request.groups()
-        at = _request(objects, name, kind, (key[0], key[1]))
-    at["tolerations"] = [*at.get("tolerations", ()), toleration]
+        tolerating = [_request(objects, name, kind, (key[0], key[1]))]
+    else:
+        assert of_pod, rest
+        kind, *key = of_pod.groups()
+        tolerating = [obj["spec"] for obj in _pods_of(objects, kind, (key[0], key[1]))]
+    assert tolerating, rest
+    for at in tolerating:
+        at["tolerations"] = [*at.get("tolerations", ()), toleration]
     return objects
+
+
+def _untaint(objects: Objects, match: re.Match[str]) -> Objects:
+    name, key, effect = match.groups()
+    spec = _node(objects, name)["spec"]
+    left = [one for one in spec["taints"] if (one["key"], one["effect"]) != (key, effect)]
+    assert len(left) < len(spec["taints"]), spec
+    spec["taints"] = left
+    return objects
+
+
+def _label_node(objects: Objects, match: re.Match[str]) -> Objects:
+    name, key, value, overwrites = match.groups()
+    labels = _node(objects, name)["metadata"]["labels"]
+    assert bool(overwrites) == (key in labels), labels
+    labels[key] = value
+    return objects
+
+
+def _remove_gate(objects: Objects, match: re.Match[str]) -> Objects:
+    gate, *key = match.groups()
+    (obj,) = _pods_of(objects, "pod", (key[0], key[1]))
+    assert [{"name": gate}] == obj["spec"].pop("schedulingGates"), gate
+    return objects
+
+
+def _release(objects: Objects, match: re.Match[str]) -> Objects:
+    key = match[1], match[2]
+    claim = next(obj for obj in objects if obj["kind"] == "ResourceClaim" and _key(obj) == key)
+    del claim["status"]
+    return objects
+
+
+def _install_driver(objects: Objects, match: re.Match[str]) -> Objects:
+    """Each node has devices; what they have nobody knows, so they are as requests want them."""
+    wanted = re.findall(r"device\.attributes\['\S+?'\]\.(\w+) == '(\w+)'", json.dumps(objects))
+    attributes = {name: {"string": value} for name, value in wanted}
+    devices: Objects = [{"name": f"new-{place}", "attributes": attributes} for place in range(8)]
+    assert not any(obj["kind"] == "ResourceSlice" and obj["spec"]["driver"] == match[1] for obj in objects), match[1]
+    nodes = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"]
+    return [*objects, *(slice_of(match[1], devices, name, f"new-{name}") for name in nodes)]
+
+
+def _node(objects: Objects, name: str) -> Obj:
+    return next(obj for obj in objects if obj["kind"] == "Node" and obj["metadata"]["name"] == name)
 
 
 _LABEL: Final = r"([\w./-]+): (\S+)"
@@ -162,7 +214,12 @@ _ACTS: Final[list[tuple[str, Callable[[Objects, re.Match[str]], Objects]]]] = [
     (rf"^write {_LABEL} instead of \S+ in the nodeSelector of (\w+) {_NAME}$", _select_node),
     (rf"^drop ([\w./-]+): \S+ from the nodeSelector of (\w+) {_NAME}$", _select_no_node),
     (r"^kubectl uncordon (\S+)$", _uncordon),
-    (r"^add the toleration \{(.+?)\} to ((?:pod|request) .+)$", _tolerate),
+    (r"^kubectl taint node (\S+) ([\w./-]+):(\w+)-$", _untaint),
+    (r"^kubectl label node (\S+) ([\w./-]+)=(\S+)( --overwrite)?$", _label_node),
+    (rf"^whoever set (\S+) must remove it from pod {_NAME}$", _remove_gate),
+    (rf"^kube-controller-manager's resource claim controller must release ResourceClaim {_NAME}", _release),
+    (r"^install the driver (\S+),", _install_driver),
+    (r"^add the toleration \{(.+?)\} to (\w+ .+)$", _tolerate),
 ]
 
 
