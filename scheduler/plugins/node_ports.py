@@ -82,6 +82,7 @@ class NodePorts:
             (node, taken := _taken(cycle, wanted, node), _users_of(cycle, taken, node))
             for node in likeliest(nodes, view, limits)
         ]
+        cycle.charge(_LOOKUPS_A_POD * sum(len(one[2]) for one in found))
         near = sorted([one for one in found if one[2]], key=lambda one: (_is_replicas(pod, one[2]), len(one[2])))
         if not near:
             return ()

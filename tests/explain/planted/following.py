@@ -36,12 +36,13 @@ def _end(objects: Objects, match: re.Match[str]) -> Objects:
 
 
 def without_pods(objects: Objects, ended: set[tuple[str, str]]) -> Objects:
-    """The pods go; kube-controller-manager lets go of what claims are reserved for them, and for nobody else."""
+    """The pods go; kube-controller-manager lets go of their claims, also of those users that were gone before."""
     left = [obj for obj in objects if not (obj["kind"] == "Pod" and _key(obj) in ended)]
+    running = {obj["metadata"].get("uid") for obj in left if obj["kind"] == "Pod"}
     for claim in left:
-        users = claim.get("status", {}).get("reservedFor") if claim["kind"] == "ResourceClaim" else None
-        stay = [one for one in users or () if (claim["metadata"]["namespace"], one["name"]) not in ended]
-        if users and len(stay) < len(users):
+        users = claim.get("status", {}).get("reservedFor", ()) if claim["kind"] == "ResourceClaim" else ()
+        if any((claim["metadata"]["namespace"], one["name"]) in ended for one in users):
+            stay = [one for one in users if one["uid"] in running]
             claim["status"] = {**claim["status"], "reservedFor": stay} if stay else {}
     return left
 
