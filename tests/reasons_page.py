@@ -182,7 +182,7 @@ def _blaming(path: Path) -> Iterator[Path]:
     for one in ast.walk(tree_of(path)):
         if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("scheduler.plugins."):
             place = ROOT / Path(*str(one.module).split(".")).with_suffix(".py")
-            if place.name.endswith(("blame.py", "causes.py")) and place.exists():
+            if place.name.endswith(("reasons.py", "causes.py")) and place.exists():
                 yield place
 
 

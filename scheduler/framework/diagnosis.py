@@ -1,4 +1,4 @@
-"""Who is to blame that a pod fits no node, and what would make it fit: what plugins say for the short explanation.
+"""Why a pod fits no node, and what would make it fit: what plugins are asked, and the words around their answer.
 
 A pod's event and condition say kube-scheduler's sentence, then `SEPARATOR`, then the cause (docs/adr/0030-explain.md).
 
@@ -83,12 +83,12 @@ EVENT: Final = structs.replace(COMMAND, devices=512, changes=24, also=0, steps=5
 
 
 @runtime_checkable
-class BlamingPlugin(Protocol):
+class DiagnosingPlugin(Protocol):
     """Optional: a plugin that can say more about its refusals than their reason."""
 
     @property
     def name(self) -> str: ...
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """What keeps the cycle's pod from `nodes`, all of which this plugin refused: the nearest miss first.
 
         Called after PreFilter; none where the plugin cannot say. `nodes` may be thousands: it looks closely at

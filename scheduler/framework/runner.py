@@ -51,7 +51,7 @@ from scheduler.framework.api import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.framework.diagnosis import BlamingPlugin, Limits, Pin, PinningPlugin
+from scheduler.framework.diagnosis import DiagnosingPlugin, Limits, Pin, PinningPlugin
 from scheduler.framework.evaluations import Evaluations, Row
 from scheduler.framework.fit_error import not_named
 from scheduler.framework.plan import Facts, Plan, PreFiltered
@@ -254,15 +254,15 @@ class Runner:
         plan = self.plan(cycle, view, filtered)
         return filtered, plan if isinstance(plan, Status) else self.verdict(plan, cycle, node, view)
 
-    def blame(
+    def diagnose(
         self, name: str, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
     ) -> Sequence[Reason]:
         """What a plugin says of nodes that it refused, no nodes where PreFilter did; nothing when it cannot say."""
         plugin: object = self.plugins.get(name)
-        if not isinstance(plugin, BlamingPlugin):
+        if not isinstance(plugin, DiagnosingPlugin):
             return ()
         try:
-            return plugin.blame(cycle, nodes, view, limits)
+            return plugin.diagnose(cycle, nodes, view, limits)
         except Exception:
             if self.is_strict:
                 raise

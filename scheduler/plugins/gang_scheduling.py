@@ -43,7 +43,7 @@ class GangScheduling:
         key = key_of_group(pod)
         return SUCCESS if key is None else _waits_for(key, view)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """The pods that the group lacks, or the field that says more than is understood."""
         if cycle.pod.spec.workload_ref is not None:
             return (Reason("field-unread", {"pod": cycle.pod.key, "field": WORKLOAD_REF}, "pod"),)

@@ -43,8 +43,8 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Namespace, Node, Pod
 from scheduler.model.pod_terms import PodTerm, Role, are_prepared, pod_terms, prepare, terms_of
-from scheduler.plugins.affinity_blame import Rules, blame_for_pods
 from scheduler.plugins.affinity_hints import namespace_helps, node_helps, pod_helps
+from scheduler.plugins.affinity_reasons import Rules, diagnose_pods
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead, charge, too_many
 from scheduler.validation.field_errors import FieldError, invalid
@@ -255,13 +255,13 @@ class InterPodAffinity:
             return Status.unschedulable(REASON_EXISTING)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         slot = cycle.find(AffinitySlot)
         if slot is None:
             return ()
         near, far = ([one.question for one in terms] for terms in (slot.affinity, slot.anti))
         rules = Rules(near, far, slot.unique, slot.existing.__contains__)
-        return blame_for_pods(cycle, nodes, view, limits, rules=rules)
+        return diagnose_pods(cycle, nodes, view, limits, rules=rules)
 
     def moment(self, cycle: Cycle, view: ClusterView) -> Hashable:
         asked = cycle.get(AffinityQuery)

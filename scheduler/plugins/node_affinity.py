@@ -29,7 +29,7 @@ from scheduler.model.node_selectors import (
     required_terms,
 )
 from scheduler.model.objects import Node, NodeAffinityTerms, Pod
-from scheduler.plugins.label_blame import blame_for_labels
+from scheduler.plugins.label_reasons import diagnose_labels
 from scheduler.plugins.normalize import normalize
 from scheduler.validation.field_errors import FieldError
 from scheduler.why.reasons import Reason
@@ -98,13 +98,13 @@ class NodeAffinity:
         # A term that cannot be read matches nothing and is no error here: upstream ignores it too, for old objects.
         return SUCCESS if slot.required.matches(node.node) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Which of the labels that the pod asks for is on no node, or not on the nearest."""
         slot = cycle.find(NodeAffinitySlot)
         refused = nodes[0].node if nodes else None
         if slot is not None and refused is not None and not slot.added.matches(refused):
             return (Reason("node-affinity-unmet", {"node": refused.name}, "added"),)
-        return blame_for_labels(cycle, nodes, view, limits)
+        return diagnose_labels(cycle, nodes, view, limits)
 
     def pin(self, cycle: Cycle) -> Pin | None:
         """The pod's own choice of nodes by name."""

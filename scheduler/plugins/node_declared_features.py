@@ -63,7 +63,7 @@ class NodeDeclaredFeatures:
         required = cycle.get(NodeDeclaredFeaturesSlot).required
         return SUCCESS if _has(node.node, required) else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """What the node lacks that lacks fewest."""
         slot, near = cycle.find(NodeDeclaredFeaturesSlot), likeliest(nodes, view, limits)
         if slot is None or not near:

@@ -56,7 +56,7 @@ class NodeNamePlugin:
         wanted = cycle.pod.spec.node_name
         return SUCCESS if not wanted or wanted == node.name else Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Nothing where the node exists: what keeps the pod from there is said by who refuses it there."""
         wanted = cycle.pod.spec.node_name
         if wanted in view.node_infos:

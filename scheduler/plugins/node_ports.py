@@ -31,7 +31,7 @@ from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_p
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
 from scheduler.model.owners import is_replica
-from scheduler.plugins.ended_blame import ending, importance, said_pods
+from scheduler.plugins.ended_reasons import ending, importance, said_pods
 from scheduler.why.reasons import Fix, Reason
 
 NAME: Final = "NodePorts"
@@ -75,7 +75,7 @@ class NodePorts:
         taken = is_any_used(cycle.get(NodePortsSlot).wanted, node.used_ports)
         return Status.unschedulable(REASON) if taken else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Who has the ports, on the node with fewest such pods; another port, or that these pods end."""
         pod, wanted = cycle.pod, cycle.get(NodePortsSlot).wanted
         found = [

@@ -38,8 +38,8 @@ from scheduler.model.resources import (
 )
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
 from scheduler.plugins.dynamic_resources.hints import touches_resources
-from scheduler.plugins.dynamic_resources.resource_blame import blame_unknown
-from scheduler.plugins.room_blame import blame_for_room
+from scheduler.plugins.dynamic_resources.resource_reasons import diagnose_unknown
+from scheduler.plugins.room_reasons import diagnose_room
 from scheduler.plugins.scoring_strategies import (
     LEAST_ALLOCATED_CPU_AND_MEMORY,
     ScoringStrategy,
@@ -138,14 +138,14 @@ class NodeResourcesFit:
                 usages.append((used + amount, total, resource.weight))
         return strategy_score(self.scoring_strategy, usages)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Of resources that devices serve somewhere nothing: there DynamicResources decides."""
         asked = self._looked_at(cycle.get(PodAmounts)) if nodes else ()
         looked_at = nodes[:: max(1, len(nodes) // _NODES_BLAMED)][:_NODES_BLAMED]
         cycle.charge(len(looked_at) * (4 + len(asked)))
         needed = {name: amount for name, amount in asked if not is_served_by_devices(name, view)}
-        unknown = blame_unknown(cycle, [name for name in needed if is_served_resource(name)], view) if nodes else ()
-        return unknown or blame_for_room(cycle.pod, looked_at, needed, limits)
+        unknown = diagnose_unknown(cycle, [name for name in needed if is_served_resource(name)], view) if nodes else ()
+        return unknown or diagnose_room(cycle.pod, looked_at, needed, limits)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.

@@ -55,7 +55,7 @@ class NodeUnschedulable:
         # Evicting pods never uncordons a node, so preemption must not try.
         return Status.unresolvable(REASON)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         fixes = [_uncordon(one.node) for one in likeliest(nodes, view, limits)]
         cordoned = {"nodes": names(one.name for one in nodes)}
         return (Reason("node-cordoned", cordoned, fixes=tuple(fixes)),) if nodes else ()

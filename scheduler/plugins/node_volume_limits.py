@@ -52,8 +52,8 @@ from scheduler.model.storage import (
     volume_claims,
     why_not_owned,
 )
-from scheduler.plugins.ended_blame import ending, importance
-from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.plugins.ended_reasons import ending, importance
+from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Fix, Reason
 
 NAME: Final = "NodeVolumeLimits"
@@ -144,11 +144,11 @@ class NodeVolumeLimits:
         except _RefusedError as refused:
             return refused.status
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """How many volumes the driver has on the node where it has fewest more than it may."""
         slot, pod = cycle.find(NodeVolumeLimitsSlot), cycle.pod
         if slot is None or not nodes or slot.refusal is not None:
-            return blame_for_claims(cycle, view, limits)
+            return diagnose_claims(cycle, view, limits)
         found: list[tuple[_Excess, NodeInfo]] = []
         for node in likeliest(nodes, view, limits):
             cycle.charge(32 * len(node.pods))

@@ -38,7 +38,7 @@ class SchedulingGates:
             return SUCCESS
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """The gates, and the pod without them: whoever set one must remove it."""
         pod, gates = cycle.pod, cycle.pod.spec.scheduling_gates or ()
         if not gates:

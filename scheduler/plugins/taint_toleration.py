@@ -21,7 +21,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint
 from scheduler.model.taints import FEW_TOLERATIONS, PREFER_NO_SCHEDULE, Tolerance, find_untolerated, is_tolerated
 from scheduler.plugins.normalize import normalize
-from scheduler.plugins.taint_blame import blame_for_taints
+from scheduler.plugins.taint_reasons import diagnose_taints
 from scheduler.why.reasons import Reason
 
 NAME: Final = "TaintToleration"
@@ -71,7 +71,7 @@ class TaintToleration:
     def normalize_score(self, cycle: Cycle, scores: dict[NodeName, int]) -> None:
         normalize(scores, reverse=True)
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         tolerance, own = _tolerance(cycle), cycle.pod.spec.tolerations or ()
 
         cycle.charge(2 * len(own))
@@ -79,7 +79,7 @@ class TaintToleration:
         def tolerates(taint: Taint) -> bool:
             return tolerance.covers(taint) if tolerance is not None else is_tolerated(taint, own)
 
-        return blame_for_taints(cycle, nodes, view, limits, tolerates=tolerates)
+        return diagnose_taints(cycle, nodes, view, limits, tolerates=tolerates)
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when a node's taints became tolerable to it, or its own tolerations changed."""

@@ -32,8 +32,8 @@ from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
-from scheduler.plugins.ended_blame import ending, said_pods
-from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.plugins.ended_reasons import ending, said_pods
+from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Reason
 
 _USERS_MAX: Final = 4
@@ -100,11 +100,11 @@ class VolumeRestrictions:
             return Status.unschedulable(REASON_DISK)
         return Status.unschedulable(REASON_ONE_POD) if slot.has_rival else SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Who has the claim, or the disk."""
         slot, pod, near = cycle.find(VolumeRestrictionsSlot), cycle.pod, likeliest(nodes, view, limits)
         if slot is None or not near:
-            return blame_for_claims(cycle, view, limits)
+            return diagnose_claims(cycle, view, limits)
         if slot.has_rival and slot.in_use:
             claim = slot.in_use[0]
             users = [one for uid in view.storage.users_of(claim)[:_USERS_MAX] if (one := view.pod(uid)) is not None]

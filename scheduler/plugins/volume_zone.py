@@ -37,7 +37,7 @@ from scheduler.model.storage import (
     StorageClass,
     named_claims,
 )
-from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Reason
 
 NAME: Final = "VolumeZone"
@@ -96,11 +96,11 @@ class VolumeZone:
                 return Status.unresolvable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         """Where the volume is, and where the node."""
         near = likeliest(nodes, view, limits)
         if not near:
-            return blame_for_claims(cycle, view, limits)
+            return diagnose_claims(cycle, view, limits)
         node = near[0].node
         for volume in cycle.pod.spec.volumes or ():
             claim = volume.persistent_volume_claim

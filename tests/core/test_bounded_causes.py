@@ -121,7 +121,7 @@ def blamed(attack: Attack, limits: Limits) -> tuple[list[Reason], int, int]:
     before = cycle.steps_left
     sys.setprofile(count)
     try:
-        blames = [*runner.blame(attack.plugin, cycle, nodes, view, limits)]
+        blames = [*runner.diagnose(attack.plugin, cycle, nodes, view, limits)]
     finally:
         sys.setprofile(None)
     return blames, before - cycle.steps_left, calls

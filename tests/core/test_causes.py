@@ -412,7 +412,7 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     theirs = Fix("namespace-label", {"command": "theirs"}, (NodeName("a"),), whom=whom, removed=removed)
     ours = Fix("class-resource", {"command": "ours"}, (NodeName("a"),))
     reason = Reason("devices-short", {"node": "a", "counts": "it is so"}, "counts", (theirs, ours))
-    monkeypatch.setattr(Runner, "blame", lambda *_: (reason,))
+    monkeypatch.setattr(Runner, "diagnose", lambda *_: (reason,))
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
     rig.settle()
     (asked,) = rig.machine.queue.all()

@@ -51,7 +51,7 @@ def blamed(objects: Sequence[Obj], limits: Limits = COMMAND, steps: int = 10**9)
     cycle = Cycle(asked, NOW_MS, steps)
     assert runner.pre_filter(cycle, view).status.is_success
     plugin: Any = runner.plugins[NAME]
-    found = plugin.blame(cycle, list(view.node_infos.values()), view, limits)
+    found = plugin.diagnose(cycle, list(view.node_infos.values()), view, limits)
     assert all(one.kind in KINDS for one in found)
     return list(found), " ".join(said), steps - cycle.steps_left
 

@@ -138,7 +138,7 @@ class CauseSearch(Part):
         if case.group is not None and case.group.nowhere is not None:
             case.reasons.append(labelled(case.group.nowhere, self._store, case.limits))
         else:
-            for _ in self._blames(case, is_decided=reason == UNSCHEDULABLE):
+            for _ in self._reasons_of(case, is_decided=reason == UNSCHEDULABLE):
                 yield None
         if case.reasons:
             offered = [removing(fix, one) for one in case.reasons for fix in one.fixes]
@@ -213,16 +213,16 @@ class CauseSearch(Part):
 
     # Blame
 
-    def _blames(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
+    def _reasons_of(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
         runner, cycle = case.runner, case.cycle(case.pod, self._timers.wall_ms)
         kept_out = runner.pre_enqueue(case.pod, self._view)
-        if kept_out.is_rejection and (found := self._blame(case, cycle, kept_out.plugin, [])):
+        if kept_out.is_rejection and (found := self._diagnose(case, cycle, kept_out.plugin, [])):
             case.reasons += found
             return
         filtered = runner.pre_filter(cycle, self._view)
         self._charge(case, _DRY_RUN_STEPS)
         if not filtered.status.is_success:
-            case.reasons += self._blame(case, cycle, filtered.status.plugin, [])
+            case.reasons += self._diagnose(case, cycle, filtered.status.plugin, [])
             case.is_anywhere = True
             return
         plan = runner.plan(cycle, self._view, filtered)
@@ -242,11 +242,11 @@ class CauseSearch(Part):
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             rest = [one for one in nodes if pin is not None and pin.cause and one.name not in pin.nodes]
             if few:
-                found = self._blame(case, cycle, plugin, few)
+                found = self._diagnose(case, cycle, plugin, few)
                 has_object = pin is not None and pin.cause
                 case.reasons += [_pinned(one, pin) for one in found] if pin is not None and has_object else found
             if not few or (rest and plugin == pinning):
-                elsewhere += self._blame(case, cycle, plugin, rest or nodes)
+                elsewhere += self._diagnose(case, cycle, plugin, rest or nodes)
             yield
         if pin is None or not case.reasons:
             case.reasons += [one for one in elsewhere if pin is not None and one.kind == pin.kind] or elsewhere
@@ -258,9 +258,9 @@ class CauseSearch(Part):
         others = [structs.replace(fix, reason=None, more=fix.more + more) for fix in fixes]
         case.reasons[0] = structs.replace(case.reasons[0], fixes=(*case.reasons[0].fixes, *others))
 
-    def _blame(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Reason]:
+    def _diagnose(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Reason]:
         before = cycle.steps_left
-        found = [*case.runner.blame(name, cycle, nodes, self._view, case.limits)]
+        found = [*case.runner.diagnose(name, cycle, nodes, self._view, case.limits)]
         self._charge(case, 1 + before - cycle.steps_left)
         return found
 
@@ -370,15 +370,15 @@ class CauseSearch(Part):
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
-        for _, made, blames in self._asked_again(case, first, name, blames=True):
-            for blame in blames:
-                for second in self._worth_asking(case, [removing(fix, blame) for fix in blame.fixes]):
+        for _, made, reasons in self._asked_again(case, first, name, reasons=True):
+            for reason in reasons:
+                for second in self._worth_asking(case, [removing(fix, reason) for fix in reason.fixes]):
                     yield structs.replace(made, on=(name,)), second
 
     def _asked_again(
-        self, case: _Case, change: Fix, name: NodeName, *, blames: bool = False
+        self, case: _Case, change: Fix, name: NodeName, *, reasons: bool = False
     ) -> Iterator[tuple[Status, Fix, list[Reason]]]:
-        """What the plugins say about a node as if the change were made, and what the one that refuses it blames."""
+        """What the plugins say about a node as if the change were made, and what the one that refuses it says why."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
         if not case.has_steps:
             return
@@ -394,9 +394,9 @@ class CauseSearch(Part):
         found: list[Reason] = []
         with self._supposed(change, info) as supposed:
             filtered, status = runner.ask(attempt, supposed, view)
-            if blames and not status.is_success:
+            if reasons and not status.is_success:
                 nodes = [supposed] if filtered.status.is_success else []
-                found += runner.blame(status.plugin, attempt, nodes, view, case.limits)
+                found += runner.diagnose(status.plugin, attempt, nodes, view, case.limits)
         self._charge(case, _DRY_RUN_STEPS + steps - attempt.steps_left)
         yield status, change, found
 

@@ -1,6 +1,6 @@
 """A claim as it would be with a change to one of its requests: for questions, never written.
 
-Not here: which changes are worth asking about (`device_causes`, `refused_claims`, `selector_blame`).
+Not here: which changes are worth asking about (`device_causes`, `refused_claims`, `selector_reasons`).
 """
 
 from __future__ import annotations

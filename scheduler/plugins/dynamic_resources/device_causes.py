@@ -1,10 +1,10 @@
-"""Which devices the nearest node lacks, and who is to blame: read off the funnels of its requests.
+"""Which devices the nearest node lacks, and why: read off the funnels of its requests.
 
 Rules of this module
   1. Nodes with slices of their own are looked at before others, `Limits.nodes` and `Limits.devices` in all; the node
      whose devices would do for most is the nearest, and of such nodes the one where most are free.
-  2. Where no device that is published would do, whatever is in use, `pool_blame` speaks.
-  3. The stage that ends a request's funnel says what is blamed (`_of_funnel`); where each request has enough, what they
+  2. Where no device that is published would do, whatever is in use, `pool_reasons` speaks.
+  3. The stage that ends a request's funnel gives the reason (`_of_funnel`); where each request has enough, what they
      are short of together.
 
 Not here: asking as if a change were made (`core.reports.cause_search`).
@@ -26,27 +26,27 @@ from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
-from scheduler.plugins.dynamic_resources.constraint_blame import blame_several, blame_unmet
-from scheduler.plugins.dynamic_resources.counter_blame import blame_groups, blame_partitions
-from scheduler.plugins.dynamic_resources.device_blame import (
-    blame_capacity,
-    blame_features,
-    blame_holders,
-    blame_operations,
-    blame_taints,
-    blame_unread,
-    blame_unrounded,
+from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_several, diagnose_unmet
+from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_groups, diagnose_partitions
+from scheduler.plugins.dynamic_resources.device_reasons import (
+    diagnose_capacity,
+    diagnose_features,
+    diagnose_holders,
+    diagnose_operations,
+    diagnose_taints,
+    diagnose_unread,
+    diagnose_unrounded,
 )
-from scheduler.plugins.dynamic_resources.holder_blame import blame_stale
-from scheduler.plugins.dynamic_resources.list_blame import blame_alternatives
+from scheduler.plugins.dynamic_resources.holder_reasons import diagnose_stale
+from scheduler.plugins.dynamic_resources.list_reasons import diagnose_alternatives
 from scheduler.plugins.dynamic_resources.near_node import NearNode
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.plugins.dynamic_resources.pool_blame import blame_unpublished
-from scheduler.plugins.dynamic_resources.refused_claims import blame_claims, blame_pinned, pin_of
-from scheduler.plugins.dynamic_resources.selector_blame import blame_selector_errors
+from scheduler.plugins.dynamic_resources.pool_reasons import diagnose_unpublished
+from scheduler.plugins.dynamic_resources.refused_claims import diagnose_claims, diagnose_pinned, pin_of
+from scheduler.plugins.dynamic_resources.selector_reasons import diagnose_selector_errors
 from scheduler.plugins.dynamic_resources.survey import Survey, surveyed, within_steps
-from scheduler.plugins.dynamic_resources.together_blame import blame_all
-from scheduler.plugins.room_blame import less_in_container
+from scheduler.plugins.dynamic_resources.together_reasons import diagnose_all
+from scheduler.plugins.room_reasons import less_in_container
 from scheduler.why.reasons import Fix, Reason, removing
 from scheduler.why.say import names
 
@@ -57,18 +57,18 @@ _CLAIMS_STEPS: Final = 100
 """Names of claims and classes are read and compared."""
 
 
-def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def diagnose_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """What keeps the pod from the node that lacks least, and what would make its devices do."""
     search = cycle.find(NodeSearch)
     if not nodes:
         cycle.charge(_CLAIMS_STEPS)
-        return blame_claims(cycle.pod, view)
+        return diagnose_claims(cycle.pod, view)
     if search is None:
         return ()
     is_pinned_elsewhere = (pin := pin_of(search)) is not None and nodes[0].name not in pin.nodes
     if is_pinned_elsewhere or (not search.claims.wanted and search.claims.special is None):
-        return blame_pinned(search, cycle.pod, nodes, view, limits)
-    if unpublished := surveyed(search, cycle, nodes, view, limits, ask=blame_unpublished):
+        return diagnose_pinned(search, cycle.pod, nodes, view, limits)
+    if unpublished := surveyed(search, cycle, nodes, view, limits, ask=diagnose_unpublished):
         return unpublished
     explained = list(_explained(search, cycle, nodes, view, limits))
     failing = [one.node for one in explained if _is_undecided(one.explanation)]
@@ -76,13 +76,15 @@ def blame_nodes(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limi
         near = [*failing, *likeliest(nodes, view)]
         return surveyed(search, cycle, near, view, limits, ask=_undecided)
     explained.sort(key=_rank)
-    blames = _of_node(explained[0])
-    others = [removing(change, blame) for found in explained[1:] for blame in _of_node(found) for change in blame.fixes]
-    return [structs.replace(blames[0], fixes=(*blames[0].fixes, *others)), *blames[1:]] if blames else ()
+    reasons = _of_node(explained[0])
+    others = [
+        removing(change, reason) for found in explained[1:] for reason in _of_node(found) for change in reason.fixes
+    ]
+    return [structs.replace(reasons[0], fixes=(*reasons[0].fixes, *others)), *reasons[1:]] if reasons else ()
 
 
 def _undecided(looked: Survey) -> Iterable[Reason]:
-    return [*blame_selector_errors(looked)] or blame_unrounded(looked)
+    return [*diagnose_selector_errors(looked)] or diagnose_unrounded(looked)
 
 
 # Nodes
@@ -146,22 +148,22 @@ def _rank(found: NearNode) -> tuple[int, int, int, str]:
 def _of_node(found: NearNode) -> list[Reason]:
     """Each request that has too few devices by itself, the lasting reasons first; or what is short together."""
     unmet = {one.claim_index for one in found.explanation.unmet}
-    blames: list[tuple[int, Reason]] = []
+    reasons: list[tuple[int, Reason]] = []
     for funnels in found.explanation.by_request():
         if any(not one.lacks for one in funnels):
             continue
         if len(funnels) > 1:
-            blames.append((len(Stage), blame_alternatives(found, funnels, _of_funnel)))
+            reasons.append((len(Stage), diagnose_alternatives(found, funnels, _of_funnel)))
             continue
         (funnel,) = funnels
         end = funnel.end
         if end is not None and end.stage is Stage.CONSTRAINT and funnel.slot.claim in unmet:
             continue
-        blames += [(end.stage.depth if end is not None else -1, _of_funnel(found, funnel)), *_besides(found, funnel)]
-    said = [blame for _, blame in sorted(blames, key=lambda one: one[0])]
-    said += [blame_unmet(found, one) for one in found.explanation.unmet]
+        reasons += [(end.stage.depth if end is not None else -1, _of_funnel(found, funnel)), *_besides(found, funnel)]
+    said = [reason for _, reason in sorted(reasons, key=lambda one: one[0])]
+    said += [diagnose_unmet(found, one) for one in found.explanation.unmet]
     if not said:
-        together = blame_all(found)
+        together = diagnose_all(found)
         known = {one.same for one in together.fixes}
         offered = [fix for one in found.explanation.requests for fix in _let_by(found, one, Stage.CONSTRAINT)]
         more = [one for one in offered if one.same not in known]
@@ -172,7 +174,7 @@ def _of_node(found: NearNode) -> list[Reason]:
 
 
 def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
-    """What is blamed for too few devices: the stage that ends the funnel chooses who speaks."""
+    """Why there are too few devices: the stage that ends the funnel chooses who speaks."""
     end = funnel.end
     if end is None:
         return _too_few(found, funnel)
@@ -180,13 +182,13 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
         reason = _of_stage(found, funnel, end.stage)
         return structs.replace(reason, fixes=(*reason.fixes, *_let_by(found, funnel, end.stage)))
     if end.stage is Stage.CONSTRAINT:
-        return blame_several(found, funnel)
+        return diagnose_several(found, funnel)
     return (_of_selectors if end.stage.depth <= Stage.REQUEST_SELECTOR.depth else _too_few)(found, funnel)
 
 
 def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:
     reason = _SPEAKS[stage](found, funnel)
-    if stage.depth >= Stage.IN_USE.depth and (stale := blame_stale(found, funnel)):
+    if stage.depth >= Stage.IN_USE.depth and (stale := diagnose_stale(found, funnel)):
         return structs.replace(stale, fixes=(*stale.fixes, *[removing(one, reason) for one in reason.fixes]))
     return reason
 
@@ -285,14 +287,14 @@ def _fewer_of_resources(found: NearNode) -> Iterator[Fix]:
 
 
 _SPEAKS: Final[Mapping[Stage, Callable[[NearNode, Funnel], Reason]]] = {
-    Stage.FEATURE: blame_features,
-    Stage.OPERATIONS: blame_operations,
-    Stage.SIZE: blame_capacity,
-    Stage.UNREAD: blame_unread,
-    Stage.TAINT: blame_taints,
-    Stage.IN_USE: blame_holders,
-    Stage.CAPACITY: blame_capacity,
-    Stage.GROUPS: blame_groups,
-    Stage.COUNTERS: blame_partitions,
+    Stage.FEATURE: diagnose_features,
+    Stage.OPERATIONS: diagnose_operations,
+    Stage.SIZE: diagnose_capacity,
+    Stage.UNREAD: diagnose_unread,
+    Stage.TAINT: diagnose_taints,
+    Stage.IN_USE: diagnose_holders,
+    Stage.CAPACITY: diagnose_capacity,
+    Stage.GROUPS: diagnose_groups,
+    Stage.COUNTERS: diagnose_partitions,
 }
 """Who speaks of the devices that a stage took."""

@@ -65,7 +65,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.plugins.dynamic_resources.binding_wait import await_binding_conditions, broken_off
 from scheduler.plugins.dynamic_resources.deallocation import REASON_UNAVAILABLE, free_a_claim, nothing_to_free
-from scheduler.plugins.dynamic_resources.device_causes import blame_nodes
+from scheduler.plugins.dynamic_resources.device_causes import diagnose_nodes
 from scheduler.plugins.dynamic_resources.fullness import fullness, has_alternatives, strategy_argument_errors
 from scheduler.plugins.dynamic_resources.hints import WAKES_ON, concerned_pods, hint_for
 from scheduler.plugins.dynamic_resources.node_allocatable import (
@@ -256,8 +256,8 @@ class DynamicResources:
             return replace(freed, status=Status.unresolvable(*freed.status.reasons))
         return freed
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
-        return blame_nodes(cycle, nodes, view, limits)
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+        return diagnose_nodes(cycle, nodes, view, limits)
 
     def pin(self, cycle: Cycle) -> Pin | None:
         search = cycle.find(NodeSearch)

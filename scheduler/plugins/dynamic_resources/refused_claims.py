@@ -1,4 +1,4 @@
-"""Claims for which no node needs to be asked, or that are bound to other nodes: who is to blame, and what would help.
+"""Claims for which no node needs to be asked, or that are bound to other nodes: why, and what would help.
 
 Not here: devices (`device_causes`), the refusals themselves (`pre_filter`, `resolved_claims`).
 """
@@ -31,7 +31,7 @@ from scheduler.plugins.dynamic_resources.changed_claims import (
     with_request,
     without_alternative,
 )
-from scheduler.plugins.dynamic_resources.class_blame import class_made
+from scheduler.plugins.dynamic_resources.class_reasons import class_made
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.resolved_claims import nodes_named_by, walk_claims
 from scheduler.why.reasons import Fix, Reason
@@ -40,7 +40,7 @@ from scheduler.why.say import Fields, Names, names
 _USERS_NAMED: Final = 4
 
 
-def blame_claims(pod: Pod, view: ClusterView) -> Sequence[Reason]:
+def diagnose_claims(pod: Pod, view: ClusterView) -> Sequence[Reason]:
     """Why no node was asked: the pod's claim is not there, is full, or names a class that is not there."""
     walk = walk_claims(pod, view)
     if walk.problem is not None:
@@ -169,7 +169,7 @@ def pin_of(search: NodeSearch) -> Pin | None:
     return None
 
 
-def blame_pinned(
+def diagnose_pinned(
     search: NodeSearch, pod: Pod, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits
 ) -> Sequence[Reason]:
     """Claims that are allocated where these nodes are not."""

@@ -4,7 +4,7 @@ Rules of this module
   1. Of many nodes those are looked at whose own slices have most devices that a request accepts.
   2. Where the whole cluster has few enough devices, all of them are looked at: then a cause may speak of all.
 
-Not here: causes (`pool_blame`, `class_blame`, `selector_blame`), counting what each stage removes (`device_causes`).
+Not here: reasons (`pool_reasons` and others), counting what each stage removes (`device_causes`).
 
 Cost: O(nodes) look-ups, then `Limits.nodes` nodes and `Limits.devices` devices.
 """

@@ -34,7 +34,7 @@ from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.plugins.normalize import NODE_SCORE_MAX
 from scheduler.plugins.pod_questions import ask_ahead
-from scheduler.plugins.pod_topology_spread.spread_causes import blame_for_spread
+from scheduler.plugins.pod_topology_spread.spread_causes import diagnose_spread
 from scheduler.plugins.pod_topology_spread.spread_constraints import (
     HOSTNAME,
     SYSTEM_DEFAULTS,
@@ -142,12 +142,12 @@ class PodTopologySpread:
                 return Status.unschedulable(REASON)
         return SUCCESS
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         slot, most = cycle.find(SpreadSlot), cycle.find(MostPods)
         if slot is None or most is None:
             return ()
         hard = [(one, *limit) for one, limit in zip(slot.constraints.hard, most.hard, strict=True)]
-        return blame_for_spread(cycle.pod, nodes, hard, view, limits)
+        return diagnose_spread(cycle.pod, nodes, hard, view, limits)
 
     def lookups(self, cycle: Cycle) -> int:
         constraints = cycle.get(SpreadSlot).constraints

@@ -15,13 +15,13 @@ from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.plugins.ended_blame import is_one_of_a_group
+from scheduler.plugins.ended_reasons import is_one_of_a_group
 from scheduler.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, Constraint
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields
 
 
-def blame_for_spread(
+def diagnose_spread(
     pod: Pod,
     nodes: Sequence[NodeInfo],
     most: Sequence[tuple[Constraint, PodCount, int]],

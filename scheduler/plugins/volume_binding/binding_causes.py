@@ -22,7 +22,7 @@ from scheduler.why.reasons import Reason
 _LOOKUPS_A_NODE: Final = 8
 
 
-def blame_for_volumes(cycle: Cycle, wanted: PodVolumes, node: NodeInfo, view: ClusterView) -> Sequence[Reason]:
+def diagnose_volumes(cycle: Cycle, wanted: PodVolumes, node: NodeInfo, view: ClusterView) -> Sequence[Reason]:
     """The claim whose volume the node does not reach, or for which it has none."""
     csi_node = view.storage.csi_node(node.name)
     for bound in wanted.bound:

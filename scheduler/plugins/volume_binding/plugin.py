@@ -47,12 +47,12 @@ from scheduler.model.storage import (
     volume_claims,
 )
 from scheduler.plugins.scoring_strategies import ShapePoint, shape_errors
-from scheduler.plugins.volume_binding.binding_causes import blame_for_volumes
+from scheduler.plugins.volume_binding.binding_causes import diagnose_volumes
 from scheduler.plugins.volume_binding.pod_volumes import PodVolumes, volumes_of_pod
 from scheduler.plugins.volume_binding.pre_bind import VolumeGoals, assumed_for, goals_of, next_step
 from scheduler.plugins.volume_binding.scoring import EMPTIEST_FIRST, score_volumes
 from scheduler.plugins.volume_binding.volume_matching import NodeVolumes, find_volumes
-from scheduler.plugins.volume_blame import blame_for_claims
+from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.validation.field_errors import FieldError, invalid
 from scheduler.why.reasons import Reason
 
@@ -114,11 +114,11 @@ class VolumeBinding:
         found = find_volumes(cycle.get(PodVolumes), node.node, view.storage.csi_node(node.name))
         return score_volumes(found, self.scoring_shape) if isinstance(found, NodeVolumes) else 0
 
-    def blame(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+    def diagnose(self, cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
         wanted, near = cycle.find(PodVolumes), likeliest(nodes, view, limits)
         if wanted is None or not near:
-            return blame_for_claims(cycle, view, limits)
-        return blame_for_volumes(cycle, wanted, near[0], view)
+            return diagnose_claims(cycle, view, limits)
+        return diagnose_volumes(cycle, wanted, near[0], view)
 
     def reserve(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> ReserveResult:
         wanted = cycle.find(PodVolumes)

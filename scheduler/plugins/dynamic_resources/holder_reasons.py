@@ -5,7 +5,7 @@ Rules of this module
   2. No advice is to end a pod that is not there. Who must let go is said; a claim is said to be deleted only where no
      pod names it.
 
-Not here: devices that pods have (`device_blame`).
+Not here: devices that pods have (`device_reasons`).
 
 Cost: O(claims on the devices that are in the way, and their pods).
 """
@@ -58,7 +58,7 @@ class _Stale(Struct):
         return Reason(self.kind, {"claim": self.claim.key, "devices": listed(self.devices), **users}, form)
 
 
-def blame_stale(found: NearNode, funnel: Funnel) -> Reason | None:
+def diagnose_stale(found: NearNode, funnel: Funnel) -> Reason | None:
     """The claim of that kind with most of the devices that are in the way; all of them are offered to be let go."""
     if (twice := _published_twice(found, funnel)) is not None:
         return twice

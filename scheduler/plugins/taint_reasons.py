@@ -33,7 +33,7 @@ _CONDITION: Final = "node.kubernetes.io/"
 _Taints: TypeAlias = tuple[Taint, ...]
 
 
-def blame_for_taints(
+def diagnose_taints(
     cycle: Cycle,
     nodes: Sequence[NodeInfo],
     view: ClusterView,

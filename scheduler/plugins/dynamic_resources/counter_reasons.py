@@ -16,7 +16,7 @@ from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
-from scheduler.plugins.dynamic_resources.holder_blame import unused_claim
+from scheduler.plugins.dynamic_resources.holder_reasons import unused_claim
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Fix, Reason
 
@@ -39,7 +39,7 @@ class _Blocked(NamedTuple):
         return (self.takes - self.left) / max(self.takes, 1)
 
 
-def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_partitions(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses and nobody can be given, as partitions of the same device are in use."""
     blocked, facts = list(_blocked(found, funnel)), found.facts(funnel, Stage.COUNTERS)
     if not blocked:
@@ -66,7 +66,7 @@ def blame_partitions(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("partition-blocked", fields, form, tuple(fixes))
 
 
-def blame_together(found: NearNode, short: CountersShort) -> Reason:
+def diagnose_together(found: NearNode, short: CountersShort) -> Reason:
     """Requests of the pod that a pool's counters cannot serve together."""
     (set_, counter), first = short.counter, short.slots[0]
     fields = {
@@ -86,7 +86,7 @@ def blame_together(found: NearNode, short: CountersShort) -> Reason:
     )
 
 
-def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_groups(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody uses or can be given, as devices of other compatibility groups draw on their counters."""
     position = next(positions_of(funnel.step(Stage.GROUPS).removed))
     _, view, index = funnel.pools.locate(position)
@@ -112,14 +112,14 @@ def blame_groups(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("partition-blocked", fields, "groups", tuple(fixes))
 
 
-def blame_apart(found: NearNode, apart: GroupsApart) -> Reason:
+def diagnose_apart(found: NearNode, apart: GroupsApart) -> Reason:
     """A request of which each device would do, and no compatibility group has as many."""
     fields: dict[str, object] = {"request": found.named(apart.slot), "node": found.node.name}
     fields |= {"possible": apart.possible, "needed": apart.needed}
     return Reason("devices-short", fields, "groups", tuple(found.fewer(apart.slot, apart.possible, even_all=True)))
 
 
-def blame_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
+def diagnose_overdrawn(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """The counter that the devices which would do overdraw most, taken together; None where they overdraw none."""
     room, pools = 0, funnels[0].pools
     for one in funnels:

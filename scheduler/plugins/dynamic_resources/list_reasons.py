@@ -15,13 +15,13 @@ _KIND: Final = "alternatives-unmet"
 _PLACES: Final = ("first", "second", "third")
 
 
-def blame_alternatives(
+def diagnose_alternatives(
     found: NearNode, funnels: Sequence[Funnel], of_one: Callable[[NearNode, Funnel], Reason]
 ) -> Reason:
     """What keeps all alternatives of one request from the node.
 
     Args:
-        of_one: What is blamed for one of them.
+        of_one: The reason of one of them.
     """
     fixes = tuple([fix for funnel in funnels for fix in of_one(found, funnel).fixes])
     removed = tuple([tuple(one.removed) for one in funnels])

@@ -5,7 +5,7 @@ Rules of this module
   2. What a driver must do is asked as if it had done it: slices of one generation count, those that are there are all,
      what is there twice is there once.
 
-Not here: what is wrong with a pool (`allocator.pools.faults`), classes and selectors (`class_blame`, `selector_blame`).
+Not here: what is wrong with a pool (`allocator.pools.faults`), classes (`class_reasons`) and selectors.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from allocator import Fault, FaultKind, PoolId, ResourceSlice, newest_slices
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import judge
 from scheduler.model.keys import NodeName
-from scheduler.plugins.dynamic_resources.class_blame import blame_class
-from scheduler.plugins.dynamic_resources.selector_blame import blame_selectors
+from scheduler.plugins.dynamic_resources.class_reasons import diagnose_class
+from scheduler.plugins.dynamic_resources.selector_reasons import diagnose_selectors
 from scheduler.plugins.dynamic_resources.survey import HIDING, NAMES_A_STEP, NODES_TRIED, Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
@@ -29,7 +29,7 @@ from scheduler.why.say import names
 _TWICE: Final = frozenset(("device-twice", "counter-set-twice"))
 
 
-def blame_unpublished(looked: Survey) -> Sequence[Reason]:
+def diagnose_unpublished(looked: Survey) -> Sequence[Reason]:
     """Requests that no published device would do for, whatever is in use: pools, then the class, then the selectors."""
     found: list[Reason] = []
     for request in looked.unmet():
@@ -37,7 +37,7 @@ def blame_unpublished(looked: Survey) -> Sequence[Reason]:
         found += _hidden(looked, slot)
         # Why each alternative of a list fails, the funnel says.
         if not found and not (request.is_list and looked.devices):
-            found += blame_class(looked, slot) or blame_selectors(looked, slot)
+            found += diagnose_class(looked, slot) or diagnose_selectors(looked, slot)
     return found
 
 
@@ -71,7 +71,7 @@ def _hidden(looked: Survey, slot: Slot) -> list[Reason]:
         if left <= 0:
             break
     ordered = sorted(worst.values(), key=lambda one: (one.fault.kind == "older-generation", -one.devices))
-    return [_blame(looked, slot, one) for one in ordered] or list(_without_node(looked, slot))
+    return [_diagnose(looked, slot, one) for one in ordered] or list(_without_node(looked, slot))
 
 
 def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
@@ -88,7 +88,7 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
     )
 
 
-def _blame(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
+def _diagnose(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
     fault, pool = hiding.fault, hiding.pool
     slices = looked.view.inventory.slices_of_pool(pool).values()
     newest = newest_slices(slices, looked.view.features)

@@ -1,6 +1,6 @@
 """Extended resources that no node has and that no DeviceClass stands behind.
 
-Not here: resources that some node has (`room_blame`), devices of a class that stands behind one (`device_causes`).
+Not here: resources that some node has (`room_reasons`), devices of a class that stands behind one (`device_causes`).
 
 Cost: O(nodes and their resources).
 """
@@ -32,7 +32,7 @@ _CLASSES_TRIED: Final = 2
 _CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
-def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Reason]:
+def diagnose_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequence[Reason]:
     """A fact for each of the pod's resources that is nowhere; `names` are those that no class stands behind."""
     if not names:
         return ()
@@ -43,10 +43,10 @@ def blame_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> Sequ
     classes = class_by_resource(view.inventory)
     served = sorted({*known, *(name for name in classes if not name.startswith(_CLASS_PREFIX))})
     on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)][:NODES_TRIED])
-    return [_blame(cycle.pod, name, served, on, view) for name in names if name not in known]
+    return [_diagnose(cycle.pod, name, served, on, view) for name in names if name not in known]
 
 
-def _blame(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
+def _diagnose(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
     """A name that the API server makes of a class's can be no other's; every other may be some class's."""
     wrong = name.removeprefix(_CLASS_PREFIX) if name.startswith(_CLASS_PREFIX) else ""
     known = sorted(view.inventory.classes) if wrong else served

@@ -15,14 +15,14 @@ from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, PODS, counted_amounts, is_served_resource, parse_nano
-from scheduler.plugins.ended_blame import ending, importance
+from scheduler.plugins.ended_reasons import ending, importance
 from scheduler.why.reasons import Fix, Reason, removing
 
 _NANO: Final = 10**9
 _UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
-def blame_for_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits) -> Sequence[Reason]:
+def diagnose_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int], limits: Limits) -> Sequence[Reason]:
     """The node that lacks fewest resources, and of these least.
 
     Args:

@@ -25,9 +25,9 @@ _DEVICES_READ: Final = 2_000
 """Of a request; their attributes are read for a name like the one that is missing."""
 
 
-def blame_unmet(found: NearNode, unmet: Unmet) -> Reason:
+def diagnose_unmet(found: NearNode, unmet: Unmet) -> Reason:
     """One constraint that the node's devices cannot satisfy."""
-    reason = _blame(found, unmet)
+    reason = _diagnose(found, unmet)
     if not (lists := _lists(found, unmet)):
         return reason
     return Reason("constraint-unmet", {**reason.fields, "devices": listed(lists)}, "lists", reason.fixes)
@@ -43,7 +43,7 @@ def _lists(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     return [name for name, attribute in read if attribute is not None and isinstance(attribute.value, tuple)]
 
 
-def _blame(found: NearNode, unmet: Unmet) -> Reason:
+def _diagnose(found: NearNode, unmet: Unmet) -> Reason:
     facts: dict[str, object] = {
         "of": (unmet.claim, unmet.index),
         "attribute": unmet.attribute,
@@ -73,7 +73,7 @@ def _blame(found: NearNode, unmet: Unmet) -> Reason:
     return Reason("constraint-unmet", fields, "", (*_changes(found, unmet, most), *in_use))
 
 
-def blame_several(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_several(found: NearNode, funnel: Funnel) -> Reason:
     """Constraints of which each could be satisfied, and that leave the request too little together."""
     constraints = [
         found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
@@ -86,7 +86,7 @@ def blame_several(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("constraint-unmet", fields, "several", tuple(fixes))
 
 
-def blame_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
+def diagnose_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """Constraints that could be satisfied, by devices that do not fit together as far as the search knows."""
     drops, said = list[Fix](), list[Reason]()
     for plan in found.explanation.problem.plan.claims:

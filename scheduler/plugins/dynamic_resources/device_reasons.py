@@ -13,7 +13,7 @@ from scheduler.model.nearest import near
 from scheduler.model.owners import is_rolled_out
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
-from scheduler.plugins.dynamic_resources.selector_blame import of_class
+from scheduler.plugins.dynamic_resources.selector_reasons import of_class
 from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
@@ -21,7 +21,7 @@ from scheduler.why.say import names
 _NANO: Final = 10**9
 
 
-def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_holders(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that pods have."""
     step = funnel.step(Stage.IN_USE)
     devices = ids_of(funnel.devices(step.removed))
@@ -45,7 +45,7 @@ def blame_holders(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("devices-in-use", fields, "claim" if claim else "", fixes)
 
 
-def blame_unread(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_unread(found: NearNode, funnel: Funnel) -> Reason:
     """Devices with a field that nobody here acts on."""
     by_path: dict[str, list[Device]] = {}
     for device in funnel.devices(funnel.step(Stage.UNREAD).removed):
@@ -56,7 +56,7 @@ def blame_unread(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("field-unread", fields, "devices", tuple(found.fewer(funnel.slot, funnel.left)))
 
 
-def blame_features(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_features(found: NearNode, funnel: Funnel) -> Reason:
     """Devices that nobody is given where a feature gate is off."""
     devices = list(funnel.devices(funnel.step(Stage.FEATURE).removed))
     is_bound = devices[0].binding_conditions and not found.view.features.device_binding_and_status
@@ -65,14 +65,14 @@ def blame_features(found: NearNode, funnel: Funnel) -> Reason:
     return Reason("devices-short", fields, "gate", tuple(found.fewer(funnel.slot, funnel.left, even_all=True)))
 
 
-def blame_operations(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_operations(found: NearNode, funnel: Funnel) -> Reason:
     """Devices for which the kubelet is to skip calls of the driver, where it does not say that it can."""
     devices = listed(ids_of(funnel.devices(funnel.step(Stage.OPERATIONS).removed)))
     fields = {**found.facts(funnel), "devices": devices, "feature": OPTIONAL_NODE_OPERATIONS}
     return Reason("devices-short", fields, "operations", tuple(found.fewer(funnel.slot, funnel.left)))
 
 
-def blame_taints(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_taints(found: NearNode, funnel: Funnel) -> Reason:
     """Devices with taints that the request does not tolerate."""
     slot = funnel.slot
     taints: dict[DeviceTaint, list[Device]] = {}
@@ -108,7 +108,7 @@ def _tolerated(found: NearNode, funnel: Funnel, taints: Sequence[DeviceTaint]) -
         yield Fix("tolerate-device-taint", fields, found.on, more=len(some) - 1, claims=(changed,))
 
 
-def blame_capacity(found: NearNode, funnel: Funnel) -> Reason:
+def diagnose_capacity(found: NearNode, funnel: Funnel) -> Reason:
     """Devices without the capacity that the request asks for, or of which others have left too little."""
     slot, consumed = funnel.slot, funnel.step(Stage.CAPACITY).removed
     facts, fixes = found.facts(funnel), tuple(_less_capacity(found, funnel))
@@ -194,7 +194,7 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
             yield Fix("ask-for-less", fields, found.on, claims=(changed,))
 
 
-def blame_unrounded(looked: Survey) -> Iterator[Reason]:
+def diagnose_unrounded(looked: Survey) -> Iterator[Reason]:
     """Amounts so far beyond what devices have that no node can be decided about."""
     for slot in looked.plan.slots:
         claim, having = looked.claim(slot), of_class(looked, slot)

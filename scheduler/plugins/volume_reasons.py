@@ -33,7 +33,7 @@ _LOOKUPS_A_CLAIM: Final = 32
 _LOOKUPS_A_NAME: Final = 100
 
 
-def blame_for_claims(cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def diagnose_claims(cycle: Cycle, view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """The first claims that cannot be used yet."""
     found: list[Reason] = []
     for volume in (cycle.pod.spec.volumes or ())[:_VOLUMES_MAX]:

@@ -19,8 +19,8 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
-from scheduler.plugins.ended_blame import ending, is_one_of_a_group, said_pods
-from scheduler.plugins.label_blame import requirement_text
+from scheduler.plugins.ended_reasons import ending, is_one_of_a_group, said_pods
+from scheduler.plugins.label_reasons import requirement_text
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields, Sentence
 
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
     means_pod: Callable[[PodTerm], bool]
 
 
-def blame_for_pods(
+def diagnose_pods(
     cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits, *, rules: Rules
 ) -> Sequence[Reason]:
     """Of the first node that says: the pod's own rule that is broken there, or the pods that want to be alone."""

@@ -1,6 +1,6 @@
 """No device at all, or none that a request's DeviceClass selects.
 
-Not here: what the request asks for beyond its class (`selector_blame`), devices that do not count (`pool_blame`).
+Not here: what the request asks for beyond its class (`selector_reasons`), devices that do not count (`pool_reasons`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allocator.values.model import DeviceSelector, RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.keys import NodeName
 from scheduler.model.selector_mistakes import compared_values, named_drivers
-from scheduler.plugins.dynamic_resources.selector_blame import (
+from scheduler.plugins.dynamic_resources.selector_reasons import (
     changes_of_class,
     mistakes_of,
     of_class,
@@ -32,7 +32,7 @@ _SLICES_READ: Final = 1_000
 _ANY_DRIVER: Final = "driver"
 
 
-def blame_class(looked: Survey, slot: Slot) -> Sequence[Reason]:
+def diagnose_class(looked: Survey, slot: Slot) -> Sequence[Reason]:
     """Nothing where the class selects a device, or the devices that were looked at do not show it."""
     if not looked.devices:
         return _no_devices(looked, slot)

@@ -89,7 +89,7 @@ class _Found(NamedTuple):
         return looked_at or tuple(islice((one.name for one in self.nodes if has(one)), 1))
 
 
-def blame_for_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
+def diagnose_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits) -> Sequence[Reason]:
     """What the nearest nodes lack; without `nodes`: the pod names nodes that are not there."""
     if not nodes:
         return _named(cycle.pod, view)

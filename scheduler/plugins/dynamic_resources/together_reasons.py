@@ -7,21 +7,21 @@ from msgspec import structs
 from allocator import Stage
 from allocator.answers.together import Competing, CountersShort, GroupsApart, SharesShort
 from allocator.requests.requests import Slot
-from scheduler.plugins.dynamic_resources.constraint_blame import blame_unsolved
-from scheduler.plugins.dynamic_resources.counter_blame import blame_apart, blame_overdrawn, blame_together
+from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_unsolved
+from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_apart, diagnose_overdrawn, diagnose_together
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Reason
 
 
-def blame_all(found: NearNode) -> Reason:
+def diagnose_all(found: NearNode) -> Reason:
     """What the node's devices do not suffice for."""
     match found.explanation.together:
         case Competing() as short:
             return _competing(found, short)
         case CountersShort() as short:
-            return blame_together(found, short)
+            return diagnose_together(found, short)
         case GroupsApart() as apart:
-            return blame_apart(found, apart)
+            return diagnose_apart(found, apart)
         case SharesShort(slots):
             shares = tuple([f"{found.named(slot)} {_share(slot)}" for slot in slots])
             return Reason("capacity-short", {"node": found.node.name, "shares": shares}, "together")
@@ -68,8 +68,8 @@ def _unfit(found: NearNode) -> Reason:
         "fit": 0,
     }
     reason = (
-        blame_unsolved(found, funnels, fields)
-        or blame_overdrawn(found, funnels, fields)
+        diagnose_unsolved(found, funnels, fields)
+        or diagnose_overdrawn(found, funnels, fields)
         or Reason("devices-short", fields, "unsolved" if is_one else "unsolved-all")
     )
     told = Reason("devices-short", {**fields, "request": fields["requests"]}, "together")

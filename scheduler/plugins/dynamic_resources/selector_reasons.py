@@ -42,7 +42,7 @@ _AMOUNT: Final = re.compile(
 )
 
 
-def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
+def diagnose_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     """The request's own selectors, of which some term leaves none of the devices that its class selects.
 
     Raises:
@@ -69,7 +69,7 @@ def blame_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
-def blame_selector_errors(looked: Survey) -> Iterator[Reason]:
+def diagnose_selector_errors(looked: Survey) -> Iterator[Reason]:
     """Selectors that fail for a device, so that no node was decided about."""
     for slot in looked.plan.slots:
         for device in looked.devices:
