@@ -221,7 +221,7 @@ def test_a_plugin_is_known_to_the_list_of_plugins_only() -> None:
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scheduler.plugins."):
                 importers.add((name_of(path), (node.module or "").split(".")[2]))
-    importers = {one for one in importers if one[1] not in shared and not one[1].endswith("_diagnose")}
+    importers = {one for one in importers if one[1] not in shared and not one[1].endswith("_reasons")}
     importers = {(who, whom) for who, whom in importers if who != f"{plugins}__init__.py"}
     others = {(who, whom) for who, whom in importers if not who.startswith(tuple(plugins + name for name in beside))}
     assert others <= {("scheduler/offline/reasons.py", "dynamic_resources")}, MORE
