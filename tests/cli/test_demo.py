@@ -259,10 +259,8 @@ def test_each_pod_has_its_word_and_nobody_is_waited_for_in_vain(tmp_path: Path) 
         "[scheduling-gate] pod default/gated has the scheduling gate x/y; to make it fit: "
     )
     assert rows["default/cel-error"][1].startswith("[selector-error] request gpu: no device of its class has")
-    assert rows["default/misspelt"] == [
-        "<none>",
-        "nobody schedules it: spec.schedulerName is dra-schedular; did you mean dra-scheduler?",
-    ]
+    assert rows["default/misspelt"][1].startswith("[scheduler-unknown] no pod that has a node names the scheduler")
+    assert "write schedulerName: dra-scheduler instead of dra-schedular" in rows["default/misspelt"][1]
     assert "set it to dra-scheduler" in rows["default/somebody-elses"][1]
     assert 'resource claim template "nowhere": not found' in rows["default/no-template"][1]
 

@@ -65,7 +65,12 @@ async def test_from_the_first_command_to_a_pod_that_is_explained(url: str) -> No
         await page.click("text=Pending")
         await page.click("text=greedy/wants-nine")
         await page.wait_for_selector(".funnel")
-        assert "has 5 devices left for request gpus (8 would do, 3 in use)" in await page.inner_text(".verdict")
+        # Which node the other pods come to differs from run to run.
+        left = re.search(
+            r"has (\d) devices left for request gpus \(8 would do, (\d) in use\)", await page.inner_text(".verdict")
+        )
+        assert left is not None
+        assert int(left[1]) + int(left[2]) == 8
         assert "ask for 5 devices" in await page.inner_text(".change")
         await page.wait_for_selector("table.history >> text=event FailedScheduling")
         await _picture(page, "pod")
