@@ -89,7 +89,7 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         count = 2 + 2 + 5
         claims = await world.wait_for("resourceclaims", lambda left: len(left) == count, what="claims of others gone")
         assert len(used(claims)) == count
-        # As many may have been in use while pods still came: the page is where the server is when the devices are the same.
+        # As many may have been in use while pods still came: the page has caught up when the devices are the same.
         asking, drawn = await new_page(browser), set[tuple[str, str]]()
         async with asyncio.timeout(PATIENCE_S):
             while drawn != used(claims):
