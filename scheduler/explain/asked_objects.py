@@ -148,5 +148,8 @@ class Objects:
     def devices(self) -> Iterator[tuple[int, int, Mapping[str, Any], Mapping[str, Any]]]:
         """Each published device: index of its slice, place in it, the slice's spec, the device."""
         for index, obj in self.of("ResourceSlice"):
-            for place, device in enumerate(obj["spec"].get("devices") or ()):
-                yield index, place, obj["spec"], device
+            spec = obj.get("spec")
+            if not isinstance(spec, Mapping):
+                continue
+            for place, device in enumerate(spec.get("devices") or ()):
+                yield index, place, spec, device

@@ -14,6 +14,7 @@ BROKEN: list[Obj] = [
     {**node("broken"), "spec": 7},
     {**node("broken"), "metadata": {"name": "broken", "labels": ["a"]}},
     {**slice_(gpu("gpu-9"), where="broken"), "spec": {"devices": 7}},
+    {key: value for key, value in slice_(gpu("gpu-9"), where="broken").items() if key != "spec"},
     {**pod("gpu", name="broken"), "spec": []},
     {**claim(request(), name="broken"), "spec": "devices"},
 ]
@@ -33,7 +34,7 @@ def world(broken: Obj) -> list[SourceObject]:
     return [SourceObject(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=["node", "labels", "slice", "pod", "claim"])
+@pytest.mark.parametrize("broken", BROKEN, ids=["node", "labels", "slice", "no spec", "pod", "claim"])
 @pytest.mark.parametrize("explains", [explain_pod, explain_claim])
 def test_a_broken_object_is_named_and_the_rest_is_explained(broken: Obj, explains) -> None:
     name = "asked" if explains is explain_pod else "gpu"
