@@ -14,7 +14,6 @@ BROKEN: list[Obj] = [
     {**node("broken"), "spec": 7},
     {**node("broken"), "metadata": {"name": "broken", "labels": ["a"]}},
     {**slice_(gpu("gpu-9"), where="broken"), "spec": {"devices": 7}},
-    {key: value for key, value in slice_(gpu("gpu-9"), where="broken").items() if key != "spec"},
     {**pod("gpu", name="broken"), "spec": []},
     {**claim(request(), name="broken"), "spec": "devices"},
 ]
@@ -34,7 +33,7 @@ def world(broken: Obj) -> list[SourceObject]:
     return [SourceObject(f"dump: items[{number}]", obj) for number, obj in enumerate(objects)]
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=["node", "labels", "slice", "no spec", "pod", "claim"])
+@pytest.mark.parametrize("broken", BROKEN, ids=["node", "labels", "slice", "pod", "claim"])
 @pytest.mark.parametrize("explains", [explain_pod, explain_claim])
 def test_a_broken_object_is_named_and_the_rest_is_explained(broken: Obj, explains) -> None:
     name = "asked" if explains is explain_pod else "gpu"
@@ -42,3 +41,13 @@ def test_a_broken_object_is_named_and_the_rest_is_explained(broken: Obj, explain
 
     assert "ask for 1 device instead of 2" in told.advice
     assert any(note.startswith("dump: items[0]: ") for note in told.notes)
+
+
+@pytest.mark.parametrize("explains", [explain_pod, explain_claim])
+def test_a_slice_without_a_spec_stops_no_explanation(explains) -> None:
+    broken = {key: value for key, value in slice_(gpu("gpu-9"), where="broken").items() if key != "spec"}
+    name = "asked" if explains is explain_pod else "gpu"
+
+    told = explains(world(broken), ("default", name), now_ms=NOW_MS, features=Features())
+
+    assert "ask for 1 device instead of 2" in told.advice
