@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allocator.pools.compatibility import ANY, PoolGroups
 from allocator.pools.in_use import PoolUse
+from allocator.requests.capacity import own_names
 from allocator.requests.requests import Slot
 from allocator.requests.slot_masks import SlotMask
 from allocator.requests.slot_records import SlotKey
@@ -209,9 +210,8 @@ class PoolView:
     def _as_spelled(self, index: int, amounts: Mapping[str, int]) -> Mapping[str, int]:
         """Amounts by the names that the device has for its capacities."""
         device = self.devices[index]
-        prefix = f"{device.id.driver}/"
-        spelled = {name.removeprefix(prefix): name for name in device.capacity if name.startswith(prefix)}
-        return {spelled.get(name, name): amount for name, amount in amounts.items()} if spelled else amounts
+        spelled = own_names(device.id.driver, device.capacity)
+        return {spelled.get(name, name): amount for name, amount in amounts.items()}
 
     def _positions_of(self, names: Collection[str]) -> list[int]:
         """Of the devices that the view shows; a pool may be far larger than a node's view of it."""

@@ -48,17 +48,23 @@ class Consumption(NamedTuple):
 NOTHING: Final = Consumption((), ())
 
 
-def own_amounts(driver: str, amounts: Iterable[tuple[str, Quantity]]) -> dict[str, Quantity]:
-    """Amounts by the names that capacities have within their driver: `memory` and `DRIVER/memory` are one.
+def own_names(driver: str, names: Iterable[str]) -> dict[str, str]:
+    """How capacities are written, by their names within the driver: `memory` and `DRIVER/memory` are one capacity.
 
     Where both are written the qualified one counts, as in kube-scheduler 1.38.
     """
-    prefix, found = f"{driver}/", dict[str, Quantity]()
-    for name, amount in amounts:
+    prefix, found = f"{driver}/", dict[str, str]()
+    for name in names:
         own = name.removeprefix(prefix)
         if own != name or own not in found:
-            found[own] = amount
+            found[own] = name
     return found
+
+
+def own_amounts(driver: str, amounts: Iterable[tuple[str, Quantity]]) -> dict[str, Quantity]:
+    """Amounts by the names that their capacities have within the driver."""
+    written = dict(amounts)
+    return {own: written[name] for own, name in own_names(driver, written).items()}
 
 
 def consume(
@@ -71,7 +77,7 @@ def consume(
         policy forbids the amount, or it exceeds the capacity.
 
     Raises:
-        CapacityError: only in 1.37.
+        CapacityError: in 1.37, and where a capacity is asked for by both of its names.
     """
     if any("/" in name for name in (*requests, *capacity)):
         requests, capacity = _alike(requests, capacity, driver)
@@ -126,8 +132,7 @@ def _alike(
     Raises:
         CapacityError: a capacity is asked for twice.
     """
-    prefix = f"{driver}/"
-    spelled = {name.removeprefix(prefix): name for name in sorted(capacity, key=lambda name: name.startswith(prefix))}
+    prefix, spelled = f"{driver}/", own_names(driver, capacity)
     asked: dict[str, Quantity] = {}
     for name, amount in requests.items():
         own = name.removeprefix(prefix)
