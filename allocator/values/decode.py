@@ -136,12 +136,15 @@ def _device_values(obj: Any) -> list[Any]:
 
 def _below_zero(values: list[Any]) -> tuple[str, ...]:
     """Amounts that would make room where there is none; nobody is given such a device."""
-    _, _, capacity, _, consumptions, *_ = values
-    paths = [f"capacity[{name}].value below zero" for name, one in capacity.items() if one.value.nano < 0]
-    for place, one in enumerate(consumptions):
-        counters = [name for name, amount in one.counters if amount.nano < 0]
-        paths += [f"consumesCounters[{place}].counters[{name}].value below zero" for name in counters]
-    return tuple(paths)
+    paths: tuple[str, ...] = ()
+    for name, one in values[2].items():
+        if one.value.nano < 0:
+            paths += (f"capacity[{name}].value below zero",)
+    for place, consumption in enumerate(values[4]):
+        for name, amount in consumption.counters:
+            if amount.nano < 0:
+                paths += (f"consumesCounters[{place}].counters[{name}].value below zero",)
+    return paths
 
 
 def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
