@@ -17,6 +17,7 @@ from typing import Final
 
 from scheduler.why.kinds import KINDS
 from scheduler.why.rows import Kind
+from scheduler.why.say import TOKEN
 
 ROOT: Final = Path(__file__).parents[1]
 PLUGINS: Final = ROOT / "scheduler" / "plugins"
@@ -24,7 +25,6 @@ _SAYING: Final = (
     *(("Status", one) for one in ("unschedulable", "unresolvable", "error")),
     ("reasons", "append"),
 )
-_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
 _FIXED_MIN: Final = 12
 """Characters of a text that is worth looking for, without what differs."""
 _HEAD: Final = """# Reasons, A to Z
@@ -68,7 +68,7 @@ def page() -> str:
 
 
 def _sentences(kind: Kind) -> str:
-    return "\n>\n".join(f"> [{kind.name}] {_FIELD.sub(_placeholder, text)}" for text in kind.says.values())
+    return "\n>\n".join(f"> [{kind.name}] {TOKEN.sub(_placeholder, text)}" for text in kind.says.values())
 
 
 def _placeholder(field: re.Match[str]) -> str:

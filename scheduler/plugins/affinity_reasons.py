@@ -19,10 +19,10 @@ from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Affinity, Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
-from scheduler.plugins.ended_reasons import ending, is_one_of_a_group, said_pods
+from scheduler.plugins.ended_reasons import ending, is_one_of_a_group
 from scheduler.plugins.label_reasons import requirement_text
 from scheduler.why.reasons import Fix, Reason
-from scheduler.why.say import Fields, Sentence
+from scheduler.why.say import Fields, Pods, Sentence
 
 _PODS_MAX: Final = 4
 _LOOKUPS_A_RULE: Final = 16
@@ -83,7 +83,7 @@ def _broken(pod: Pod, node: NodeInfo, view: ClusterView, rules: Rules) -> Iterat
         if count:
             yield "ruled-out", {"key": question.key, "value": value, "which": _meant(term), "count": count}
     if found := _neighbours(node, rules):
-        yield "kept-away", {"pods": said_pods(found)}
+        yield "kept-away", {"pods": Pods.of(found)}
 
 
 def _count(question: PodQuestion, node: NodeInfo, value: str, view: ClusterView, rules: Rules) -> int:

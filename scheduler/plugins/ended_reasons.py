@@ -12,11 +12,6 @@ from scheduler.why.reasons import Fix, Whom
 from scheduler.why.say import Pods
 
 
-def said_pods(pods: Sequence[Pod]) -> Pods:
-    """The pods in what is said of them."""
-    return Pods(tuple([(one.key, one.spec.priority or 0) for one in pods]))
-
-
 def importance(pod: Pod) -> tuple[int, str]:
     """By which pods are sorted, the least important first."""
     return pod.spec.priority or 0, str(pod.key)
@@ -29,7 +24,7 @@ def ending(pod: Pod, pods: Sequence[Pod], nodes: Sequence[NodeName], on: tuple[N
         on: Where that may help; on their nodes alone, unless it is said.
     """
     whom = Whom(any(one.metadata.namespace != pod.metadata.namespace for one in pods))
-    fields = {"pods": said_pods(pods), "nodes": tuple(nodes)}
+    fields = {"pods": Pods.of(pods), "nodes": tuple(nodes)}
     return Fix("pods-ended", fields, on or tuple(nodes), whom=whom, removed=tuple([one.uid for one in pods]))
 
 

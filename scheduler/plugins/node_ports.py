@@ -31,8 +31,9 @@ from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_p
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
 from scheduler.model.owners import is_replica
-from scheduler.plugins.ended_reasons import ending, importance, said_pods
+from scheduler.plugins.ended_reasons import ending, importance
 from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Pods
 
 NAME: Final = "NodePorts"
 REASON: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -88,7 +89,7 @@ class NodePorts:
             return ()
         node, taken, users = near[0]
         fields = {
-            "pods": said_pods(users),
+            "pods": Pods.of(users),
             "ports": tuple([f"{one.port}/{one.protocol}" for one in taken]),
             "node": node.name,
             "pod": pod.key,

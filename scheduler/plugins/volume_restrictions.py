@@ -32,9 +32,10 @@ from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
-from scheduler.plugins.ended_reasons import ending, said_pods
+from scheduler.plugins.ended_reasons import ending
 from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Reason
+from scheduler.why.say import Pods
 
 _USERS_MAX: Final = 4
 NAME: Final = "VolumeRestrictions"
@@ -110,7 +111,7 @@ class VolumeRestrictions:
             users = [one for uid in view.storage.users_of(claim)[:_USERS_MAX] if (one := view.pod(uid)) is not None]
             users = [one for one in users if one.uid != pod.uid and view.node_of(one.uid) is not None]
             where = list(dict.fromkeys([on for one in users if (on := view.node_of(one.uid)) is not None]))
-            fields = {"claim": str(claim), "pods": said_pods(users), "nodes": tuple(where)}
+            fields = {"claim": str(claim), "pods": Pods.of(users), "nodes": tuple(where)}
             if not users:
                 return (Reason("volume-in-use", fields, "somebody"),)
             end = ending(pod, users, where, tuple([node.name for node in near]))
@@ -119,7 +120,7 @@ class VolumeRestrictions:
         if not found:
             return ()
         node, users = min(found, key=lambda one: (len(one[1]), one[0].name))
-        fields = {"pods": said_pods(users), "node": node.name, "pod": pod.key, "disk": _disk(slot.disks, users[0])}
+        fields = {"pods": Pods.of(users), "node": node.name, "pod": pod.key, "disk": _disk(slot.disks, users[0])}
         ends = [ending(pod, users, [node.name]) for node, users in found if len(users) <= _USERS_MAX]
         return (Reason("volume-in-use", fields, "disk", tuple(ends)),)
 

@@ -23,12 +23,14 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from scheduler.model.keys import ClaimKey, PodKey
+from scheduler.model.objects import Pod
 
 LENGTH: Final = 160
 """Characters of a sentence, beyond which fewer pods are named."""
 _PODS_NAMED: Final = 4
 _NAMES_SAID: Final = 3
-_TOKEN: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
+TOKEN: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
+"""What is not said as it is written: a doubled brace, a field with what stands behind its colon, a bracket."""
 
 Fields: TypeAlias = Mapping[str, object]
 
@@ -70,6 +72,11 @@ class Pods(Struct, frozen=True):
     """Pods with their priorities, the least important first: `pods team/a and 2 more (priority 0 to 5)`."""
 
     pods: tuple[tuple[PodKey, int], ...]
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> Pods:
+        """These pods, in their order."""
+        return cls(tuple([(one.key, one.spec.priority or 0) for one in pods]))
 
     def __len__(self) -> int:
         return len(self.pods)
@@ -150,7 +157,7 @@ _Part: TypeAlias = "str | tuple[str, str] | list[_Part]"
 def _parsed(template: str) -> list[_Part]:
     whole: list[_Part] = []
     stack, start = [whole], 0
-    for token in _TOKEN.finditer(template):
+    for token in TOKEN.finditer(template):
         if before := template[start : token.start()]:
             stack[-1].append(before)
         start = token.end()

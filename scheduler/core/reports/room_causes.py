@@ -27,7 +27,7 @@ def why_room(rooms: Iterable[Preemption], store: Store, group: str) -> Diagnosis
     kept = [one for one in pods if one.is_deleting and one.metadata.finalizers]
     fields = {
         "nodes": names(sorted({one.node for one in rooms})),
-        "victims": Pods(tuple([(one.key, one.spec.priority or 0) for one in pods])),
+        "victims": Pods.of(pods),
         "kept": tuple([one.key for one in kept]),
         "finalizers": names(dict.fromkeys([name for one in kept for name in one.metadata.finalizers or ()])),
         "group": group,

@@ -114,7 +114,7 @@ class NearNode(Requests):
         """Their pods, the least important first."""
         users = dict.fromkeys(one for holder in holders for one in holder.users)
         pods = [pod for one in users if (pod := self.node.pods.get(one)) is not None]
-        return Pods(tuple([(pod.key, pod.spec.priority or 0) for pod in pods]))
+        return Pods.of(pods)
 
     def users(self, devices: Iterable[DeviceId]) -> Pods | str:
         """Who has them, for a sentence."""
