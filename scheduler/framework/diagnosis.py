@@ -6,9 +6,8 @@ Rules of this module
   1. A cause is a fact about the cluster as it is. A change is said only when the plugins, asked again as if it were
      made, let the pod in.
   2. What stands before the separator is kube-scheduler's sentence, byte for byte.
-  3. Pods and claims of other namespaces are not named (`why.say.Reader`): not by causes, nor by any other event or
-     condition.
-     `dra-scheduler explain` names them, to who may read them.
+  3. Events and conditions name no pods or claims of other namespaces (`why.say.Reader`). `dra-scheduler explain` names
+     them, to who may read them.
 
 Not here: when a pod is explained, and asking as if a change were made (`core.reports.cause_search`).
 """
@@ -16,7 +15,7 @@ Not here: when a pod is explained, and asking as if a change were made (`core.re
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct, structs
@@ -27,7 +26,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
+from scheduler.model.objects import Node, Pod
 from scheduler.model.owners import controller_of, deployment_of
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Sentence
@@ -137,6 +136,15 @@ def admin_access_unlabelled(namespace: str) -> Reason:
     command = shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
     fix = Fix("namespace-label", {"command": command}, (), command)
     return Reason("admin-access-unlabelled", {"namespace": namespace, "label": ADMIN_ACCESS_LABEL}, fixes=(fix,))
+
+
+def labelling(node: Node, labels: Mapping[str, str]) -> Fix:
+    """The node with these labels beside its own, or in their place."""
+    shown = [f"{key}={value}" for key, value in labels.items()]
+    overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []
+    command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
+    labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels={**node.labels, **labels}))
+    return Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled)
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

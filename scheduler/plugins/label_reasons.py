@@ -10,7 +10,6 @@ Cost: O(requirements), `_REQUIREMENTS_MAX` of them at most, on `limits.nodes` no
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
@@ -21,7 +20,7 @@ from msgspec import structs
 from allocator.pools.node_match import Requirement
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, edited_object, labelling, likeliest
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
@@ -258,12 +257,7 @@ def _labelled(miss: _Miss) -> Iterator[Fix]:
         if requirement.operator not in ("In", "Exists") or key in _GIVEN or key.startswith(_GIVEN_DOMAIN):
             return
         labels.setdefault(key, min(requirement.values, default=""))
-    node = miss.node.node
-    shown = [f"{key}={value}" for key, value in labels.items()]
-    overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []
-    command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
-    labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels={**node.labels, **labels}))
-    yield Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled)
+    yield labelling(miss.node.node, labels)
 
 
 def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:

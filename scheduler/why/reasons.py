@@ -51,7 +51,7 @@ class Fix(Struct, frozen=True):
         command: A line for a shell that does it, "" where there is none.
         more: How much more it asks of people than one of its kind usually does.
         reason: What it removes; None: the reason that offers it.
-        whom: Who is concerned, where that is more than the row says.
+        whom: Who is concerned, as far as the objects that end do not say so.
         pod, node, claims, slices, classes: Objects as they would be.
         removed, released: Pods that would be gone from the node, and what claims count that would give it back.
         edits: Of objects that no plugin sees, by their index among those that were given.

@@ -211,7 +211,7 @@ class CauseSearch(Part):
     def _ending(self, fix: Fix) -> list[Pod]:
         return [pod for uid in fix.removed if (pod := self._store.pods.get(uid)) is not None]
 
-    # Blame
+    # Reasons
 
     def _reasons_of(self, case: _Case, *, is_decided: bool) -> Iterator[None]:
         runner, cycle = case.runner, case.cycle(case.pod, self._timers.wall_ms)
@@ -378,7 +378,7 @@ class CauseSearch(Part):
     def _asked_again(
         self, case: _Case, change: Fix, name: NodeName, *, reasons: bool = False
     ) -> Iterator[tuple[Status, Fix, list[Reason]]]:
-        """What the plugins say about a node as if the change were made, and what the one that refuses it says why."""
+        """What the plugins say about a node as if the change were made, and the reasons of the one that refuses it."""
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
         if not case.has_steps:
             return

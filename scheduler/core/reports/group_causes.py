@@ -5,14 +5,13 @@ Not here: looking for the cause of a pod, and asking as if a change were made (`
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 from msgspec import Struct, structs
 
 from scheduler.core.state.store import Store
 from scheduler.core.trying.attempt import Beside
-from scheduler.framework.diagnosis import Limits
+from scheduler.framework.diagnosis import Limits, labelling
 from scheduler.model.group import key_of_group
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
@@ -53,10 +52,7 @@ def labelled(nowhere: Reason, store: Store, limits: Limits) -> Reason:
     key, fixes, lacks = str(nowhere.fields["topology"]), list[Fix](), nowhere.fields.get("node")
     for name in [lacks] if lacks else store.node_order[: limits.nodes] if nowhere.form == _NO_LABEL else ():
         node = store.node_infos[NodeName(str(name))].node
-        command = shlex.join(("kubectl", "label", "node", node.name, f"{key}={node.name}"))
-        metadata = structs.replace(node.metadata, labels={**(node.metadata.labels or {}), key: node.name})
-        labelled = structs.replace(node, metadata=metadata)
-        fixes.append(Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled))
+        fixes.append(labelling(node, {key: node.name}))
     return structs.replace(nowhere, fixes=tuple(fixes))
 
 
