@@ -153,7 +153,8 @@ def simulate(
     Exit codes: 0 every pod got a node, 1 one did not, 2 wrong use or input.
     """
     from scheduler.offline.altered import not_made_again
-    from scheduler.offline.playing import BUDGET_STEPS, find_refusals, play, profiles_with
+    from scheduler.offline.playing import find_refusals, play, profiles_with
+    from scheduler.offline.verdicts import BUDGET_STEPS
 
     _refuse(arrivals, {"--once": once, "--seed": seed is not None, "--plot": plot_file is not None})
     samples = check_plot(plot_file)

@@ -28,7 +28,7 @@ from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
-from scheduler.explain.world import BUDGET_STEPS, Ruling, World
+from scheduler.explain.world import Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
 from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
@@ -37,6 +37,7 @@ from scheduler.offline.group_mates import nominated
 from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import beside_siblings
+from scheduler.offline.verdicts import BUDGET_STEPS
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 
@@ -64,10 +65,7 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    world, tried, fit = _beside(World(given, key, now_ms, features, config))
-    ruling = world.ask()
-    if ruling.loaded.problems:  # their fields may be anything
-        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
+    world, ruling, tried, fit = _asked(World(given, key, now_ms, features, config))
     if ruling.verdict is None:
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
@@ -87,19 +85,20 @@ def explain_pod(
 
 def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
     """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
-    world, _, _ = _beside(world)
-    ruling = world.ask()
-    if ruling.loaded.problems:
-        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
+    world, ruling, _, _ = _asked(world)
     search = Search(world, budget, True, steps_max)
     return _answer(ruling, Objects(world), search), search.left, search.looking_steps
 
 
-def _beside(world: World) -> tuple[World, int, int]:
-    """The world in which the pod is asked about (rule 3), and how many siblings were tried and fit."""
+def _asked(world: World) -> tuple[World, Ruling, int, int]:
+    """The world in which the pod is asked about (rule 3), what is said there, how many siblings were tried and fit."""
     cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
     given, tried, fit = beside_siblings(world.objects, world.pod, cluster, features=world.features, config=world.config)
-    return replace(world, objects=given), tried, fit
+    world = replace(world, objects=given)
+    ruling = world.ask()
+    if ruling.loaded.problems:  # their fields may be anything
+        world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
+    return world, ruling, tried, fit
 
 
 def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:

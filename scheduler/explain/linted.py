@@ -16,9 +16,10 @@ from typing import Any, Final
 from allocator import Features
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.waiting import PODS_MAX, Waiting, alike, ask_all
-from scheduler.lint.view import View, mapping, mappings, text
+from scheduler.lint.view import View, mapping, text
 from scheduler.offline import PodResult, SourceObject, makes_pods
 from scheduler.offline.offline_cluster import key_of
+from scheduler.offline.siblings import controller_of
 
 _GOOD: Final = tuple(map(str, (PodResult.FITS, PodResult.WAITS, PodResult.GATED)))
 _UNTRIED: Final = str(PodResult.UNKNOWN)
@@ -81,13 +82,8 @@ def _running(objects: Sequence[SourceObject]) -> Iterator[_Key]:
     for one in objects:
         if is_from_a_server(one.obj) and not _is_waiting(one.obj):
             yield _key(one.obj)
-            yield from _controller(one.obj)
-
-
-def _controller(obj: Mapping[str, Any]) -> Iterator[_Key]:
-    for _, one in mappings(mapping(obj.get("metadata")).get("ownerReferences")):
-        if one.get("controller"):
-            yield text(one.get("kind")), key_of(obj)[0], text(one.get("name"))
+            if (owner := controller_of(one.obj)) is not None:
+                yield owner[0], key_of(one.obj)[0], owner[1]
 
 
 def _is_refused(view: View) -> bool:

@@ -6,7 +6,7 @@ Not here: one pod explained, with what helps (`explaining`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,14 +19,14 @@ from scheduler.embedded.loading import Restorable
 from scheduler.explain.explaining import explain_briefly, nearest_served, served_in
 from scheduler.explain.fix_search import BUDGET, STEPS_LEAST
 from scheduler.explain.wording import kind_of, unserved
-from scheduler.explain.world import BUDGET_STEPS, World
+from scheduler.explain.world import World
 from scheduler.framework.diagnosis import EVENT, without_cause
 from scheduler.model.keys import PodUid
 from scheduler.model.pod_group import group_key
-from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide, is_waiting
+from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.alike import Maker, maker_of
-from scheduler.offline.offline_cluster import Decoded, key_of
-from scheduler.offline.verdicts import TURNS_MAX
+from scheduler.offline.offline_cluster import Decoded, key_of, waits_for_a_node
+from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
 from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
@@ -113,7 +113,7 @@ def ask_all(
     decoded: Decoded = {}
     cluster = OfflineCluster(now_ms, checked, decoded)
     loaded = cluster.load(given)
-    there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if _waits(pod)]
+    there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if waits_for_a_node(pod)]
     there += [problem.pod for problem in loaded.problems if problem.pod is not None]
     wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
     served = served_in(cluster.pods())
@@ -141,10 +141,6 @@ def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
         like = one.maker.edited, one.outcome, one.kind, one.maker.without_names(one.cause)
         found.setdefault(like, []).append(one)
     return list(found.values())
-
-
-def _waits(pod: Mapping[str, Any]) -> bool:
-    return is_waiting(pod) and not pod["spec"].get("nodeName")
 
 
 class _Worlds(NamedTuple):

@@ -26,7 +26,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.objects import Node, Pod
 from scheduler.offline import Answers, Loaded, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.offline_cluster import Decoded
-from scheduler.offline.verdicts import TURNS_MAX
+from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
 from scheduler.why.reasons import Diagnosis, Fix
 
 Obj: TypeAlias = dict[str, Any]
@@ -36,8 +36,6 @@ Edits: TypeAlias = Sequence[tuple[int, Callable[[Obj], None]]]
 _Shown: TypeAlias = Node | Pod | ResourceClaim | ResourceSlice | DeviceClass
 
 _EXPLAINED: Final = (PodResult.UNSCHEDULABLE, PodResult.ERROR, PodResult.GATED)
-BUDGET_STEPS: Final = 200_000
-"""For each node's search, as `simulate` has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import msgspec
 
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import LabelSelector, NodeSelectorRequirement, Pod
+from scheduler.model.owners import controller_of
 
 SERVICE: Final = "Service"
 REPLICATION_CONTROLLER: Final = "ReplicationController"
@@ -46,7 +47,7 @@ class PodSelector(msgspec.Struct, frozen=True, gc=False):
 
 def owner_of(pod: Pod) -> tuple[str, ObjectKey] | None:
     """Kind and key of the controller of `pod`, if it is one whose selector counts."""
-    controller = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    controller = controller_of(pod)
     kind = _OWNERS.get((controller.api_version, controller.kind)) if controller is not None else None
     return (kind, ObjectKey(pod.metadata.namespace, controller.name)) if controller is not None and kind else None
 

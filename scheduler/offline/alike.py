@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import edited_object
 from scheduler.model.keys import PodUid
+from scheduler.model.owners import controller_of
 
 COPY_LABEL: Final = "dra-scheduler/copy-of"
 """On copies of a pod that were made for a question: the pod's name."""
@@ -44,5 +45,5 @@ def maker_of(key: tuple[str, str], uid: str, machine: Machine) -> Maker:
         return Maker(f"pod {'/'.join(key)}", key[1])
     if original := (pod.metadata.labels or {}).get(COPY_LABEL):
         return Maker(f"pod {key[0]}/{original}", original)
-    controller = next((one.name for one in pod.metadata.owner_references or () if one.controller), key[1])
-    return Maker(edited_object(pod), controller)
+    controller = controller_of(pod)
+    return Maker(edited_object(pod), controller.name if controller is not None else key[1])

@@ -440,6 +440,11 @@ def is_waiting(pod: Obj) -> bool:
     )
 
 
+def waits_for_a_node(pod: Obj) -> bool:
+    """Whether it waits, and names no node of its own."""
+    return is_waiting(pod) and not pod["spec"].get("nodeName")
+
+
 def _revision(obj: Obj) -> tuple[bool, int]:
     """Objects of a dump by revision, then all others."""
     text = str(_metadata(obj).get("resourceVersion", ""))

@@ -22,11 +22,18 @@ from scheduler.model.nearest import nearest
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.reasons import Reasons
 from scheduler.offline.simulation import Arrival, Played, Sample, Simulated, Simulation
-from scheduler.offline.verdicts import TURNS_MAX, Answers, Run, new_machine, profile_config, scheduler_name_of
+from scheduler.offline.verdicts import (
+    BUDGET_STEPS,
+    TURNS_MAX,
+    Answers,
+    Run,
+    new_machine,
+    profile_config,
+    scheduler_name_of,
+)
 
 BEGIN_MS: Final = 1_800_000_000_000
 """What the clock shows at the beginning: the same each time, so that equal input gives equal output."""
-BUDGET_STEPS: Final = 200_000
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 _REFUSALS_MAX: Final = 100
 """Pods of which is said node by node why they wait: of each owner and reason the first, then others."""

@@ -22,14 +22,13 @@ from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.group_mates import group_of
-from scheduler.offline.offline_cluster import Obj, OfflineCluster, SourceObject, is_waiting, key_of, makes_pods
-from scheduler.offline.verdicts import PodResult, decide
+from scheduler.offline.offline_cluster import Obj, OfflineCluster, SourceObject, key_of, makes_pods, waits_for_a_node
+from scheduler.offline.verdicts import BUDGET_STEPS, PodResult, decide
 
 SIBLINGS_MAX: Final = 1_000
 """Pods that are tried beside the one that is asked about; there may be more."""
 _TURNS_MAX: Final = 2_000
 """Of the scheduler, for the siblings: those that have no place by then take none."""
-_BUDGET_STEPS: Final = 200_000
 _WORKLOADS: Final = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
 _KINDS: Final = {"Pod": POD, "ResourceClaim": CLAIM}
 _OF_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
@@ -70,7 +69,7 @@ def beside_siblings(
     before = {kind: {(one.namespace, one.name): one.revision for one in _stored(cluster, kind)} for kind in _KINDS}
     asked = {key, *siblings}
     answers = decide(
-        cluster, features=features, budget_steps=_BUDGET_STEPS, config=config, asked=asked, turns_max=_TURNS_MAX
+        cluster, features=features, budget_steps=BUDGET_STEPS, config=config, asked=asked, turns_max=_TURNS_MAX
     )
     fit = {one.pod for one in answers.verdicts if one.outcome is PodResult.FITS and one.pod != key}
     return Beside([*_placed(given, key, cluster, fit, before)], len(siblings), len(fit))
@@ -90,15 +89,11 @@ def _siblings(pods: Iterable[Obj], key: Key) -> Iterator[Obj]:
     """The pods of the same controller that wait, too."""
     there = {key_of(pod): pod for pod in pods}
     pod = there.get(key)
-    if pod is None or group_of(pod) is not None or (owner := controller_of(pod)) is None or not _waits(pod):
+    if pod is None or group_of(pod) is not None or (owner := controller_of(pod)) is None or not waits_for_a_node(pod):
         return
     for other, one in there.items():
-        if other != key and other[0] == key[0] and controller_of(one) == owner and _waits(one):
+        if other != key and other[0] == key[0] and controller_of(one) == owner and waits_for_a_node(one):
             yield one
-
-
-def _waits(pod: Obj) -> bool:
-    return is_waiting(pod) and not pod["spec"].get("nodeName")
 
 
 def controller_of(obj: Obj) -> Key | None:

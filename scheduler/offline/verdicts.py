@@ -64,6 +64,8 @@ from scheduler.plugins import default_plugins
 _HORIZON_MS: Final = 12_000
 """After 5 s a pod that PreEnqueue keeps out gets its condition."""
 TURNS_MAX: Final = 10_000_000
+BUDGET_STEPS: Final = 200_000
+"""For the search of each node, unless somebody says another number."""
 TURN_STEPS: Final = 2_500
 """What a turn of the machine counts as where steps of about 4 us are counted: it ends after some 10 ms."""
 

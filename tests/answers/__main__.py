@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from allocator import RELEASES, Features
-from scheduler.offline.playing import BUDGET_STEPS
+from scheduler.offline.verdicts import BUDGET_STEPS
 from tests.answers.allocate import answer as allocated
 from tests.answers.cel import answer_line
 from tests.answers.verdicts import Cases
