@@ -46,7 +46,8 @@ CA = "LS0tLS1CRUdJTg=="
         pytest.param(b"\x7fELF\x02\x01\x00\xff", ": no kubeconfig, but binary data", id="binary"),
         pytest.param(b"a: \x00b", ": no kubeconfig, but binary data", id="a-zero-byte"),
         pytest.param("a: [\n", ":2:1: no valid YAML: ", id="broken"),
-        pytest.param("[" * 40_000, ":1:1001: no valid YAML: nested too deeply", id="deep"),
+        # Where it is said depends on libyaml: 0.2.6 counts levels, too, and reads ahead.
+        pytest.param("[" * 40_000, ": no valid YAML: nested too deeply", id="deep"),
         pytest.param('{"a":' * 20_000, ":1:751: no valid YAML: nested too deeply", id="deep-mappings"),
         pytest.param("a: &a {x: *a}\n", ":1:11: no valid YAML: its aliases expand without end; ", id="bomb"),
         pytest.param("kind: Pod\nmetadata: {name: a}\n", ": no kubeconfig: its kind is Pod, not Config", id="manifest"),
