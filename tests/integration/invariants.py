@@ -9,9 +9,10 @@ Reported
     device-in-two-claims   a device allocated twice, whether to two claims or within one, not counting adminAccess
                            results and shares (shareID) of a device that allows several allocations
     share-not-allowed      a share of a device that does not allow several allocations, or a share id used twice
-    capacity-exceeded      the shares of a device together consume more than it has
+    capacity-exceeded      the shares of a device together consume more than it has, whether they name a capacity with
+                           the driver's domain or without; what is below zero makes room for nobody
     counter-exceeded       the allocated devices of a pool together consume more of a shared counter than there is;
-                           a device counts once however many shares it has
+                           a device counts once however many shares it has, and never makes room for others
     device-not-published   an allocation names a device that no current slice (newest generation of its pool) has
     pod-not-reserved       a bound pod whose claim is missing, unallocated, or does not list the pod (its group, if that
                            owns the claim) in reservedFor
@@ -201,18 +202,20 @@ def _check_devices(uses: Mapping[DeviceKey, Sequence[_Use]], published: _Publish
 def _check_capacity(key: DeviceKey, device: Object, shares: Sequence[_Use]) -> Iterator[Violation]:
     consumed: dict[str, Fraction] = defaultdict(Fraction)
     for use in shares:
-        for name, value in (use.result.get("consumedCapacity") or {}).items():
-            consumed[name] += quantity(value)
+        for name, amount in _own_names(key.driver, use.result.get("consumedCapacity") or {}).items():
+            consumed[name] += max(Fraction(0), quantity(amount))
+    available = {
+        name: quantity(entry["value"]) for name, entry in _own_names(key.driver, device.get("capacity") or {}).items()
+    }
     for name, total in sorted(consumed.items()):
-        # A name with the driver's domain and one without mean the same capacity.
-        short = name.removeprefix(f"{key.driver}/")
-        capacity = device.get("capacity") or {}
-        entry = capacity.get(name) or capacity.get(short) or capacity.get(f"{key.driver}/{short}")
-        available = quantity(entry["value"]) if entry else Fraction(0)
-        if total > available:
-            yield Violation(
-                "capacity-exceeded", str(key), f"{name}: {len(shares)} shares consume {total}, it has {available}"
-            )
+        if total > (there := max(Fraction(0), available.get(name, Fraction(0)))):
+            yield Violation("capacity-exceeded", str(key), f"{name}: its shares consume {total}, it has {there}")
+
+
+def _own_names(driver: str, amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """A name with the driver's domain and one without mean the same capacity; written twice, the first one counts."""
+    short = {name: amount for name, amount in amounts.items() if not name.startswith(f"{driver}/")}
+    return short | {name.removeprefix(f"{driver}/"): one for name, one in amounts.items() if name not in short}
 
 
 def _check_counters(uses: Mapping[DeviceKey, Sequence[_Use]], published: _Published) -> Iterator[Violation]:
@@ -222,7 +225,7 @@ def _check_counters(uses: Mapping[DeviceKey, Sequence[_Use]], published: _Publis
         for consumption in published.devices.get(key, {}).get("consumesCounters") or ():
             for name, counter in consumption["counters"].items():
                 counter_key = (PoolKey(key.driver, key.pool), consumption["counterSet"], name)
-                consumed[counter_key] += quantity(counter["value"])
+                consumed[counter_key] += max(Fraction(0), quantity(counter["value"]))
                 consumers[counter_key].append(key.device)
     for counter_key, total in sorted(consumed.items()):
         available = published.counters.get(counter_key, Fraction(0))
