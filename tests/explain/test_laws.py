@@ -93,7 +93,8 @@ def advice_helps(world: Small) -> Iterator[str]:
             return
         again = explained(edited)
         if number + 1 < len(told.changes):
-            if again.fits:
+            # Siblings go first while the pod is gated; as objects without the gate it goes before them.
+            if again.fits and not (told.kind == "scheduling-gate" and beside_mates(world)):
                 yield f"less is enough: {some}"
         elif not again.fits and again.kind != MAKING_ROOM:
             yield f"does not help: {some}\n  now {again.verdict}"
