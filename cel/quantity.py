@@ -10,8 +10,8 @@ Printing is Go's, oddities included: a text already in canonical form is kept (`
 and a decimal quantity of 10^21 or more prints without its suffix when it is computed.
 
 Source: k8s.io/apimachinery pkg/api/resource (quantity.go, amount.go, suffix.go, math.go) v0.36.3.
-Differs on purpose: a decimal exponent above `EXPONENT_MAX` is refused as an unknown suffix. Go computes
-with 10^2147483647 until memory ends; no API object means such a number.
+Differs on purpose: a decimal exponent above `EXPONENT_MAX` is refused as an unknown suffix, and a text longer than
+`LENGTH_MAX` as one without a number. Go computes with 10^2147483647 until memory ends; no object means such a number.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
 INTEGER_ERROR: Final = "cannot convert value to integer"
 
 EXPONENT_MAX: Final = 1000
+LENGTH_MAX: Final = 1000
+"""Characters of a text. Reading digits costs their number squared: an object full of them held a turn for minutes."""
 
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
@@ -47,8 +49,6 @@ _DECIMAL_EXPONENT: Final = {
 _BINARY_EXPONENT: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENT.items()}
 _BINARY_SUFFIX: Final = {exponent: suffix for suffix, exponent in _BINARY_EXPONENT.items()}
-_INT_TEXT_MAX: Final = 4000
-"""Python refuses to convert between int and longer texts in one go (sys.int_info)."""
 
 
 class Quantity:
@@ -78,6 +78,8 @@ class Quantity:
         """
         if not text:
             raise ValueError(FORMAT_ERROR)
+        if len(text) > LENGTH_MAX:
+            raise ValueError(NUMERIC_ERROR)
         is_negative, value, whole, fraction, suffix = _split(text)
         base, exponent, format_ = _interpret(suffix)
         if base == 2:
@@ -100,7 +102,7 @@ class Quantity:
         digits, _, fraction = value.lstrip("+-").partition(".")
         if not digits and not fraction:
             raise ValueError(NUMERIC_ERROR)
-        unscaled = int_from_text(digits + fraction)
+        unscaled = int(digits + fraction)
         scale = -len(fraction)
         if base == 2:
             unscaled <<= exponent
@@ -211,14 +213,14 @@ class Quantity:
             while amount % 1024 == 0:
                 amount //= 1024
                 exponent += 10
-            return int_to_text(amount) + _BINARY_SUFFIX.get(exponent, "")
+            return str(amount) + _BINARY_SUFFIX.get(exponent, "")
         amount, exponent = self.nano, _NANO
         while amount % 1000 == 0:
             amount //= 1000
             exponent += 3
         if self.format == "DecimalExponent":
-            return int_to_text(amount) + (f"e{exponent}" if exponent else "")
-        return int_to_text(amount) + _DECIMAL_SUFFIX.get(exponent, "")
+            return str(amount) + (f"e{exponent}" if exponent else "")
+        return str(amount) + _DECIMAL_SUFFIX.get(exponent, "")
 
     def __repr__(self) -> str:
         return f"Quantity.parse({str(self)!r})"
@@ -282,7 +284,7 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
     if exponent is not None:
         return 2, exponent, "BinarySI"
     digits = suffix[1:]
-    if suffix[0] not in "eE" or not digits.lstrip("+-") or not digits.lstrip("+-").isdecimal() or len(digits) > 4000:
+    if suffix[0] not in "eE" or not digits.lstrip("+-") or not digits.lstrip("+-").isdecimal():
         raise ValueError(SUFFIX_ERROR)
     parsed = int(digits)
     if not _is_int64(parsed):
@@ -320,21 +322,3 @@ def _pow10(exponent: int) -> float:
     if exponent >= 0:
         return float(f"1e{exponent // 32 * 32}") * float(f"1e{exponent % 32}")
     return float(f"1e-{-exponent // 32 * 32}") / float(f"1e{-exponent % 32}")
-
-
-def int_from_text(digits: str) -> int:
-    """`int(digits)` for a text of ASCII digits of any length."""
-    if len(digits) <= _INT_TEXT_MAX:
-        return int(digits)
-    from decimal import Decimal  # noqa: PLC0415 - 2 ms of import for numbers nobody writes
-
-    return int(Decimal(digits))
-
-
-def int_to_text(value: int) -> str:
-    """`str(value)` for a value of any size."""
-    if value.bit_length() < 3 * _INT_TEXT_MAX:
-        return str(value)
-    from decimal import Decimal  # noqa: PLC0415 - as above
-
-    return format(Decimal(value), "f")

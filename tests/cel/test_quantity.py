@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cel.quantity import EXPONENT_MAX, FORMAT_ERROR, NUMERIC_ERROR, SUFFIX_ERROR, Quantity
+from cel.quantity import EXPONENT_MAX, FORMAT_ERROR, LENGTH_MAX, NUMERIC_ERROR, SUFFIX_ERROR, Quantity
 
 _UNIT = {
     "": Fraction(1),
@@ -141,11 +141,15 @@ def test_is_integer_stays_false_after_arithmetic_with_a_fraction() -> None:
     assert Quantity.parse("1").add(Quantity.parse("1k")).as_integer() == 1001
 
 
-def test_huge_texts_are_handled() -> None:
-    digits = "9" * 9000
+def test_long_texts_are_read_up_to_a_length() -> None:
+    digits = "9" * LENGTH_MAX
     assert str(Quantity.parse(digits)) == digits
     assert Quantity.parse(digits).as_approximate_float() == float("inf")
-    assert Quantity.parse("0." + "0" * 9000 + "1").nano == 1
+    assert Quantity.parse("0." + "0" * (LENGTH_MAX - 3) + "1").nano == 1
+    largest = Quantity.parse(f"{digits[:-5]}e{EXPONENT_MAX}")
+    assert str(largest.add(largest)).startswith("1999")
+    with pytest.raises(ValueError, match=NUMERIC_ERROR):
+        Quantity.parse(digits + "9")
 
 
 def test_a_quantity_equals_no_other_type() -> None:
