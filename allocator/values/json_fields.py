@@ -282,7 +282,7 @@ def name_of(value: Any) -> str:
         return "an object"
     if isinstance(value, list | tuple):
         return "a list"
-    return f"{_TYPE_NAMES.get(type(value), type(value).__name__)} ({value!r})"
+    return f"{_TYPE_NAMES.get(type(value), type(value).__name__)} ({repr(value)[:_SHORT]})"
 
 
 def check_object(value: Any) -> None:
@@ -333,7 +333,7 @@ def quantity(text: str) -> Quantity:
         try:
             known = Quantity.parse(text)
         except ValueError as error:
-            raise FieldError("", f"{text!r} is not a quantity: {error}") from None
+            raise FieldError("", f"{text[:_SHORT]!r} is not a quantity: {error}") from None
         if len(text) <= _SHORT:  # as all that an API server stores are
             if len(_quantities) >= SHARED_MAX:
                 _quantities.clear()

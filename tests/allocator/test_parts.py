@@ -340,6 +340,11 @@ def test_1_37_refuses_amounts_it_cannot_compute_with() -> None:
             "the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         (
+            {"devices": [{"name": "e", "capacity": {"memory": {"value": "9" * 2000}}}]},
+            f"ResourceSlice s: spec.devices[0].capacity[memory].value: '{'9' * 64}' is not a quantity: unable to parse "
+            "numeric part of quantity",
+        ),
+        (
             {"devices": [{"name": "e", "basic": {}}]},
             "ResourceSlice s: spec.devices[0].basic: resource.k8s.io/v1 has no such field; convert the object from "
             "v1beta1",

@@ -99,10 +99,12 @@ def test_scoring_assumes_amounts_for_containers_that_ask_for_none() -> None:
 
 
 def test_problems_name_the_field() -> None:
-    broken = pod(initContainers=[container(cpu="1")], containers=[container(memory="1 GB")], overhead={"cpu": "?"})
+    broken = pod(
+        initContainers=[container(cpu="1")], containers=[container(memory="1 GB")], overhead={"cpu": "?" * 2000}
+    )
     assert pod_amounts(broken).problems == (
         'spec.containers[0].resources.requests["memory"]: "1 GB" is not a quantity (use forms like 500m, 2 or 1Gi)',
-        'spec.overhead["cpu"]: "?" is not a quantity (use forms like 500m, 2 or 1Gi)',
+        f'spec.overhead["cpu"]: "{"?" * 64}" is not a quantity (use forms like 500m, 2 or 1Gi)',
     )
     assert pod_amounts(requesting({"cpu": "1"})).problems == ()
 
