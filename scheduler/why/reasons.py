@@ -20,7 +20,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.why.kinds import FIXES, KINDS
-from scheduler.why.say import Fields, Reader, Sentence, say
+from scheduler.why.say import Fields, Reader, Sentence, fields_of, say
 
 TO_MAKE_IT_FIT: Final = "; to make it fit: "
 """Between a cause and a fix."""
@@ -83,7 +83,8 @@ class Fix(Struct, frozen=True):
     @property
     def same(self) -> Hashable:
         """Equal for fixes of which the first that helps is enough: where less helps, still less does, too."""
-        return self.kind, *(_hashable(self.fields.get(name)) for name in FIXES[self.kind].same)
+        row = FIXES[self.kind]
+        return self.kind, *(_hashable(self.fields.get(name)) for name in row.same or fields_of(row.says))
 
     def text(self, reader: Reader) -> str:
         """What to do, with the names of all whom it concerns."""
