@@ -14,11 +14,10 @@ Not here: whether an expression compiles (who calls knows that), and traps of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 
-from allocator.values.names import is_c_identifier
 from cel import operators
 from cel.errors import CompileError
 from cel.parser.frontend import parse
@@ -26,8 +25,8 @@ from cel.parser.lexer import IDENT, Tokens, tokenize
 from cel.parser.syntax import Call, Expr, Literal, MapExpr, Select, children
 from cel.quantity import Quantity
 from cel.semver import Semver
-from scheduler.model.api_rules import ID_LENGTH_MAX
-from scheduler.model.selector_reading import driver_texts, is_device, is_field, walk
+from scheduler.lint.context import Context, is_id
+from scheduler.model.selector_reading import Part, driver_texts, is_device, is_field, walk
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
@@ -44,39 +43,6 @@ _YAML_TYPES: Final = {
 }
 """How a ResourceSlice writes of which type a value is. In expressions there is the value itself."""
 
-DomainOf: TypeAlias = Callable[[str, str], str | None]
-"""(`attributes` or `capacity`, id) to the domain that was meant, None when that is not known."""
-
-
-class Names(Protocol):
-    """What names of attributes and domains mean; see `context.Context`."""
-
-    def name_meant(self, which: str, written: str) -> str: ...
-    def is_name_certain(self, which: str, domain: str, name: str) -> bool: ...
-    def driver_meant(self, written: str) -> str | None: ...
-
-
-class _Unknown:
-    """Nothing is known of a cluster or of drivers."""
-
-    def name_meant(self, which: str, written: str) -> str:
-        return legal_id(written)
-
-    def is_name_certain(self, which: str, domain: str, name: str) -> bool:
-        return True
-
-    def driver_meant(self, written: str) -> str | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Characters `start` to `end` of the expression become `text`."""
-
-    start: int
-    end: int
-    text: str
-
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -86,23 +52,22 @@ class Mistake:
     offset: int
     message: str
     fix: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Part, ...] = ()
     is_mild: bool = False
     compiles: bool = False
 
 
 def find_mistakes(
-    expression: str,
-    domain_of: DomainOf,
-    names: Names | None = None,
-    is_valid: Callable[[str], bool] = lambda text: False,
+    expression: str, context: Context, drivers: Collection[str], is_valid: Callable[[str], bool] = lambda text: False
 ) -> list[Mistake]:
     """The mistakes in an expression, by place; none in one that does not parse.
 
-    `is_valid` says whether some release takes an expression, or a part of one.
+    Args:
+        drivers: Of which a device has one.
+        is_valid: Whether some release takes an expression, or a part of one.
     """
     try:
-        finder = _Finder(expression, domain_of, names or _Unknown(), is_valid)
+        finder = _Finder(expression, context, drivers, is_valid)
         finder.visit(finder.root, None)
     except (CompileError, RecursionError):
         return []
@@ -116,17 +81,6 @@ def rewrite(expression: str, mistakes: list[Mistake]) -> str:
     for _, edit in sorted(edits.items(), reverse=True):
         expression = expression[: edit.start] + edit.text + expression[edit.end :]
     return expression
-
-
-def legal_id(name: str) -> str:
-    """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
-    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return (f"_{name}" if name[:1].isdigit() or not name else name)[:32]
-
-
-def is_id(name: str) -> bool:
-    """Whether an attribute can have this name."""
-    return is_c_identifier(name) and len(name) <= ID_LENGTH_MAX
 
 
 def version_of(value: str) -> str | None:
@@ -150,15 +104,16 @@ class _Ref:
 
 
 class _Finder:
-    def __init__(self, expression: str, domain_of: DomainOf, names: Names, is_valid: Callable[[str], bool]) -> None:
-        self.names = names
+    def __init__(
+        self, expression: str, context: Context, drivers: Collection[str], is_valid: Callable[[str], bool]
+    ) -> None:
+        self.context = context
+        self.domain_of = context.domain_finder(drivers)
         self.is_valid = is_valid
         self.source = expression
-        parsed = parse(expression)
-        self.root = parsed.expr
+        self.root = parse(expression).expr
         self.tokens: Tokens = tokenize(expression)
         self.index_by_offset = {offset: index for index, offset in enumerate(self.tokens.offsets)}
-        self.domain_of = domain_of
         self.found: list[Mistake] = []
 
     # What was written.
@@ -184,12 +139,12 @@ class _Finder:
 
     def driver(self, literal: Literal) -> None:
         name = str(literal.value)
-        meant, start = self.names.driver_meant(name), literal.offset + 1
+        meant, start = self.context.driver_meant(name), literal.offset + 1
         if meant is None and "/" not in name:
             return
         # Only where the text is written without escapes and prefixes is its place known.
         is_plain = self.source[start : start + len(name)] == name
-        edits = (Edit(start, start + len(name), meant),) if meant is not None and is_plain else ()
+        edits = (Part(start, start + len(name), meant),) if meant is not None and is_plain else ()
         if "/" not in name:
             message, fix = f'the driver "{name}" is called {meant} now', f'device.driver == "{meant}"'
         else:
@@ -298,14 +253,14 @@ class _Finder:
                 self.accessor_place(ref),
                 f"{said}{noun} are compared by compareTo{problem}",
                 meant + (" (where the driver publishes it as a version)" if which == "attributes" else ""),
-                () if domain is None else (Edit(*extent, meant),),
+                () if domain is None else (Part(*extent, meant),),
                 is_mild=is_valid,
                 compiles=is_valid,
             )
         )
         return True
 
-    def reference(self, ref: _Ref, extra: Edit | None = None) -> None:
+    def reference(self, ref: _Ref, extra: Part | None = None) -> None:
         """A reference that stands for a value: its accessor and its keys."""
         which = "capacity" if ref.accessor == "quantity" else ref.which
         is_whole = len(ref.keys) == 2 and "/" not in ref.keys[0]
@@ -316,7 +271,7 @@ class _Finder:
         domain, name, problem = self.resolve(ref, which)
         meant = _written(which, domain or "<domain>", name)
         start, end = self.extent(ref.node)
-        edits = () if domain is None else tuple(filter(None, (Edit(start, end, meant), extra)))
+        edits = () if domain is None else tuple(filter(None, (Part(start, end, meant), extra)))
         if ref.accessor:
             more = needs = ""
             if ref.accessor == "list":
@@ -356,7 +311,7 @@ class _Finder:
                 extent[0],
                 f'no attribute can be called "{ref.keys[1]}": names are C identifiers of at most 32 characters',
                 f"the nearest legal name is {name}; see what the driver publishes",
-                (Edit(*extent, meant),) if domain is not None else (),
+                (Part(*extent, meant),) if domain is not None else (),
                 is_mild=True,
                 compiles=True,
             )
@@ -370,7 +325,7 @@ class _Finder:
             domain, written = ref.keys
         else:
             domain, _, written = ref.keys[0].rpartition("/")
-        name = self.names.name_meant(which, written)
+        name = self.context.name_meant(which, written)
         said = (
             "" if name == written else f'; "{written}" is no legal name, the nearest is {name}: see what is published'
         )
@@ -378,11 +333,11 @@ class _Finder:
             known = self.domain_of(which, name)
             return known, name, said + ("" if known else f"; which domain publishes {name} is not known here")
         if "/" in domain:
-            meant = self.names.driver_meant(domain)
+            meant = self.context.driver_meant(domain)
             if meant is None:
                 return None, name, f'{said}; a domain has no slash, "{domain}" cannot exist'
             domain = meant
-        return (domain if name == written or self.names.is_name_certain(which, domain, name) else None), name, said
+        return (domain if name == written or self.context.is_name_certain(which, domain, name) else None), name, said
 
     def name(self, ref: _Ref, domain: str) -> str:
         return _written(ref.which, domain, ref.keys[-1])
@@ -394,12 +349,12 @@ class _Finder:
         edit = self.method_edit(ref.node, "") if isinstance(ref.node, Call) and ref.accessor else None
         return self.extent(ref.node)[0] if edit is None else edit.start
 
-    def method_edit(self, node: Call, name: str) -> Edit | None:
+    def method_edit(self, node: Call, name: str) -> Part | None:
         index = self.index_by_offset.get(node.offset)
         if index is None or index < 1 or self.tokens.kinds[index - 1] != IDENT:
             return None
         start = self.tokens.offsets[index - 1]
-        return Edit(start, start + len(self.tokens.texts[index - 1]), name)
+        return Part(start, start + len(self.tokens.texts[index - 1]), name)
 
     def extent(self, node: Expr) -> tuple[int, int]:
         """From where to where a node's text goes, in balanced brackets."""
