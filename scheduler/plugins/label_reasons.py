@@ -20,7 +20,7 @@ from msgspec import structs
 from allocator.pools.node_match import Requirement
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, labelling, likeliest
+from scheduler.framework.diagnosis import Limits, labelling, likeliest, with_spec
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
@@ -216,17 +216,14 @@ def _fixes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
     yield from _written(cycle, found, limits)
-    edited, selector = edited_object(pod), pod.spec.node_selector or {}
+    selector = pod.spec.node_selector or {}
     keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
     cycle.charge(len(selector) * min(len(keys), limits.changes))
     for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
-        without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
-        fields = {"label": f"{key}: {selector[key]}", "edited": edited}
-        yield Fix("label-dropped", fields, on, pod=without)
+        yield Fix("label-dropped", {"label": f"{key}: {selector[key]}"}, on, pod=with_spec(pod, node_selector=rest))
     if node_affinity_of(pod).required is not None:
-        fields = {"rule": "required nodeAffinity", "edited": edited}
-        yield Fix("rule-relaxed", fields, on, pod=_with_affinity(pod, None))
+        yield Fix("rule-relaxed", {"rule": "required nodeAffinity"}, on, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
@@ -235,7 +232,7 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """Another value of the label, or another label, that the nodes have."""
     said, like = found.said, found.meant
     key, values = said.requirement.key, said.requirement.values
-    fields = {"where": said.where, "edited": edited_object(cycle.pod)}
+    fields = {"where": said.where}
     if not found.counts and like and (having := found.having(like)):
         edited = _edited(cycle.pod, said, like, None)
         yield Fix("written", {**fields, "written": like, "wrong": key}, having, pod=edited)
@@ -266,7 +263,7 @@ def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
         selector = dict(pod.spec.node_selector or {})
         written = selector.pop(unmet.requirement.key)
         selector[key] = written if value is None else value
-        return structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
+        return with_spec(pod, node_selector=selector)
     required = node_affinity_of(pod).required
     assert required is not None
     terms = list(required.node_selector_terms or ())
@@ -285,8 +282,7 @@ def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
 def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
     affinity = pod.affinity or Affinity()
     terms = structs.replace(affinity.node_affinity or NodeAffinityTerms(), required=required)
-    changed = structs.replace(affinity, node_affinity=terms)
-    return structs.replace(pod, spec=structs.replace(pod.spec, affinity=changed))
+    return with_spec(pod, affinity=structs.replace(affinity, node_affinity=terms))
 
 
 # Nodes by name

@@ -47,13 +47,11 @@ def without_alternative(claim: ResourceClaim, request: str) -> ResourceClaim:
 
 
 def with_request(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
-    """The claim with another request; a toleration is added to those there are."""
+    """The claim with another request."""
     assert claim.spec is not None
     name, _, sub = request.partition("/")
 
     def changed(asked: RequestAlternative) -> RequestAlternative:
-        if (toleration := fields.get("tolerations")) is not None:
-            return replace(asked, tolerations=(*asked.tolerations, toleration))  # type: ignore[arg-type]
         return replace(asked, **fields)  # type: ignore[arg-type]
 
     def of(one: Request) -> Request:

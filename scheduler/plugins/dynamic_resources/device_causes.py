@@ -27,7 +27,6 @@ from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_several, diagnose_unmet
 from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_groups, diagnose_partitions
 from scheduler.plugins.dynamic_resources.device_reasons import (
@@ -242,14 +241,10 @@ def _not_fewer(reason: Reason) -> Iterator[Fix]:
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
     """Some devices match, and too few; or those that do are of other nodes."""
-    claim, slot, fixes = found.claim(funnel.slot), funnel.slot, list[Fix]()
+    slot, fixes = funnel.slot, list[Fix]()
     for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
-        if claim is None:
-            break
         rest = tuple([one for one in slot.details.selectors if one is not selector])
-        fields = {"selector": selector.expression, "request": found.label(slot)}
-        claims = (with_request(claim, funnel.request, selectors=rest),)
-        fixes.append(Fix("drop-selector", fields, found.on, claims=claims))
+        fixes += found.asking(slot, "drop-selector", {"selector": selector.expression}, selectors=rest)
     if funnel.step(Stage.REQUEST_SELECTOR).left:
         return _too_few(found, funnel, tuple(fixes))
     return structs.replace(_elsewhere(found, funnel), fixes=tuple(fixes))

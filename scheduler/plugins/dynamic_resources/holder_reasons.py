@@ -168,7 +168,6 @@ def _released(found: NearNode, some: list[_Stale]) -> Fix:
         {
             "claims": keys,
             "nodes": tuple(sorted({node for uid in going if (node := found.view.node_of(uid)) is not None})),
-            "command": shlex.join(command),
         },
         found.on,
         shlex.join(command) if may_delete else "",

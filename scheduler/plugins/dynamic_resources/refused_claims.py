@@ -14,7 +14,7 @@ from msgspec import structs
 from allocator import OPTIONAL_NODE_OPERATIONS
 from allocator.values.model import RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Limits, Pin, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, Pin, likeliest, with_spec
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim, is_usable_on, template_of
 from scheduler.model.held import Held
@@ -22,7 +22,7 @@ from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.model.owners import controller_of
+from scheduler.model.owners import controller_of, edited_object
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.plugins.dynamic_resources.changed_claims import (
     alternative_of,
@@ -73,9 +73,9 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Reason | None:
         known, changes = sorted(view.claim_names(namespace)), []
         for meant in _meant(name, known):
             other = structs.replace(entry, resource_claim_name=meant)
-            spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
-            fields = {"edited": edited_object(pod), "key": "resourceClaimName", "meant": meant, "name": name}
-            changes.append(Fix("claim-name", fields, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+            renamed = with_spec(pod, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
+            fields = {"key": "resourceClaimName", "meant": meant, "name": name}
+            changes.append(Fix("claim-name", fields, _anywhere(view), pod=renamed))
         return Reason("claim-missing", {"claim": key, "pod": pod.key, "known": _there(known)}, fixes=tuple(changes))
     return None
 
