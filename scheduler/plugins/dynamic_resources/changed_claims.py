@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from allocator.values.model import Request, RequestAlternative
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim, template_of
+from scheduler.model.held import Held
 from scheduler.model.objects import Pod
 
 
@@ -17,6 +19,11 @@ def label_of(claim: ResourceClaim, pod: Pod) -> str:
     """What a person edits to change the claim: itself, or the template that it was made from."""
     template = template_of(claim, pod)
     return f"ResourceClaimTemplate {claim.key.namespace}/{template}" if template else f"ResourceClaim {claim.key}"
+
+
+def held_by(claim: ResourceClaim, view: ClusterView) -> tuple[Held, ...]:
+    """What counts for the claim: given back where it is released."""
+    return tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
 
 
 def requests_of(claim: ResourceClaim) -> Iterator[str]:

@@ -25,6 +25,7 @@ from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of, edited_object, is_replica
+from scheduler.plugins.dynamic_resources.changed_claims import held_by
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason, Whom
@@ -96,7 +97,7 @@ class NearNode(Requests):
                     claims.append((key, claim, users))
         for key, claim, users in claims:
             if key not in found:
-                released = tuple([Held(key, claim.uid, one) for one in self.view.counted(claim.uid)])
+                released = held_by(claim, self.view)
                 devices = frozenset(one.device_id for held in released for one in held.allocation.results)
                 if devices:
                     priority = max([self.node.pods[one].spec.priority or 0 for one in users], default=0)
