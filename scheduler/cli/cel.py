@@ -168,6 +168,7 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
     from cel.errors import CompileError, Issue, locate, render
     from cel.program import check_expression, compile_selector
     from cel.selector_lint import find_traps, hint_for
+    from scheduler.lint.context import NOTHING_KNOWN
     from scheduler.lint.mistakes import find_mistakes
 
     verdict = SelectorVerdict(expression, cost_limit=LIMIT)
@@ -180,14 +181,14 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
         checked = check_expression(expression, environment)
     except CompileError as error:
         verdict.error = str(error)
-        likely = next((one for one in find_mistakes(expression, _no_domain)), None)
+        likely = next((one for one in find_mistakes(expression, NOTHING_KNOWN, ())), None)
         verdict.hint = hint_for(verdict.error) or (f"{likely.message}: {likely.fix}" if likely is not None else None)
         return verdict
     verdict.output_type = str(checked.output_type)
     verdict.cost = estimate(checked).max
     mistakes = [
         (one.code, one.offset, one.message, one.fix)
-        for one in find_mistakes(expression, _no_domain, is_valid=lambda part: _is_valid(part, environment))
+        for one in find_mistakes(expression, NOTHING_KNOWN, (), is_valid=lambda part: _is_valid(part, environment))
     ]
     for code, offset, message, advice in sorted((*find_traps(checked), *mistakes), key=lambda one: one[1]):
         line, column, _ = locate(expression, offset)
@@ -209,10 +210,6 @@ def check_expression_text(expression: str, environment: Environment) -> Selector
             "the estimate multiplies the sizes of what is iterated or compared; compare fewer or smaller values"
         )
     return verdict
-
-
-def _no_domain(which: str, name: str) -> None:
-    """Which domain an attribute without one has is not known here."""
 
 
 def _check_files(files: Sequence[str], environment: Environment) -> list[SelectorVerdict]:

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from scheduler.explain.world import World
-from scheduler.framework.diagnosis import edited_object
 from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.api_rules import POD_CLAIM_NAME_ANNOTATION
+from scheduler.model.owners import edited_object
 
 
 class Source(NamedTuple):

@@ -22,10 +22,11 @@ from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.pod_explanation import Explanation, SelectorFailure, Step
 from scheduler.explain.world import Ruling
-from scheduler.framework.diagnosis import edited_object, without_cause
+from scheduler.framework.diagnosis import without_cause
 from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
+from scheduler.model.owners import edited_object
 from scheduler.offline import PodResult
 from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Diagnosis, Fix, Reason
 from scheduler.why.say import EVERYBODY

@@ -27,7 +27,6 @@ from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
-from scheduler.model.owners import controller_of, deployment_of
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Sentence
 
@@ -121,20 +120,15 @@ class PinningPlugin(Protocol):
         ...
 
 
-def edited_object(pod: Pod) -> str:
-    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`."""
-    owner = controller_of(pod)
-    if owner is None:
-        return f"pod {pod.key}"
-    deployment = deployment_of(pod)
-    kind, name = ("deployment", deployment) if deployment else (owner.kind.lower(), owner.name)
-    return f"{kind} {pod.metadata.namespace}/{name}"
+def with_spec(pod: Pod, **fields: object) -> Pod:
+    """The pod as somebody would have edited it."""
+    return structs.replace(pod, spec=structs.replace(pod.spec, **fields))
 
 
 def admin_access_unlabelled(namespace: str) -> Reason:
     """Of claims for admin access where the API server takes none."""
     command = shlex.join(("kubectl", "label", "namespace", namespace, f"{ADMIN_ACCESS_LABEL}=true"))
-    fix = Fix("namespace-label", {"command": command}, (), command)
+    fix = Fix("namespace-label", {}, (), command)
     return Reason("admin-access-unlabelled", {"namespace": namespace, "label": ADMIN_ACCESS_LABEL}, fixes=(fix,))
 
 
@@ -144,7 +138,7 @@ def labelling(node: Node, labels: Mapping[str, str]) -> Fix:
     overwrite = ["--overwrite"] if not labels.keys().isdisjoint(node.labels) else []
     command = shlex.join(("kubectl", "label", "node", node.name, *shown, *overwrite))
     labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels={**node.labels, **labels}))
-    return Fix("node-labelled", {"command": command}, (node.name,), command, node=labelled)
+    return Fix("node-labelled", {}, (node.name,), command, node=labelled)
 
 
 def likeliest(nodes: Sequence[NodeInfo], view: ClusterView, limits: Limits = EVENT) -> list[NodeInfo]:

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scheduler.lint.context import Context
+from scheduler.lint.context import Context, is_id, legal_id
 from scheduler.lint.findings import FieldPath
-from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.view import View, claim_specs, mapping, request_parts, sequence, text
 
 _LISTS: Final = {"matchAttributes": "matchAttribute", "distinctAttributes": "distinctAttribute"}

@@ -5,13 +5,15 @@ Not here: reading a cluster (`published`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler.lint.mistakes import is_id, legal_id
+from allocator.values.names import is_c_identifier
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, claim_spec_path, mapping, mappings, sequence, text
+from scheduler.model.api_rules import ID_LENGTH_MAX
 from scheduler.model.selector_reading import pinned_drivers
 from scheduler.validation.api_fields import NEWEST
 
@@ -146,6 +148,17 @@ def usual_driver(resource: str) -> str:
     return f"{name}.{domain}" if slash and name and "/" not in name else ""
 
 
+def legal_id(name: str) -> str:
+    """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return (f"_{name}" if name[:1].isdigit() or not name else name)[:32]
+
+
+def is_id(name: str) -> bool:
+    """Whether an attribute can have this name."""
+    return is_c_identifier(name) and len(name) <= ID_LENGTH_MAX
+
+
 def _folded(name: str) -> str:
     return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
@@ -156,3 +169,7 @@ def expressions(selectors: Any) -> Iterable[tuple[int, str]]:
         expression = mapping(selector.get("cel")).get("expression")
         if isinstance(expression, str):
             yield index, text(expression)
+
+
+NOTHING_KNOWN: Final = Context((), Settings(), None)
+"""Of an expression alone: neither files nor a cluster nor drivers."""

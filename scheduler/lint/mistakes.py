@@ -14,11 +14,11 @@ Not here: whether an expression compiles (who calls knows that), and traps of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from itertools import accumulate
+from typing import Final
 
-from allocator.values.names import is_c_identifier
 from cel import operators
 from cel.errors import CompileError
 from cel.parser.frontend import parse
@@ -26,8 +26,8 @@ from cel.parser.lexer import IDENT, Tokens, tokenize
 from cel.parser.syntax import Call, Expr, Literal, MapExpr, Select, children
 from cel.quantity import Quantity
 from cel.semver import Semver
-from scheduler.model.api_rules import ID_LENGTH_MAX
-from scheduler.model.selector_reading import driver_texts, is_device, is_field, walk
+from scheduler.lint.context import Context, is_id
+from scheduler.model.selector_reading import Part, driver_texts, is_device, is_field, walk
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
@@ -44,39 +44,6 @@ _YAML_TYPES: Final = {
 }
 """How a ResourceSlice writes of which type a value is. In expressions there is the value itself."""
 
-DomainOf: TypeAlias = Callable[[str, str], str | None]
-"""(`attributes` or `capacity`, id) to the domain that was meant, None when that is not known."""
-
-
-class Names(Protocol):
-    """What names of attributes and domains mean; see `context.Context`."""
-
-    def name_meant(self, which: str, written: str) -> str: ...
-    def is_name_certain(self, which: str, domain: str, name: str) -> bool: ...
-    def driver_meant(self, written: str) -> str | None: ...
-
-
-class _Unknown:
-    """Nothing is known of a cluster or of drivers."""
-
-    def name_meant(self, which: str, written: str) -> str:
-        return legal_id(written)
-
-    def is_name_certain(self, which: str, domain: str, name: str) -> bool:
-        return True
-
-    def driver_meant(self, written: str) -> str | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Characters `start` to `end` of the expression become `text`."""
-
-    start: int
-    end: int
-    text: str
-
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -86,23 +53,22 @@ class Mistake:
     offset: int
     message: str
     fix: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Part, ...] = ()
     is_mild: bool = False
     compiles: bool = False
 
 
 def find_mistakes(
-    expression: str,
-    domain_of: DomainOf,
-    names: Names | None = None,
-    is_valid: Callable[[str], bool] = lambda text: False,
+    expression: str, context: Context, drivers: Collection[str], is_valid: Callable[[str], bool] = lambda text: False
 ) -> list[Mistake]:
     """The mistakes in an expression, by place; none in one that does not parse.
 
-    `is_valid` says whether some release takes an expression, or a part of one.
+    Args:
+        drivers: Of which a device has one.
+        is_valid: Whether some release takes an expression, or a part of one.
     """
     try:
-        finder = _Finder(expression, domain_of, names or _Unknown(), is_valid)
+        finder = _Finder(expression, context, drivers, is_valid)
         finder.visit(finder.root, None)
     except (CompileError, RecursionError):
         return []
@@ -116,17 +82,6 @@ def rewrite(expression: str, mistakes: list[Mistake]) -> str:
     for _, edit in sorted(edits.items(), reverse=True):
         expression = expression[: edit.start] + edit.text + expression[edit.end :]
     return expression
-
-
-def legal_id(name: str) -> str:
-    """The nearest name that an attribute can have: a C identifier of at most 32 characters."""
-    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return (f"_{name}" if name[:1].isdigit() or not name else name)[:32]
-
-
-def is_id(name: str) -> bool:
-    """Whether an attribute can have this name."""
-    return is_c_identifier(name) and len(name) <= ID_LENGTH_MAX
 
 
 def version_of(value: str) -> str | None:
@@ -150,16 +105,23 @@ class _Ref:
 
 
 class _Finder:
-    def __init__(self, expression: str, domain_of: DomainOf, names: Names, is_valid: Callable[[str], bool]) -> None:
-        self.names = names
+    def __init__(
+        self, expression: str, context: Context, drivers: Collection[str], is_valid: Callable[[str], bool]
+    ) -> None:
+        self.context = context
+        self.domain_of = context.domain_finder(drivers)
         self.is_valid = is_valid
         self.source = expression
-        parsed = parse(expression)
-        self.root = parsed.expr
+        self.root = parse(expression).expr
         self.tokens: Tokens = tokenize(expression)
         self.index_by_offset = {offset: index for index, offset in enumerate(self.tokens.offsets)}
-        self.domain_of = domain_of
         self.found: list[Mistake] = []
+
+    def say(
+        self, code: str, offset: int, message: str, fix: str, edits: tuple[Part, ...] = (), *, is_valid: bool = False
+    ) -> None:
+        """An expression that is valid may be meant as it is."""
+        self.found.append(Mistake(code, offset, message, fix, edits, is_mild=is_valid, compiles=is_valid))
 
     # What was written.
 
@@ -171,7 +133,7 @@ class _Finder:
         if isinstance(node, Call) and node.function == "contains" and node.target is not None:
             ref = _ref(node.target)
             if ref is not None and ref.accessor == "list":
-                self.reference(ref, extra=self.method_edit(node, "includes"))
+                self.reference(ref, extra=self.method(node)._replace(text="includes"))
                 for arg in node.args:
                     self.visit(arg, node)
                 return
@@ -184,12 +146,12 @@ class _Finder:
 
     def driver(self, literal: Literal) -> None:
         name = str(literal.value)
-        meant, start = self.names.driver_meant(name), literal.offset + 1
+        meant, start = self.context.driver_meant(name), literal.offset + 1
         if meant is None and "/" not in name:
             return
         # Only where the text is written without escapes and prefixes is its place known.
         is_plain = self.source[start : start + len(name)] == name
-        edits = (Edit(start, start + len(name), meant),) if meant is not None and is_plain else ()
+        edits = (Part(start, start + len(name), meant),) if meant is not None and is_plain else ()
         if "/" not in name:
             message, fix = f'the driver "{name}" is called {meant} now', f'device.driver == "{meant}"'
         else:
@@ -232,25 +194,17 @@ class _Finder:
             and ref.which == "attributes"
             and (meant := version_of(literal)) is not None
         ):
-            self.found.append(
-                Mistake(
-                    "version-ordered-as-text",
-                    node.offset,
-                    f'text is ordered letter by letter: "10.0" is less than "{literal}"; and a version is no text',
-                    f'{self.name(ref, ref.keys[0])}.compareTo(semver("{meant}")) {_sign(function)} 0, '
-                    "where the driver publishes a version",
-                    is_mild=True,
-                    compiles=True,
-                )
-            )
+            message = f'text is ordered letter by letter: "10.0" is less than "{literal}"; and a version is no text'
+            fix = f'{_written(ref.which, *ref.keys)}.compareTo(semver("{meant}")) {_sign(function)} 0'
+            fix += ", where the driver publishes a version"
+            self.say("version-ordered-as-text", node.offset, message, fix, is_valid=True)
             return True
         return False
 
     def quantity(self, ref: _Ref, other: Expr) -> str | None:
         """The quantity a reference is compared with, as an expression; None when this is no such comparison."""
-        if isinstance(other, Call) and other.function == "quantity" and other.target is None:
-            start, end = self.extent(other)
-            return self.source[start:end] if not _has_refs(other) else None
+        if _calls(other, "quantity"):
+            return self.text(other) if not _has_refs(other) else None
         literal = other.value if isinstance(other, Literal) else None
         if isinstance(literal, bool) or not isinstance(literal, str | int):
             return None
@@ -264,11 +218,9 @@ class _Finder:
 
     def version(self, ref: _Ref, other: Expr, function: str) -> str | None:
         """The version a reference is compared with, as an expression; None when this is no such comparison."""
-        if isinstance(other, Call) and other.function == "semver" and other.target is None and not _has_refs(other):
-            if not ref.accessor and function == operators.EQUALS:
-                return None  # valid as it is
-            start, end = self.extent(other)
-            return self.source[start:end]
+        if _calls(other, "semver") and not _has_refs(other):
+            is_valid = not ref.accessor and function == operators.EQUALS
+            return None if is_valid else self.text(other)
         literal = other.value if isinstance(other, Literal) else None
         is_meant = ref.accessor == "version" or (ref.accessor == "string" and function in _ORDERINGS)
         meant = version_of(literal) if is_meant and isinstance(literal, str) else None
@@ -283,7 +235,7 @@ class _Finder:
         """`ref op other` becomes `ref.compareTo(other) op 0`; not what is valid and asks for what can be."""
         extent = self.extent(node)
         # A part with variables of a macro means something only where it stands.
-        is_valid = not ref.accessor and (self.is_valid(self.source[slice(*extent)]) or self.is_valid(self.source))
+        is_valid = not ref.accessor and (self.is_valid(self.text(node)) or self.is_valid(self.source))
         if is_valid and ref.which == which:
             return False
         domain, name, problem = self.resolve(ref, which)
@@ -292,20 +244,14 @@ class _Finder:
         said = f".{ref.accessor}() does not exist: " if ref.accessor else ""
         if which == "capacity" and ref.which == "attributes":
             said += "quantities are capacities, not attributes, and "
-        self.found.append(
-            Mistake(
-                "accessor" if ref.accessor else "compared-by-operator",
-                self.accessor_place(ref),
-                f"{said}{noun} are compared by compareTo{problem}",
-                meant + (" (where the driver publishes it as a version)" if which == "attributes" else ""),
-                () if domain is None else (Edit(*extent, meant),),
-                is_mild=is_valid,
-                compiles=is_valid,
-            )
-        )
+        code = "accessor" if ref.accessor else "compared-by-operator"
+        message = f"{said}{noun} are compared by compareTo{problem}"
+        fix = meant + (" (where the driver publishes it as a version)" if which == "attributes" else "")
+        edits = () if domain is None else (Part(*extent, meant),)
+        self.say(code, self.accessor_place(ref), message, fix, edits, is_valid=is_valid)
         return True
 
-    def reference(self, ref: _Ref, extra: Edit | None = None) -> None:
+    def reference(self, ref: _Ref, extra: Part | None = None) -> None:
         """A reference that stands for a value: its accessor and its keys."""
         which = "capacity" if ref.accessor == "quantity" else ref.which
         is_whole = len(ref.keys) == 2 and "/" not in ref.keys[0]
@@ -316,27 +262,19 @@ class _Finder:
         domain, name, problem = self.resolve(ref, which)
         meant = _written(which, domain or "<domain>", name)
         start, end = self.extent(ref.node)
-        edits = () if domain is None else tuple(filter(None, (Edit(start, end, meant), extra)))
+        edits = () if domain is None else tuple(filter(None, (Part(start, end, meant), extra)))
         if ref.accessor:
-            more = needs = ""
+            message = f".{ref.accessor}() does not exist: attributes are values with types already{problem}"
             if ref.accessor == "list":
-                more = ", .includes(...)"
-                needs = "; lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes"
-            self.found.append(
-                Mistake(
-                    "accessor",
-                    self.accessor_place(ref),
-                    f".{ref.accessor}() does not exist: attributes are values with types already{problem}{needs}",
-                    f"{meant}{more}",
-                    edits,
-                )
-            )
+                meant += ", .includes(...)"
+                message += "; lists need Kubernetes 1.36 with the feature gate DRAListTypeAttributes"
+            self.say("accessor", self.accessor_place(ref), message, meant, edits)
             return
         if ref.yaml_type:
             problem += f"; .{ref.yaml_type} is how YAML writes the type: an expression has the value itself"
         if is_whole:
             message = "an attribute's value has no fields"
-            self.found.append(Mistake("accessor", start, message + problem, meant, edits))
+            self.say("accessor", start, message + problem, meant, edits)
             return
         written = ref.keys[0]
         message = (
@@ -344,23 +282,16 @@ class _Finder:
             if "/" in written
             else f'"{written}" is looked up as a domain; an attribute\'s name is the second key'
         )
-        self.found.append(Mistake("attribute-without-domain", start, message + problem, meant, edits))
+        self.say("attribute-without-domain", start, message + problem, meant, edits)
 
     def illegal_id(self, ref: _Ref) -> None:
         domain, name, _ = self.resolve(ref, ref.which)
         meant = _written(ref.which, domain or ref.keys[0], name)
         extent = self.extent(ref.node)
-        self.found.append(
-            Mistake(
-                "illegal-attribute-name",
-                extent[0],
-                f'no attribute can be called "{ref.keys[1]}": names are C identifiers of at most 32 characters',
-                f"the nearest legal name is {name}; see what the driver publishes",
-                (Edit(*extent, meant),) if domain is not None else (),
-                is_mild=True,
-                compiles=True,
-            )
-        )
+        message = f'no attribute can be called "{ref.keys[1]}": names are C identifiers of at most 32 characters'
+        fix = f"the nearest legal name is {name}; see what the driver publishes"
+        edits = (Part(*extent, meant),) if domain is not None else ()
+        self.say("illegal-attribute-name", extent[0], message, fix, edits, is_valid=True)
 
     # What was meant.
 
@@ -370,7 +301,7 @@ class _Finder:
             domain, written = ref.keys
         else:
             domain, _, written = ref.keys[0].rpartition("/")
-        name = self.names.name_meant(which, written)
+        name = self.context.name_meant(which, written)
         said = (
             "" if name == written else f'; "{written}" is no legal name, the nearest is {name}: see what is published'
         )
@@ -378,58 +309,43 @@ class _Finder:
             known = self.domain_of(which, name)
             return known, name, said + ("" if known else f"; which domain publishes {name} is not known here")
         if "/" in domain:
-            meant = self.names.driver_meant(domain)
+            meant = self.context.driver_meant(domain)
             if meant is None:
                 return None, name, f'{said}; a domain has no slash, "{domain}" cannot exist'
             domain = meant
-        return (domain if name == written or self.names.is_name_certain(which, domain, name) else None), name, said
-
-    def name(self, ref: _Ref, domain: str) -> str:
-        return _written(ref.which, domain, ref.keys[-1])
+        return (domain if name == written or self.context.is_name_certain(which, domain, name) else None), name, said
 
     # Places.
 
     def accessor_place(self, ref: _Ref) -> int:
         """The accessor's name, or where the reference begins when it has none."""
-        edit = self.method_edit(ref.node, "") if isinstance(ref.node, Call) and ref.accessor else None
-        return self.extent(ref.node)[0] if edit is None else edit.start
+        return self.method(ref.node).start if ref.accessor else self.extent(ref.node)[0]
 
-    def method_edit(self, node: Call, name: str) -> Edit | None:
-        index = self.index_by_offset.get(node.offset)
-        if index is None or index < 1 or self.tokens.kinds[index - 1] != IDENT:
-            return None
-        start = self.tokens.offsets[index - 1]
-        return Edit(start, start + len(self.tokens.texts[index - 1]), name)
+    def method(self, node: Expr) -> Part:
+        """The name of a method that is called: it stands before its bracket."""
+        index = self.index_by_offset[node.offset] - 1
+        start, name = self.tokens.offsets[index], self.tokens.texts[index]
+        return Part(start, start + len(name), name)
+
+    def text(self, node: Expr) -> str:
+        return self.source[slice(*self.extent(node))]
 
     def extent(self, node: Expr) -> tuple[int, int]:
         """From where to where a node's text goes, in balanced brackets."""
-        first = min(part.offset for part in walk(node))
-        index = max(self.index_by_offset.get(self.last_offset(node), 0), self.index_by_offset.get(first, 0))
-        begin = self.index_by_offset.get(first, 0)
-        kinds = self.tokens.kinds
+        places = [self.index_by_offset.get(part.offset, 0) for part in walk(node)]
+        begin, end, kinds = min(places), max(places), self.tokens.kinds
+        if kinds[end] == "." and end + 1 < len(kinds):
+            end += 1  # the place of a field is its dot
         if kinds[begin] == "(" and begin > 0 and kinds[begin - 1] == IDENT:
             begin -= 1  # the place of a function's call is its bracket
         while True:
-            depth = 0
-            lowest = 0
-            for kind in kinds[begin : index + 1]:
-                depth += (kind in "([{") - (kind in ")]}")
-                lowest = min(lowest, depth)
-            if lowest < 0 and begin > 0:
+            depths = [*accumulate((kind in "([{") - (kind in ")]}") for kind in kinds[begin : end + 1])]
+            if min(depths) < 0 and begin > 0:
                 begin -= 1  # an opening bracket before the first name
-            elif depth > 0 and index + 2 < len(kinds):
-                index += 1
+            elif depths[-1] > 0 and end + 2 < len(kinds):
+                end += 1
             else:
-                break
-        return self.tokens.offsets[begin], self.tokens.offsets[index] + len(self.tokens.texts[index])
-
-    def last_offset(self, node: Expr) -> int:
-        """The offset of the last token known of a node: its operator, bracket, or the field after a dot."""
-        last = max(part.offset for part in walk(node))
-        index = self.index_by_offset.get(last)
-        if index is not None and self.tokens.kinds[index] == "." and index + 1 < len(self.tokens.offsets):
-            return self.tokens.offsets[index + 1]
-        return last
+                return self.tokens.offsets[begin], self.tokens.offsets[end] + len(self.tokens.texts[end])
 
 
 def _written(which: str, domain: str, name: str) -> str:
@@ -443,20 +359,19 @@ def _sign(function: str) -> str:
 
 def _ref(node: Expr) -> _Ref | None:
     """The reference a node is, with its accessor."""
+    named, accessor, yaml_type = _keys(node), "", ""
     if isinstance(node, Call) and node.target is not None and node.function in ACCESSORS and not node.args:
-        keys = _keys(node.target)
-        return _Ref(keys[0], keys[1], node.function, node) if keys is not None and keys[1] else None
-    if isinstance(node, Select) and not node.test_only:
-        keys = _keys(node.operand)
+        named, accessor = _keys(node.target), node.function
+    elif isinstance(node, Select) and not node.test_only and (of := _keys(node.operand)) is not None:
         # What is published under a name has no fields; a domain has no slash, so this one has its name with it.
-        if keys is not None and node.field in _YAML_TYPES[keys[0]] and _is_named_in_full(keys[1]):
-            return _Ref(keys[0], keys[1], "", node, node.field)
-    keys = _keys(node)
-    return _Ref(keys[0], keys[1], "", node) if keys is not None and keys[1] else None
+        is_named_in_full = len(of[1]) == 2 or (len(of[1]) == 1 and "/" in of[1][0])
+        if is_named_in_full and node.field in _YAML_TYPES[of[0]]:
+            named, yaml_type = of, node.field
+    return _Ref(*named, accessor, node, yaml_type) if named is not None and named[1] else None
 
 
-def _is_named_in_full(keys: tuple[str, ...]) -> bool:
-    return len(keys) == 2 or (len(keys) == 1 and "/" in keys[0])
+def _calls(node: Expr, function: str) -> bool:
+    return isinstance(node, Call) and node.function == function and node.target is None
 
 
 def _has_refs(node: Expr) -> bool:

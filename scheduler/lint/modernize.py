@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from scheduler.lint.context import is_id, legal_id
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
-from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
 

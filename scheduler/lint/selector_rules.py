@@ -108,8 +108,7 @@ class _Expression:
 
     def mistakes(self) -> str | None:
         """Report mistakes; the expression as it was meant, None when that is not certain."""
-        domain_of = self.context.domain_finder(self.drivers)
-        found = find_mistakes(self.expression, domain_of, self.context, self.is_valid)
+        found = find_mistakes(self.expression, self.context, self.drivers, self.is_valid)
         if any(not mistake.compiles for mistake in found) and self.is_valid(self.expression):
             # The checker knows better: what an API server takes is no error, whatever it does.
             found = [

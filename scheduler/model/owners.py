@@ -21,6 +21,16 @@ def deployment_of(pod: Pod) -> str:
     return owner.name.removesuffix(suffix) if owner is not None and is_made else ""
 
 
+def edited_object(pod: Pod) -> str:
+    """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`."""
+    owner = controller_of(pod)
+    if owner is None:
+        return f"pod {pod.key}"
+    deployment = deployment_of(pod)
+    kind, name = ("deployment", deployment) if deployment else (owner.kind.lower(), owner.name)
+    return f"{kind} {pod.metadata.namespace}/{name}"
+
+
 def is_rolled_out(pod: Pod, other: Pod) -> bool:
     """Whether both are of one Deployment, and of different revisions: one takes the other's place."""
     ours, theirs = controller_of(pod), controller_of(other)

@@ -9,9 +9,8 @@ import re
 from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
-from scheduler.framework.diagnosis import edited_object
 from scheduler.model.keys import PodUid
-from scheduler.model.owners import controller_of
+from scheduler.model.owners import controller_of, edited_object
 
 COPY_LABEL: Final = "dra-scheduler/copy-of"
 """On copies of a pod that were made for a question: the pod's name."""

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest, with_spec
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
@@ -147,8 +147,8 @@ def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
         return
     for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
         if terms_of(terms, role):
-            relaxed = structs.replace(pod, spec=structs.replace(pod.spec, affinity=_without(affinity, role)))
-            yield Fix("rule-relaxed", {"rule": f"required {kind}", "edited": edited_object(pod)}, on, pod=relaxed)
+            relaxed = with_spec(pod, affinity=_without(affinity, role))
+            yield Fix("rule-relaxed", {"rule": f"required {kind}"}, on, pod=relaxed)
 
 
 def _without(affinity: Affinity, role: Role) -> Affinity:

@@ -11,7 +11,7 @@ Cost: O(requirements), `_REQUIREMENTS_MAX` of them at most, on `limits.nodes` no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from msgspec import structs
 from allocator.pools.node_match import Requirement
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, labelling, likeliest
+from scheduler.framework.diagnosis import Limits, labelling, likeliest, with_spec
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
@@ -102,7 +102,7 @@ def diagnose_labels(cycle: Cycle, nodes: Sequence[NodeInfo], view: ClusterView, 
     counts = {one: _counts(cycle, one.requirement.key, view) for one in lacking[:_LABELS_COUNTED]}
     nowhere = (one for one in counts if not _is_met_somewhere(cycle, one.requirement, counts[one]))
     said = next(nowhere, lacking[0])
-    meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _key_like(cycle, said, view)
+    meant = _value_like(cycle, said.requirement, counts[said]) if counts[said] else _label_like(cycle, said, view)
     is_in = (said.requirement.key, said.requirement.operator) == (HOSTNAME, "In")
     is_choice = is_in and _is_met_somewhere(cycle, said.requirement, counts[said])
     found = _Found(misses, said, counts[said], meant, nodes, is_choice)
@@ -179,16 +179,24 @@ def requirement_text(one: Requirement) -> str:
             return f"{one.key} {'>' if one.operator == 'Gt' else '<'} {one.bound}"
 
 
-def _key_like(cycle: Cycle, one: _Unmet, view: ClusterView) -> str:
+def _label_like(cycle: Cycle, one: _Unmet, view: ClusterView) -> str:
     """A label that some node has and that is written nearly so, or under another prefix."""
-    key = one.requirement.key
-    known: dict[str, None] = {}
-    for _, info in zip(range(_NODES_OF_KEYS), view.node_infos.values(), strict=False):
-        known.update(dict.fromkeys(info.node.labels))
-    names = [*known][:_VALUES_COMPARED]
-    same = [name for name in names if name.rpartition("/")[2] == key.rpartition("/")[2]]
-    cycle.charge(3 * len(names) + (0 if same else _LOOKUPS_A_NAME * len(names)))
-    return same[0] if same else near(key, names)
+    infos = islice(view.node_infos.values(), _NODES_OF_KEYS)
+    known = [*dict.fromkeys(key for info in infos for key in info.node.labels)][:_VALUES_COMPARED]
+    cycle.charge(3 * len(known))
+    return _like(cycle, one.requirement.key, known, lambda key: key.rpartition("/")[2])
+
+
+def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
+    is_one_meant = one.operator == "In" and len(counts) <= _VALUES_COMPARED
+    return _like(cycle, min(one.values), [*counts], str.lower) if is_one_meant else ""
+
+
+def _like(cycle: Cycle, name: str, known: Sequence[str], part: Callable[[str], str]) -> str:
+    """The one of which the part that matters is the same; else one that is written nearly so."""
+    same = next((one for one in known if part(one) == part(name)), None)
+    cycle.charge(0 if same is not None else _LOOKUPS_A_NAME * len(known))
+    return same if same is not None else near(name, known)
 
 
 def _nearest_first(cycle: Cycle, found: _Found, count: int) -> list[tuple[str, int]]:
@@ -199,15 +207,6 @@ def _nearest_first(cycle: Cycle, found: _Found, count: int) -> list[tuple[str, i
     return [*first, *(one for one in counts.most_common(count + 1) if one[0] != meant)][:count]
 
 
-def _value_like(cycle: Cycle, one: Requirement, counts: Counter[str]) -> str:
-    if one.operator != "In" or len(counts) > _VALUES_COMPARED:
-        return ""
-    wanted = min(one.values)
-    same = [value for value in counts if value.lower() == wanted.lower()]
-    cycle.charge(0 if same else _LOOKUPS_A_NAME * len(counts))
-    return same[0] if same else near(wanted, counts)
-
-
 # Fixes
 
 
@@ -216,17 +215,14 @@ def _fixes(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     pod, misses = cycle.pod, found.misses
     on = tuple([one.node.name for one in misses])
     yield from _written(cycle, found, limits)
-    edited, selector = edited_object(pod), pod.spec.node_selector or {}
+    selector = pod.spec.node_selector or {}
     keys = dict.fromkeys([one.requirement.key for miss in misses for one in miss.unmet if one.term is None])
     cycle.charge(len(selector) * min(len(keys), limits.changes))
     for key in islice(keys, limits.changes):
         rest = {name: other for name, other in selector.items() if name != key}
-        without = structs.replace(pod, spec=structs.replace(pod.spec, node_selector=rest))
-        fields = {"label": f"{key}: {selector[key]}", "edited": edited}
-        yield Fix("label-dropped", fields, on, pod=without)
+        yield Fix("label-dropped", {"label": f"{key}: {selector[key]}"}, on, pod=with_spec(pod, node_selector=rest))
     if node_affinity_of(pod).required is not None:
-        fields = {"rule": "required nodeAffinity", "edited": edited}
-        yield Fix("rule-relaxed", fields, on, pod=_with_affinity(pod, None))
+        yield Fix("rule-relaxed", {"rule": "required nodeAffinity"}, on, pod=_with_affinity(pod, None))
     for miss in misses:
         yield from _labelled(miss)
 
@@ -235,7 +231,7 @@ def _written(cycle: Cycle, found: _Found, limits: Limits) -> Iterator[Fix]:
     """Another value of the label, or another label, that the nodes have."""
     said, like = found.said, found.meant
     key, values = said.requirement.key, said.requirement.values
-    fields = {"where": said.where, "edited": edited_object(cycle.pod)}
+    fields = {"where": said.where}
     if not found.counts and like and (having := found.having(like)):
         edited = _edited(cycle.pod, said, like, None)
         yield Fix("written", {**fields, "written": like, "wrong": key}, having, pod=edited)
@@ -266,7 +262,7 @@ def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
         selector = dict(pod.spec.node_selector or {})
         written = selector.pop(unmet.requirement.key)
         selector[key] = written if value is None else value
-        return structs.replace(pod, spec=structs.replace(pod.spec, node_selector=selector))
+        return with_spec(pod, node_selector=selector)
     required = node_affinity_of(pod).required
     assert required is not None
     terms = list(required.node_selector_terms or ())
@@ -285,8 +281,7 @@ def _edited(pod: Pod, unmet: _Unmet, key: str, value: str | None) -> Pod:
 def _with_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
     affinity = pod.affinity or Affinity()
     terms = structs.replace(affinity.node_affinity or NodeAffinityTerms(), required=required)
-    changed = structs.replace(affinity, node_affinity=terms)
-    return structs.replace(pod, spec=structs.replace(pod.spec, affinity=changed))
+    return with_spec(pod, affinity=structs.replace(affinity, node_affinity=terms))
 
 
 # Nodes by name

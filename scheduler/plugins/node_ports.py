@@ -25,12 +25,12 @@ from scheduler.framework.api import (
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest, with_spec
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.host_ports import HostPort, host_ports, is_any_used, used_ports
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import ContainerPort, Node, Pod
-from scheduler.model.owners import is_replica
+from scheduler.model.owners import edited_object, is_replica
 from scheduler.plugins.ended_reasons import ending, importance
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Pods
@@ -126,13 +126,13 @@ def _fixes(pod: Pod, node: NodeInfo, taken: Sequence[HostPort], users: Sequence[
         for one in taken:
             without = _with_port(without, one, 0)
         ports = tuple([one.port for one in taken])
-        yield Fix("ports-dropped", {"ports": ports, "edited": edited_object(pod)}, (node.name,), pod=without)
+        yield Fix("ports-dropped", {"ports": ports}, (node.name,), pod=without)
     elif len(taken) == 1:
         (old,) = taken
         numbers = range(old.port + 1, min(old.port + _PORTS_TRIED, _PORT_MAX) + 1)
         free = next((one for one in numbers if not is_any_used([old._replace(port=one)], node.used_ports)), None)
         if free is not None:
-            fields = {"free": free, "port": old.port, "edited": edited_object(pod)}
+            fields = {"free": free, "port": old.port}
             yield Fix("port-changed", fields, (node.name,), pod=_with_port(pod, old, free))
     if len(users) <= _USERS_MAX:
         yield ending(pod, users, [node.name])
@@ -149,7 +149,7 @@ def _with_port(pod: Pod, old: HostPort, port: int) -> Pod:
     for field in ("containers", "init_containers"):
         containers = getattr(pod.spec, field) or ()
         lists[field] = tuple([structs.replace(one, ports=_ports(one.ports, old, port)) for one in containers])
-    return structs.replace(pod, spec=structs.replace(pod.spec, **lists))
+    return with_spec(pod, **lists)
 
 
 def _ports(ports: tuple[ContainerPort, ...] | None, old: HostPort, port: int) -> tuple[ContainerPort, ...]:

@@ -77,7 +77,7 @@ def _uncordon(node: Node) -> Fix:
     command = shlex.join(("kubectl", "uncordon", node.name))
     taints = tuple([taint for taint in node.spec.taints or () if taint.key != _CORDON.key])
     spec = structs.replace(node.spec, unschedulable=False, taints=taints)
-    return Fix("node-uncordoned", {"command": command}, (node.name,), command, node=structs.replace(node, spec=spec))
+    return Fix("node-uncordoned", {}, (node.name,), command, node=structs.replace(node, spec=spec))
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

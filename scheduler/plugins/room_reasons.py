@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.framework.diagnosis import Limits, edited_object
+from scheduler.framework.diagnosis import Limits, with_spec
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -101,17 +101,15 @@ def less_in_container(pod: Pod, name: str, excess: int, node: NodeName) -> Fix |
     amount = _amount(name, left)
     resources = structs.replace(container.resources, requests={**requests, name: amount})
     changed = (*containers[:place], structs.replace(container, resources=resources), *containers[place + 1 :])
-    smaller = structs.replace(pod, spec=structs.replace(pod.spec, containers=changed))
     fields = {
         "resource": name,
         "amount": amount,
         "asked": requests[name],
         "container": container.name,
-        "edited": edited_object(pod),
         # The API server wants both equal of what cannot be shared.
         "both": "requests and limits" if is_served_resource(name) else "",
     }
-    return Fix("amount-lowered", fields, (node,), pod=smaller)
+    return Fix("amount-lowered", fields, (node,), pod=with_spec(pod, containers=changed))
 
 
 def _amount(name: str, amount: int) -> str:

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import structs
-
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
+from scheduler.framework.diagnosis import Limits, with_spec
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -44,7 +42,7 @@ class SchedulingGates:
         if not gates:
             return ()
         fields = {"pod": pod.key, "gates": tuple([one.name for one in gates])}
-        free = structs.replace(pod, spec=structs.replace(pod.spec, scheduling_gates=None))
+        free = with_spec(pod, scheduling_gates=None)
         on = tuple(view.node_infos)[: limits.nodes]
         fix = Fix("gate-removed", fields, on, pod=free, objects=(f"pod/{pod.key}",))  # whatever makes such pods
         return (Reason("scheduling-gate", fields, fixes=(fix,)),)

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest, taint_text, toleration_text
+from scheduler.framework.diagnosis import Limits, likeliest, taint_text, toleration_text, with_spec
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod, Taint, Toleration
@@ -84,15 +84,14 @@ def _toleration(one: Toleration) -> str:
 
 
 def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[NodeInfo]) -> Iterator[Fix]:
-    on, edited = tuple([one.name for one in nodes]), edited_object(pod)
+    on = tuple([one.name for one in nodes])
     if not (is_condition := _is_condition(taints)):
         own, tolerations = pod.spec.tolerations or (), tuple(map(toleration_text, taints))
         if meant is not None:
             rest = [one for one in own if one is not meant]
-            fields = {"written": f"the toleration {tolerations[0]}", "wrong": _toleration(meant), "edited": edited}
+            fields = {"written": f"the toleration {tolerations[0]}", "wrong": _toleration(meant)}
             yield Fix("written", fields, on, pod=_tolerating(pod, rest, taints))
-        added = {"tolerations": tolerations, "edited": edited}
-        yield Fix("toleration-added", added, on, pod=_tolerating(pod, own, taints))
+        yield Fix("toleration-added", {"tolerations": tolerations}, on, pod=_tolerating(pod, own, taints))
     for one in nodes if len(taints) <= _REMOVED_MAX else ():
         node = _without(one.node, taints)
         if is_condition:
@@ -100,12 +99,12 @@ def _fixes(pod: Pod, taints: _Taints, meant: Toleration | None, nodes: Sequence[
             continue
         taint_node = ("kubectl", "taint", "node", one.name)
         command = " && ".join(shlex.join((*taint_node, f"{taint_text(taint)}-")) for taint in taints)
-        yield Fix("taint-removed", {"command": command}, (one.name,), command, node=node)
+        yield Fix("taint-removed", {}, (one.name,), command, node=node)
 
 
 def _tolerating(pod: Pod, own: Iterable[Toleration], taints: _Taints) -> Pod:
     more = [Toleration(one.key, "Equal" if one.value else "Exists", one.value, one.effect) for one in taints]
-    return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=(*own, *more)))
+    return with_spec(pod, tolerations=(*own, *more))
 
 
 def _without(node: Node, taints: _Taints) -> Node:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object
+from scheduler.framework.diagnosis import Limits, with_spec
 from scheduler.model.keys import ObjectKey
 from scheduler.model.nearest import near
 from scheduler.model.objects import ClaimVolume, Pod, Volume
@@ -96,6 +96,6 @@ def _renamed(pod: Pod, volume: Volume, name: str, view: ClusterView) -> tuple[Fi
         structs.replace(one, persistent_volume_claim=ClaimVolume(name)) if one is volume else one
         for one in pod.spec.volumes or ()
     ]
-    fields = {"written": f"claimName: {name}", "wrong": old.claim_name, "edited": edited_object(pod)}
-    changed = structs.replace(pod, spec=structs.replace(pod.spec, volumes=tuple(volumes)))
+    fields = {"written": f"claimName: {name}", "wrong": old.claim_name}
+    changed = with_spec(pod, volumes=tuple(volumes))
     return (Fix("written", fields, tuple(view.node_infos)[:_VOLUMES_MAX], pod=changed),)

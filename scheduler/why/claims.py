@@ -25,10 +25,8 @@ ROWS: Final = (
         "No ResourceClaim has been made from the template that the pod names.",
         "Look at the pod's events: kube-controller-manager says there why it makes none.",
         {
-            "": "no ResourceClaim has been made from {template:ResourceClaimTemplate} yet; where it cannot be made, an "
-            "event of the pod says why",
-            "template": "ResourceClaimTemplate {namespace}/{name}, which {pod:pod} names, does not exist; there are: "
-            "{known}",
+            "": "no ResourceClaim has been made from {template:ResourceClaimTemplate} yet; where it cannot be made, an event of the pod says why",
+            "template": "ResourceClaimTemplate {namespace}/{name}, which {pod:pod} names, does not exist; there are: {known}",
             "elsewhere": _ELSEWHERE,
             "refused": "its ResourceClaim cannot be made: {problem}",
         },
@@ -46,8 +44,7 @@ ROWS: Final = (
         "Give the pod a claim of its own, or let the claim go.",
         {
             "": "{claim:ResourceClaim} is allocated[ on node {nodes}], so the pod can run nowhere else",
-            "operations": "{claim:ResourceClaim} is allocated for a node that declares {operations} "
-            "(skipNodeOperations of its devices), and node {node} does not",
+            "operations": "{claim:ResourceClaim} is allocated for a node that declares {operations} (skipNodeOperations of its devices), and node {node} does not",
             "pin": "{claim:ResourceClaim} has devices on {nodes:node|nodes} {nodes}",
             "and": "{pin}, and {why}",
         },
@@ -83,10 +80,8 @@ ROWS: Final = (
         "No node has the extended resource that the pod asks for, and no DeviceClass stands behind it.",
         "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
         {
-            "": "resource {resource} of {pod:pod}: no node has it, and no DeviceClass has it as extendedResourceName"
-            "[; nearest: {meant}][; DeviceClass {unnamed} has none][; there are: {known}]",
-            "class": "resource {resource} of {pod:pod} names DeviceClass {class}, which does not exist"
-            "[; nearest: {meant}][; there are: {known}]",
+            "": "resource {resource} of {pod:pod}: no node has it, and no DeviceClass has it as extendedResourceName[; nearest: {meant}][; DeviceClass {unnamed} has none][; there are: {known}]",
+            "class": "resource {resource} of {pod:pod} names DeviceClass {class}, which does not exist[; nearest: {meant}][; there are: {known}]",
         },
         ("resource",),
     ),
@@ -96,13 +91,11 @@ ROWS: Final = (
         "Look at support-matrix.md for its feature; drop the field, or let a scheduler that knows it place the pod.",
         {
             "claim": "{claim:ResourceClaim} cannot be read: {problem}",
-            "class": "DeviceClass {class}, which {request} names, has the field {field}, which this scheduler does not "
-            "know",
+            "class": "DeviceClass {class}, which {request} names, has the field {field}, which this scheduler does not know",
             "pool": "pool {pool}: {fault}[; so {more:is|are} {more} more]",
             "group": "PodGroup {group} has the field {field}, which this scheduler does not know",
             "pod": "pod {pod} has the field {field}, which this scheduler does not know: it is 1.35's",
-            "devices": f"{DEVICES} {{devices:has|have}} the field {{path}}, which this scheduler does not know"
-            f"[ (and others have {{more}} more)]{LEFT}",
+            "devices": f"{DEVICES} {{devices:has|have}} the field {{path}}, which this scheduler does not know[ (and others have {{more}} more)]{LEFT}",
         },
         ("claim", "class", "pool", "request", "group", "pod", "field", "of", "path"),
     ),
@@ -113,13 +106,8 @@ FIXES: Final[tuple[FixKind, ...]] = (
     FixKind("claim-here", 1, "make {kind} {name} in namespace {namespace}", ("kind", "name")),
     FixKind("class-name", 1, "write deviceClassName: {meant} instead of {class} in {request}", ("class", "request")),
     FixKind("resource-name", 1, "write {meant} instead of {name} in the resources of {edited}", ("name", "edited")),
-    FixKind(
-        "claim-anew",
-        2,
-        "once it is gone, [{maker} makes it anew][make {claim:ResourceClaim} anew]",
-        ("claim",),
-    ),
-    FixKind("namespace-label", 2, "{command}", ("command",)),
+    FixKind("claim-anew", 2, "once it is gone, [{maker} makes it anew][make {claim:ResourceClaim} anew]", ("claim",)),
+    FixKind("namespace-label", 2, "{command}"),
     FixKind(
         "claim-user-gone",
         4,
@@ -129,9 +117,7 @@ FIXES: Final[tuple[FixKind, ...]] = (
     FixKind(
         "claim-own",
         2,
-        "give [{pod:pod}][each pod of {owner}] a claim of its own, with a ResourceClaimTemplate, instead of "
-        "{claim:ResourceClaim}",
-        ("claim", "pod", "owner"),
+        "give [{pod:pod}][each pod of {owner}] a claim of its own, with a ResourceClaimTemplate, instead of {claim:ResourceClaim}",
     ),
     FixKind(
         "alternative-dropped",
@@ -139,11 +125,6 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "drop alternative {alternative} of request {request} of {of}, or create DeviceClass {class}",
         ("alternative", "request"),
     ),
-    FixKind(
-        "claim-released",
-        6,
-        "release {claim:ResourceClaim} (used by {users})",
-        ("claim",),
-    ),
-    FixKind("class-resource", 8, "{command}", ("command",)),
+    FixKind("claim-released", 6, "release {claim:ResourceClaim} (used by {users})", ("claim",)),
+    FixKind("class-resource", 8, "{command}"),
 )

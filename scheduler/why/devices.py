@@ -8,25 +8,14 @@ from scheduler.why.rows import FixKind, Kind
 
 _DEVICE: Final = "device {device}"
 DEVICES: Final = "{devices:device|devices} {devices}"
-LEFT: Final = (
-    "[; {request} asks for all {all}][; {request} asks for {needed}[, {tainted} more {tainted:is|are} tainted]"
-    "[, {in_use} more {in_use:is|are} in use][, {blocked} more {blocked:is|are} blocked], and {left} {left:is|are} "
-    "left]"
-)
+LEFT: Final = "[; {request} asks for all {all}][; {request} asks for {needed}[, {tainted} more {tainted:is|are} tainted][, {in_use} more {in_use:is|are} in use][, {blocked} more {blocked:is|are} blocked], and {left} {left:is|are} left]"
 """What is left of a request's devices beside those that a sentence has named."""
 _TOOK: Final = "[, {tainted} {tainted:is|are} tainted][, {in_use} in use][, {blocked} blocked]"
 _REST: Final = "[; {pods} {pods:has|have} the rest]"
 _FIT: Final = "[; {fit} of {would} {fit:fits|fit} together]"
 _BLOCKED: Final = "counter set {set} has no room for device {device} ({counter} {takes} needed, {free} left)"
-_COMPETE: Final = (
-    "{devices:device|devices} {devices} {devices:is the only|are all} [{free} ]{devices:one|ones} on node {node} for "
-    "{requests}, which need {needed}"
-)
-USERS: Final = (
-    "[ {runs:pod};][ {earlier:pod}, {earlier:an older pod so named|older pods so named};]"
-    "[ {missing:pod}, which {missing:does|do} not exist;][ {ended:pod}, which {ended:has|have} ended;]"
-    "[ {going:pod}, which {going:is|are} being deleted and {going:has|have} not ended;]"
-)
+_COMPETE: Final = "{devices:device|devices} {devices} {devices:is the only|are all} [{free} ]{devices:one|ones} on node {node} for {requests}, which need {needed}"
+USERS: Final = "[ {runs:pod};][ {earlier:pod}, {earlier:an older pod so named|older pods so named};][ {missing:pod}, which {missing:does|do} not exist;][ {ended:pod}, which {ended:has|have} ended;][ {going:pod}, which {going:is|are} being deleted and {going:has|have} not ended;]"
 """Pods that a claim is reserved for, by what became of them."""
 
 ROWS: Final = (
@@ -53,22 +42,16 @@ ROWS: Final = (
         "Ask for fewer, or for other devices.",
         {
             "": "node {node} has {would} {would:device|devices} that would do for {request}, which asks for {wants}",
-            "left": f"node {{node}} has {{left}} {{left:device|devices}} left for {{request}} ({{would}} would "
-            f"do{_TOOK}); it asks for {{wants}}",
+            "left": f"node {{node}} has {{left}} {{left:device|devices}} left for {{request}} ({{would}} would do{_TOOK}); it asks for {{wants}}",
             "nothing": "node {node} has no devices; {request} asks for {wants}",
             "counts": "node {node}: {counts}",
-            "elsewhere": "node {node} has no devices for {request}; {nodes:node|nodes} {nodes} {nodes:has|have}"
-            "[, and none for {other}]",
-            "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} "
-            f"(spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
+            "elsewhere": "node {node} has no devices for {request}[; {nodes:node|nodes} {nodes} {nodes:has|have}][, and none for {other}]",
+            "operations": f"{DEVICES} {{devices:needs|need}} a node that declares {{feature}} (spec.skipNodeOperations of the ResourceSlice), and node {{node}} does not{LEFT}",
             "gate": f"{DEVICES} {{devices:needs|need}} the feature gate {{gate}}, which is off{LEFT}",
-            "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices "
-            "of a counter set must have a compatibility group in common",
+            "groups": "{request}: at most {possible} of {needed} devices fit together on node {node}, as the devices of a counter set must have a compatibility group in common",
             "fewer": "node {node} can give {request} {fit} {fit:device|devices}; it asks for {needed}",
-            "together": "node {node}: {fit} of the {would} devices left for {request} {fit:fits|fit} together; it "
-            "asks for {needed}",
-            "unsolved": "node {node} has {would} devices that would do for {requests}, and no {needed} were found "
-            "that fit together",
+            "together": "node {node}: {fit} of the {would} devices left for {request} {fit:fits|fit} together; it asks for {needed}",
+            "unsolved": "node {node} has {would} devices that would do for {requests}, and no {needed} were found that fit together",
             "unsolved-all": "node {node} has enough devices for each of {requests}, and not for all together",
         },
         ("of", "request", "requests"),
@@ -81,10 +64,8 @@ ROWS: Final = (
             "": f"{DEVICES} {{devices:is|are}} in use by {{pods}}{LEFT}",
             "claim": f"{DEVICES} {{devices:is|are}} in use by ResourceClaim {{claim}} ({{pods}}){LEFT}",
             "siblings": f"{DEVICES} {{devices:is|are}} in use by {{pods}} of the same {{owner}}{LEFT}",
-            "rollout": f"a rollout of {{owner}} needs a spare device, or maxSurge 0: {DEVICES} {{devices:is|are}} in "
-            f"use by {{pods}} of another revision{LEFT}",
-            "planned": "{count} {count:device|devices} ({devices}) {count:is|are} planned for the others of the group"
-            f"{LEFT}",
+            "rollout": f"a rollout of {{owner}} needs a spare device, or maxSurge 0: {DEVICES} {{devices:is|are}} in use by {{pods}} of another revision{LEFT}",
+            "planned": f"{{count}} {{count:device|devices}} ({{devices}}) {{count:is|are}} planned for the others of the group{LEFT}",
             "compete": f"{_COMPETE}; {{pods}} {{used:has|have}} {{used}} more",
         },
         ("of", "devices"),
@@ -94,8 +75,7 @@ ROWS: Final = (
         "Devices that would do have a taint that the request does not tolerate.",
         "Add a toleration to the request, or have the taint removed.",
         {
-            "": f"{DEVICES} {{devices:has|have}} the taint {{taint}}[ of DeviceTaintRule {{rule}}][ (and {{more}} "
-            f"more {{more:taint|taints}})], which {{request}} does not tolerate{LEFT}"
+            "": f"{DEVICES} {{devices:has|have}} the taint {{taint}}[ of DeviceTaintRule {{rule}}][ (and {{more}} more {{more:taint|taints}})], which {{request}} does not tolerate{LEFT}"
         },
         ("of", "taint"),
     ),
@@ -105,32 +85,26 @@ ROWS: Final = (
         "Ask for less, or end a pod that consumes it.",
         {
             "consumed": f"{_DEVICE} has {{capacity}} {{free}} left of {{whole}}, {{request}} takes {{takes}}{_REST}",
-            "not-asked-for": f"{_DEVICE} has {{capacity}} {{free}} left of {{whole}}, {{request}} asks for no "
-            f"{{capacity}} and so takes {{takes}}{_REST}",
+            "not-asked-for": f"{_DEVICE} has {{capacity}} {{free}} left of {{whole}}, {{request}} asks for no {{capacity}} and so takes {{takes}}{_REST}",
             "shares-of-others": f"{DEVICES}: others' shares leave too little for {{request}}",
             "missing": "no device of {request} has the capacity {capacity}; {count} have {other}",
             "small": f"{_DEVICE} has {{capacity}} {{whole}}, and {{request}} asks for {{takes}}",
-            "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for "
-            f"{{takes}}",
-            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}"
-            "[; it allows {allowed}][; it allows {least} to {most}]",
+            "largest": f"{_DEVICE} has {{capacity}} {{whole}}, the most of {{count}} devices; {{request}} asks for {{takes}}",
+            "policy": f"{DEVICES}: the driver's request policy does not allow {{asked}} for {{request}}[; it allows {{allowed}}][; it allows {{least}} to {{most}}]",
             "together": "devices of node {node} have too little capacity left for {shares} together",
         },
         ("of", "request", "capacity", "shares"),
     ),
     Kind(
         "partition-blocked",
-        "Partitions that would do are free, and partitions in use take what they need of a shared counter, or are of "
-        "other compatibility groups.",
+        "Partitions that would do are free, and partitions in use take what they need of a shared counter, or are of other compatibility groups.",
         "Take a smaller partition that is free, or end a pod that has one of the others.",
         {
             "": f"{_BLOCKED}: {DEVICES} of {{pods}} {{devices:is|are}} in its place{LEFT}",
-            "unused": f"{_BLOCKED}: {DEVICES} of {{claim:ResourceClaim}}, which nobody uses, {{devices:is|are}} in "
-            f"its place{LEFT}",
+            "unused": f"{_BLOCKED}: {DEVICES} of {{claim:ResourceClaim}}, which nobody uses, {{devices:is|are}} in its place{LEFT}",
             "free": f"{_BLOCKED}{LEFT}",
             "overdrawn": f"{DEVICES}: the counters of the pool are overdrawn",
-            "groups": f"counter set {{set}} has no room for {_DEVICE} of {{group}}: {DEVICES} of {{groups}}[, which "
-            f"{{pods}} {{pods:has|have}},] {{devices:is|are}} in its place{LEFT}",
+            "groups": f"counter set {{set}} has no room for {_DEVICE} of {{group}}: {DEVICES} of {{groups}}[, which {{pods}} {{pods:has|have}},] {{devices:is|are}} in its place{LEFT}",
         },
         ("of", "set", "counter"),
     ),
@@ -139,12 +113,10 @@ ROWS: Final = (
         "A counter set does not hold what the pod's own devices take of it together.",
         "Ask for fewer or smaller partitions.",
         {
-            "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} "
-            "has {counter} {free} left[, and {more} more {more:is|are} short, too]",
+            "": "{requests}: at most {possible} of {needed} devices fit together on node {node}; counter set {set} has {counter} {free} left[, and {more} more {more:is|are} short, too]",
             "whole": f"{_DEVICE} takes {{takes}} of counter {{counter}}, and counter set {{set}} has {{whole}}",
             "least": "{requests} need {counter} {takes} of counter set {set} on node {node}, which has {free} left",
-            "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set "
-            f"{{set}} has {{free}} left{_FIT}",
+            "all": f"{{requests}}: {DEVICES} of node {{node}} take {{counter}} {{takes}} together, and counter set {{set}} has {{free}} left{_FIT}",
         },
         ("of", "requests", "set", "counter"),
     ),
@@ -153,23 +125,15 @@ ROWS: Final = (
         "Not as many devices as are asked for have one value of an attribute in common, or differ in it.",
         "Ask for fewer devices, or drop the constraint.",
         {
-            "": "{requests}: {needed} devices with the same {attribute} are needed; the most [that are {free} ]on "
-            "node {node} is {most}[ (value {value})]",
-            "distinct": "{requests}: {needed} devices with different {attribute} are needed; node {node} has {count} "
-            "{count:value|values} ({values})",
-            "groups": f"{{attribute}}: at most {{possible}} of {{asked}} [{{pairs}}][groups of {{size}} devices] with "
-            f"the same value on node {{node}}[; {_DEVICE} ({{value}}) has[ no device of {{none}}][ {{has}} of "
-            f"{{wanted}} of {{other}}]]",
-            "taken": f"{DEVICES} {{devices:is|are}} in use by {{pods}}; without {{devices:it|them}} {{requests}} have "
-            f"no {{attribute}} in common",
+            "": "{requests}: {needed} devices with the same {attribute} are needed; the most [that are {free} ]on node {node} is {most}[ (value {value})]",
+            "distinct": "{requests}: {needed} devices with different {attribute} are needed; node {node} has {count} {count:value|values} ({values})",
+            "groups": f"{{attribute}}: at most {{possible}} of {{asked}} [{{pairs}}][groups of {{size}} devices] with the same value on node {{node}}[; {_DEVICE} ({{value}}) has[ no device of {{none}}][ {{has}} of {{wanted}} of {{other}}]]",
+            "taken": f"{DEVICES} {{devices:is|are}} in use by {{pods}}; without {{devices:it|them}} {{requests}} have no {{attribute}} in common",
             "types": "{attribute} is of type {type} for {request} and {other_type} for {other}: no values are equal",
-            "apart": "{requests}: no {attribute} on node {node} has enough devices of each; {value} has {has} of "
-            "{wanted} for {request}",
-            "lists": f"feature gate DRAListTypeAttributes is off, so the list that {DEVICES} {{devices:has|have}} as "
-            "{attribute} does not count",
+            "apart": "{requests}: no {attribute} on node {node} has enough devices of each; {value} has {has} of {wanted} for {request}",
+            "lists": f"feature gate DRAListTypeAttributes is off, so the list that {DEVICES} {{devices:has|have}} as {{attribute}} does not count",
             "several": "{request}: no {needed} devices on node {node} satisfy its constraints on {attributes}",
-            "unsolved": f"{{requests}}: {{needed}} devices with {{how}} {{attribute}} do not fit together on node "
-            f"{{node}}[; the most with one value is {{most}} ({{value}})]{_FIT}",
+            "unsolved": f"{{requests}}: {{needed}} devices with {{how}} {{attribute}} do not fit together on node {{node}}[; the most with one value is {{most}} ({{value}})]{_FIT}",
         },
         ("of", "attribute"),
     ),
@@ -185,22 +149,7 @@ ROWS: Final = (
         "Each alternative of a prioritized list fails, for reasons of its own.",
         "Free devices for one of them, or add an alternative.",
         {
-            "": "request {request}: no alternative fits on node {node}: {first}[; {second}][; {third}][; {rest}: for "
-            "other reasons]",
-            "taken": "request {request}: {every}{count} devices of its {alternatives} alternatives are in use by "
-            "{pods}",
-            "way": "{names}: {why}",
-            "class": "no device of class {class}",
-            "selectors": "no device matches its selectors",
-            "undecided": "its selector fails: {failure}",
-            "capacity": "too little {capacity}",
-            "unread": "{gone} of {all} with a field that this scheduler does not know",
-            "taint": "{gone} of {all} tainted",
-            "in-use": "{gone} of {all} in use by {pods}",
-            "groups": "{gone} of {all} of no compatibility group of the partitions in use",
-            "counters": "{gone} of {all} blocked by partitions in use",
-            "constraint": "its constraints leave no device",
-            "short": "{there} of {needed} devices are there",
+            "": "request {request}: no alternative fits on node {node}: {first}[; {second}][; {third}][; and {more} more]"
         },
         ("of",),
     ),
@@ -229,22 +178,19 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "tolerate-device-taint",
         2,
         "add the {tolerations:toleration|tolerations} {tolerations} to {request}, or have the taint removed",
-        ("tolerations", "request"),
     ),
     FixKind(
         "end-terminating",
         2,
-        f"the kubelet[ of node {{nodes}}] must end the pod (a finalizer may keep it); then {_CONTROLLER} releases "
-        "{claims:ResourceClaim}",
+        f"the kubelet[ of node {{nodes}}] must end the pod (a finalizer may keep it); then {_CONTROLLER} releases {{claims:ResourceClaim}}",
         ("claims",),
     ),
     FixKind(
         "release-deleting",
         2,
         f"{_CONTROLLER} must release {{claims:ResourceClaim}} and take its finalizer away; look at its log",
-        ("claims",),
     ),
-    FixKind("release-claim", 2, f"{_CONTROLLER} must release {{claims:ResourceClaim}}; look at its log", ("claims",)),
+    FixKind("release-claim", 2, f"{_CONTROLLER} must release {{claims:ResourceClaim}}; look at its log"),
     FixKind(
         "delete-claim",
         2,
@@ -255,7 +201,6 @@ FIXES: Final[tuple[FixKind, ...]] = (
         "rename-pool",
         2,
         "the driver must give each node's pool a name of its own, such as the node's, instead of {pool}",
-        ("pool",),
     ),
     FixKind(
         "ask-for-fewer",
@@ -272,12 +217,12 @@ FIXES: Final[tuple[FixKind, ...]] = (
     FixKind(
         "write-value", 4, "write '{value}' instead of '{instead}' in the selector of {request}", ("instead", "request")
     ),
-    FixKind("drop-constraint", 5, "drop the constraint {what}: {attribute} of {claim}", ("what", "attribute", "claim")),
+    FixKind("drop-constraint", 5, "drop the constraint {what}: {attribute} of {claim}"),
     FixKind(
         "end-holders",
         6,
         "free {devices:device|devices} {devices}: end {pods}[, whose ResourceClaim is {claim}]",
         ("devices", "pods"),
     ),
-    FixKind("drop-selector", 7, "drop or relax the selector `{selector}` of {request}", ("selector", "request")),
+    FixKind("drop-selector", 7, "drop or relax the selector `{selector}` of {request}"),
 )

@@ -105,26 +105,18 @@ FIXES: Final = (
     FixKind(
         "written", 1, "write {written} instead of {wrong} in [the {where} of ]{edited}", ("wrong", "where", "edited")
     ),
-    FixKind(
-        "toleration-added",
-        2,
-        "add the {tolerations:toleration|tolerations} {tolerations} to {edited}",
-        ("tolerations", "edited"),
-    ),
-    FixKind("taint-removed", 5, "{command}", ("command",)),
-    FixKind("node-repaired", 5, "bring node {node} back into order: kubectl describe node {node} says why", ("node",)),
-    FixKind("node-uncordoned", 2, "{command}", ("command",)),
-    FixKind("node-labelled", 6, "{command}", ("command",)),
-    FixKind("label-dropped", 4, "drop {label} from the nodeSelector of {edited}", ("label", "edited")),
-    FixKind("rule-relaxed", 5, "relax the {rule} of {edited}", ("rule", "edited")),
+    FixKind("toleration-added", 2, "add the {tolerations:toleration|tolerations} {tolerations} to {edited}"),
+    FixKind("taint-removed", 5, "{command}"),
+    FixKind("node-repaired", 5, "bring node {node} back into order: kubectl describe node {node} says why"),
+    FixKind("node-uncordoned", 2, "{command}"),
+    FixKind("node-labelled", 6, "{command}"),
+    FixKind("label-dropped", 4, "drop {label} from the nodeSelector of {edited}"),
+    FixKind("rule-relaxed", 5, "relax the {rule} of {edited}"),
     FixKind(
         "port-changed", 4, "ask for another host port, like {free} instead of {port}, in {edited}", ("port", "edited")
     ),
     FixKind(
-        "ports-dropped",
-        4,
-        "run at most one replica a node, or drop the host {ports:port|ports} {ports} of {edited}",
-        ("ports", "edited"),
+        "ports-dropped", 4, "run at most one replica a node, or drop the host {ports:port|ports} {ports} of {edited}"
     ),
     FixKind(
         "amount-lowered",
@@ -132,5 +124,5 @@ FIXES: Final = (
         "ask for {resource} {amount} instead of {asked} in container {container} of {edited}[ ({both})]",
         ("resource", "asked", "container", "edited"),
     ),
-    FixKind("pods-ended", 6, "end {pods} on {nodes:node|nodes} {nodes}", ("pods", "nodes")),
+    FixKind("pods-ended", 6, "end {pods} on {nodes:node|nodes} {nodes}"),
 )

@@ -37,9 +37,7 @@ ROWS: Final = (
         "The scheduler preempts less important pods for the pod, and they have not ended yet.",
         "Nothing: it starts when they have ended. One that stays has a finalizer, or its kubelet does not answer.",
         {
-            "": "{nodes:node|nodes} {nodes} {nodes:is|are} being freed for it[ and its group {group}]: it starts there "
-            "when the scheduler has preempted {victims}[; {kept:pod} {kept:is|are} kept by {finalizers:finalizer|finalizers} "
-            "{finalizers}]"
+            "": "{nodes:node|nodes} {nodes} {nodes:is|are} being freed for it[ and its group {group}]: it starts there when the scheduler has preempted {victims}[; {kept:pod} {kept:is|are} kept by {finalizers:finalizer|finalizers} {finalizers}]"
         },
         ("nodes", "victims"),
     ),
@@ -89,5 +87,5 @@ FIXES: Final = (
     FixKind(
         "scheduler-name", 1, "write schedulerName: {meant} instead of {scheduler}, or start a scheduler of that name"
     ),
-    FixKind("dropped", 1, "drop {dropped} in {edited}", ("dropped", "edited")),
+    FixKind("dropped", 1, "drop {dropped} in {edited}"),
 )

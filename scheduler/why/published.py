@@ -12,8 +12,7 @@ ROWS: Final = (
         "No driver publishes any device.",
         "Install the driver, or look at its log.",
         {
-            "": "no driver publishes any device ([{slices} {slices:ResourceSlice|ResourceSlices} without devices]"
-            "[{none}]), and {request} waits for one"
+            "": "no driver publishes any device ([{slices} {slices:ResourceSlice|ResourceSlices} without devices][{none}]), and {request} waits for one"
         },
     ),
     Kind(
@@ -28,8 +27,7 @@ ROWS: Final = (
         "Devices that would do are in ResourceSlices of an older generation of their pool, which do not count.",
         "The driver must publish them in the newest generation; look at its log.",
         {
-            "": "ResourceSlice {slices} of pool {pool} is of an older generation ({old}): {generation} counts"
-            "[; so {more:is|are} {more} more]"
+            "": "ResourceSlice {slices} of pool {pool} is of an older generation ({old}): {generation} counts[; so {more:is|are} {more} more]"
         },
         ("pool", "request"),
     ),
@@ -38,8 +36,7 @@ ROWS: Final = (
         "Devices that would do are in a pool of which ResourceSlices are missing.",
         "The driver must publish the rest; look at its log.",
         {
-            "": "pool {pool} is incomplete: of generation {generation} there are {there} of {wanted} ResourceSlices "
-            "({slices})[; so {more:is|are} {more} more]"
+            "": "pool {pool} is incomplete: of generation {generation} there are {there} of {wanted} ResourceSlices ({slices})[; so {more:is|are} {more} more]"
         },
         ("pool", "request"),
     ),
@@ -49,8 +46,7 @@ ROWS: Final = (
         "The driver must publish the pool anew; look at its log.",
         {
             "": "pool {pool} contradicts itself: {fault}[; so {more:is|are} {more} more]",
-            "counts-disagree": "pool {pool} has slices that disagree on their count: {fault}"
-            "[; so {more:is|are} {more} more]",
+            "counts-disagree": "pool {pool} has slices that disagree on their count: {fault}[; so {more:is|are} {more} more]",
             "device-twice": "pool {pool} has a device twice: {fault}[; so {more:is|are} {more} more]",
             "counter-set-twice": "pool {pool} has a counter set twice: {fault}[; so {more:is|are} {more} more]",
             "two-nodes": "pool {pool} is published by nodes {nodes}, and device {device} is in use on one of them",
@@ -62,8 +58,7 @@ ROWS: Final = (
         "Devices that would do are published for a node that does not exist.",
         "Look at why the node has not registered, or at the driver.",
         {
-            "": "ResourceSlice {slices} is for node {node}, and no Node has that name (pool {pool}"
-            "[; {more} more such nodes])"
+            "": "ResourceSlice {slices} is for node {node}, and no Node has that name (pool {pool}[; {more} more such nodes])"
         },
         ("node", "request"),
     ),
@@ -103,45 +98,37 @@ FIXES: Final[tuple[FixKind, ...]] = (
     FixKind(
         "condition-set",
         2,
-        "the driver[ {driver}] must set {condition}[, and unset {failed},] in the claim's status.devices; look at its "
-        "log",
+        "the driver[ {driver}] must set {condition}[, and unset {failed},] in the claim's status.devices; look at its log",
         ("driver", "condition"),
     ),
     FixKind(
         "slices-again",
         5,
-        "the driver must publish the devices of {slices} again in generation {generation} of pool {pool}; look at its "
-        "log",
+        "the driver must publish the devices of {slices} again in generation {generation} of pool {pool}; look at its log",
         ("pool",),
     ),
     FixKind(
         "slices-missing",
         5,
-        "the driver must publish the {missing} missing {missing:ResourceSlice|ResourceSlices} of generation "
-        "{generation} of pool {pool}; look at its log",
+        "the driver must publish the {missing} missing {missing:ResourceSlice|ResourceSlices} of generation {generation} of pool {pool}; look at its log",
         ("pool",),
     ),
     FixKind(
         "pool-anew",
         5,
         "the driver must publish pool {pool} anew, in one generation that agrees with itself; look at its log",
-        ("pool",),
     ),
     FixKind(
         "node-registered",
         5,
         "the kubelet of {node} must register its Node, or the driver publish these devices for the node that has them",
-        ("node",),
     ),
     FixKind("selector-dropped", 7, "drop or relax the {part} `{term}` of {request}", ("request", "term")),
-    FixKind(
-        "constraints-dropped", 7, "drop {attribute} of {request}, and the constraints on it", ("request", "attribute")
-    ),
+    FixKind("constraints-dropped", 7, "drop {attribute} of {request}, and the constraints on it"),
     FixKind(
         "driver-installed",
         7,
         "install the driver[ {driver}][ of DeviceClass {class}], or look at its log: it publishes no ResourceSlice",
-        ("driver", "class"),
     ),
-    FixKind("class-made", 8, "create DeviceClass {class}, or install the driver that brings it", ("class",)),
+    FixKind("class-made", 8, "create DeviceClass {class}, or install the driver that brings it"),
 )

@@ -19,8 +19,9 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
+from scheduler.model.owners import edited_object
 from scheduler.why.kinds import FIXES, KINDS
-from scheduler.why.say import Fields, Reader, Sentence, say
+from scheduler.why.say import Fields, Reader, Sentence, fields_of, say
 
 TO_MAKE_IT_FIT: Final = "; to make it fit: "
 """Between a cause and a fix."""
@@ -46,7 +47,7 @@ class Fix(Struct, frozen=True):
 
     Args:
         kind: A row of `kinds.FIXES`.
-        fields: What its sentence names.
+        fields: What its sentence names, beside the command and, of a pod, what is edited.
         on: The nodes that the pod may fit on then.
         command: A line for a shell that does it, "" where there is none.
         more: How much more it asks of people than one of its kind usually does.
@@ -83,11 +84,18 @@ class Fix(Struct, frozen=True):
     @property
     def same(self) -> Hashable:
         """Equal for fixes of which the first that helps is enough: where less helps, still less does, too."""
-        return self.kind, *(_hashable(self.fields.get(name)) for name in FIXES[self.kind].same)
+        row = FIXES[self.kind]
+        said = self._said
+        return self.kind, *(_hashable(said.get(name)) for name in row.same or fields_of(row.says))
 
     def text(self, reader: Reader) -> str:
         """What to do, with the names of all whom it concerns."""
-        return Sentence(FIXES[self.kind].says, self.fields).said(reader)
+        return Sentence(FIXES[self.kind].says, self._said).said(reader)
+
+    @property
+    def _said(self) -> Fields:
+        edited = edited_object(self.pod) if self.pod is not None else ""
+        return {"command": self.command, "edited": edited, **self.fields}
 
 
 class Reason(Struct, frozen=True):

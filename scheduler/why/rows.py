@@ -33,10 +33,10 @@ class FixKind(Struct, frozen=True):
             rules of the pod or claim and what a driver must publish, 6 somebody else's pod or claim, 7 a selector
             dropped, 8 a class (docs/adr/0030-explain.md).
         says: What to do (a template of `say`).
-        same: Fields that are equal where the first that helps is enough.
+        same: Fields that are equal where the first that helps is enough; None: all that it says.
     """
 
     name: str
     size: int
     says: str
-    same: tuple[str, ...] = ()
+    same: tuple[str, ...] | None = None

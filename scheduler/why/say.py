@@ -154,6 +154,12 @@ _Part: TypeAlias = "str | tuple[str, str] | list[_Part]"
 
 
 @cache
+def fields_of(template: str) -> tuple[str, ...]:
+    """The fields that a template names, each once."""
+    return tuple(dict.fromkeys(one[1] for one in TOKEN.finditer(template) if one[1]))
+
+
+@cache
 def _parsed(template: str) -> list[_Part]:
     whole: list[_Part] = []
     stack, start = [whole], 0

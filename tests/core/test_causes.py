@@ -18,7 +18,6 @@ from scheduler.framework.diagnosis import (
     LENGTH_MAX,
     SEPARATOR,
     cause_of,
-    edited_object,
     with_cause,
     without_cause,
 )
@@ -26,6 +25,7 @@ from scheduler.framework.runner import Runner
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import OwnerReference
+from scheduler.model.owners import edited_object
 from scheduler.plugins import default_plugins
 from scheduler.why.reasons import Fix, Reason, Whom
 from scheduler.why.say import EVERYBODY

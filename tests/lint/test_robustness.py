@@ -16,7 +16,7 @@ from cel.checker import environments
 from cel.cost.estimate import LIMIT, estimate
 from cel.program import check_expression
 from scheduler.explain.linted import check_fit
-from scheduler.lint.context import Settings
+from scheduler.lint.context import NOTHING_KNOWN, Settings
 from scheduler.lint.documents import parse_documents
 from scheduler.lint.emit import yaml_text
 from scheduler.lint.engine import Source, convert, lint
@@ -185,7 +185,7 @@ def test_any_text_is_answered(text: str) -> None:
 )
 def test_any_expression_is_answered(pieces: list[str]) -> None:
     expression = " ".join(pieces)
-    for mistake in find_mistakes(expression, lambda which, name: "gpu.example.com"):
+    for mistake in find_mistakes(expression, NOTHING_KNOWN, ("gpu.example.com",)):
         assert mistake.message
     names = PublishedNames()
     names.add("gpu.example.com", [("model", "string", "A100")], ["memory"])

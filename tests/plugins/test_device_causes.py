@@ -346,7 +346,7 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         [*world(*numbered(2)), uses("theirs"), allocated(claim(name="theirs"), "gpu-0"), claim(BIG_SMALL)],
         "alternatives-unmet",
         "request gpu: no alternative fits on node node-1: big: 1 of 2 in use by pod default/runs (priority 0); "
-        "small: no device matches its selectors",
+        "small: 2 of 2 not matched by the request's selectors",
         "ask for 1 device instead of 2 in request gpu/big",
     ),
     (
@@ -360,7 +360,8 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
             claim({"name": "gpu", "firstAvailable": [{**one, "selectors": []} for one in BIG_SMALL["firstAvailable"]]}),
         ],
         "alternatives-unmet",
-        "request gpu: all 2 devices of its 2 alternatives are in use by pods default/also, default/runs (priority 0)",
+        "request gpu: no alternative fits on node node-1: big, small: 2 of 2 in use by pods default/also, "
+        "default/runs (priority 0)",
         "end pod default/also (priority 0)",
     ),
     (

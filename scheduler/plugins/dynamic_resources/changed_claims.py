@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from allocator.values.model import Request, RequestAlternative
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.claim import ResourceClaim, template_of
+from scheduler.model.held import Held
 from scheduler.model.objects import Pod
 
 
@@ -17,6 +19,11 @@ def label_of(claim: ResourceClaim, pod: Pod) -> str:
     """What a person edits to change the claim: itself, or the template that it was made from."""
     template = template_of(claim, pod)
     return f"ResourceClaimTemplate {claim.key.namespace}/{template}" if template else f"ResourceClaim {claim.key}"
+
+
+def held_by(claim: ResourceClaim, view: ClusterView) -> tuple[Held, ...]:
+    """What counts for the claim: given back where it is released."""
+    return tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
 
 
 def requests_of(claim: ResourceClaim) -> Iterator[str]:
@@ -47,13 +54,11 @@ def without_alternative(claim: ResourceClaim, request: str) -> ResourceClaim:
 
 
 def with_request(claim: ResourceClaim, request: str, **fields: object) -> ResourceClaim:
-    """The claim with another request; a toleration is added to those there are."""
+    """The claim with another request."""
     assert claim.spec is not None
     name, _, sub = request.partition("/")
 
     def changed(asked: RequestAlternative) -> RequestAlternative:
-        if (toleration := fields.get("tolerations")) is not None:
-            return replace(asked, tolerations=(*asked.tolerations, toleration))  # type: ignore[arg-type]
         return replace(asked, **fields)  # type: ignore[arg-type]
 
     def of(one: Request) -> Request:

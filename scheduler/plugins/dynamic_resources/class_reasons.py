@@ -73,8 +73,8 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
         (one.count, (*of_class, *one.details.selectors)) for one in (slot, *requests) if one.device_class.name == name
     ]
     fields = {"driver": driver, "class": "" if driver else name}
-    slices = _slices(driver or _ANY_DRIVER, wanted, looked.tried)
-    yield Fix("driver-installed", fields, looked.tried, slices=slices)
+    slices = _slices(driver or _ANY_DRIVER, wanted, looked.on)
+    yield Fix("driver-installed", fields, looked.on, slices=slices)
 
 
 def class_made(asked: RequestAlternative, on: tuple[NodeName, ...], view: ClusterView) -> Fix:

@@ -25,14 +25,6 @@ _DEVICES_READ: Final = 2_000
 """Of a request; their attributes are read for a name like the one that is missing."""
 
 
-def diagnose_unmet(found: NearNode, unmet: Unmet) -> Reason:
-    """One constraint that the node's devices cannot satisfy."""
-    reason = _diagnose(found, unmet)
-    if not (lists := _lists(found, unmet)):
-        return reason
-    return Reason("constraint-unmet", {**reason.fields, "devices": listed(lists)}, "lists", reason.fixes)
-
-
 def _lists(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     """Devices whose attribute is a list, which has no value for a constraint where the gate is off."""
     if found.view.features.list_type_attributes:
@@ -43,14 +35,22 @@ def _lists(found: NearNode, unmet: Unmet) -> list[DeviceId]:
     return [name for name, attribute in read if attribute is not None and isinstance(attribute.value, tuple)]
 
 
-def _diagnose(found: NearNode, unmet: Unmet) -> Reason:
+def diagnose_unmet(found: NearNode, unmet: Unmet) -> Reason:
+    """One constraint that the node's devices cannot satisfy."""
     facts: dict[str, object] = {
         "of": (unmet.claim, unmet.index),
         "attribute": unmet.attribute,
         "node": found.node.name,
-        "requests": _names(found, unmet),
+        "requests": found.all_named(one.slot for one in unmet.counted),
         "needed": unmet.needed,
     }
+    reason = _diagnose(found, unmet, facts)
+    if not (lists := _lists(found, unmet)):
+        return reason
+    return Reason("constraint-unmet", {**facts, "devices": listed(lists)}, "lists", reason.fixes)
+
+
+def _diagnose(found: NearNode, unmet: Unmet, facts: dict[str, object]) -> Reason:
     missing = next((one for one in unmet.counted if not one.present), None)
     if missing is not None:
         other, count = _other_name(found, missing, unmet)
@@ -68,9 +68,9 @@ def _diagnose(found: NearNode, unmet: Unmet) -> Reason:
         return _apart(found, unmet, facts)
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
-    is_free, in_use = _in_use_with(found, counted)
-    fields = {**facts, "free": "free" if is_free else "", "most": most, "value": _text(value)}
-    return Reason("constraint-unmet", fields, "", (*_changes(found, unmet, most), *in_use))
+    free = "" if counted.candidates == _matched(found, counted) else "free"
+    fields = {**facts, "free": free, "most": most, "value": _text(value)}
+    return Reason("constraint-unmet", fields, "", (*_changes(found, unmet, most), *found.ends(*_taken(found, unmet))))
 
 
 def diagnose_several(found: NearNode, funnel: Funnel) -> Reason:
@@ -116,20 +116,16 @@ def diagnose_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping
 
 def _values(funnel: Funnel, attribute: str) -> Counter[str]:
     """How many of the devices that would do have each value of an attribute, as it is published."""
-    domain, _, name = attribute.partition("/")
-    counts: Counter[str] = Counter()
-    for device in itertools.islice(funnel.devices(funnel.steps[-1].left), _DEVICES_READ):
-        value = device.attributes.get(attribute if device.id.driver != domain else name)
-        counts.update([str(value.value)] if value is not None else [])
-    return counts
+    read = itertools.islice(funnel.devices(funnel.steps[-1].left), _DEVICES_READ)
+    return Counter([str(one.value) for device in read if (one := lookup_attribute(device, attribute)) is not None])
 
 
 def _apart(found: NearNode, unmet: Unmet, facts: Mapping[str, object]) -> Reason:
     """Devices of several requests that have no value in common, or too few."""
-    taken = _taken(found, unmet)
+    taken, lacks = _taken(found, unmet)
     if holders := found.holding(taken):
         fields = {**facts, "devices": listed(taken), "pods": found.pods(holders)}
-        fixes = (*_changes(found, unmet, 0, drops=2), *found.ends(taken, len(taken)))
+        fixes = (*_changes(found, unmet, 0, drops=2), *found.ends(taken, lacks))
         return Reason("constraint-unmet", fields, "taken", fixes)
     first, *others = unmet.counted
     kinds = _types(first)
@@ -160,10 +156,6 @@ def _text(value: Value) -> str:
     return str(value[1]) if isinstance(value, tuple) else str(value)
 
 
-def _names(found: NearNode, unmet: Unmet) -> str:
-    return found.all_named(one.slot for one in unmet.counted)
-
-
 def _matched(found: NearNode, counted: Counted) -> int:
     """The request's devices, whatever is in use."""
     return found.explanation.requests[counted.slot.index].before(Stage.TAINT)
@@ -172,11 +164,8 @@ def _matched(found: NearNode, counted: Counted) -> int:
 def _other_name(found: NearNode, missing: Counted, unmet: Unmet) -> tuple[str, int]:
     """The attribute that was probably meant, and how many devices have it: of the same name, or of one like it."""
     funnel = found.explanation.requests[missing.slot.index]
-    names: Counter[str] = Counter()
-    for number, device in enumerate(funnel.devices(missing.candidates)):
-        if number >= _DEVICES_READ:
-            break
-        names.update([name if "/" in name else f"{device.id.driver}/{name}" for name in device.attributes])
+    read = itertools.islice(funnel.devices(missing.candidates), _DEVICES_READ)
+    names = Counter([name if "/" in name else f"{one.id.driver}/{name}" for one in read for name in one.attributes])
     bare = {name: name.rpartition("/")[2] for name in names}
     wanted = unmet.attribute.rpartition("/")[2]
     same = [name for name, one in bare.items() if one.casefold() == wanted.casefold()]
@@ -187,23 +176,25 @@ def _other_name(found: NearNode, missing: Counted, unmet: Unmet) -> tuple[str, i
     return meant, names[meant]
 
 
-def _taken(found: NearNode, unmet: Unmet) -> list[DeviceId]:
-    """Devices that are not free, without which the requests would have a value in common: the fewest of them."""
-    pools = found.explanation.problem.pools
+def _taken(found: NearNode, unmet: Unmet) -> tuple[list[DeviceId], int]:
+    """Devices that are not free, of the value that lacks fewest of them; and how many it lacks."""
+    is_one, device = len(unmet.counted) == 1, found.explanation.problem.pools.device
     lacking: dict[Value, list[int]] = {}
-    served: Counter[Value] = Counter()
+    lacks, served = Counter[Value](), Counter[Value]()
     for one in unmet.counted:
         by_value: dict[Value, list[int]] = {}
         for position in positions_of(_matched(found, one) & ~one.candidates):
             for value in one.index.values_of(position):
                 by_value.setdefault(value, []).append(position)
         for value in {*by_value, *one.counts}:
-            lacks, more = max(0, one.needed - one.counts.get(value, 0)), by_value.get(value, [])
-            if lacks <= len(more):
+            few, more = max(0, one.needed - one.counts.get(value, 0)), by_value.get(value, [])
+            if few <= len(more):
                 served[value] += 1
-                lacking.setdefault(value, []).extend(more[:lacks])
-    ways = [positions for value, positions in lacking.items() if served[value] == len(unmet.counted) and positions]
-    return ids_of(map(pools.device, min(ways, key=len) if ways else ()))
+                lacks[value] += few
+                lacking.setdefault(value, []).extend(more if is_one else more[:few])
+    ways = [value for value, count in served.items() if count == len(unmet.counted) and lacking[value]]
+    nearest = min(ways, key=lambda value: (lacks[value], _text(value)), default=None)
+    return ids_of(map(device, lacking.get(nearest, ()))), lacks[nearest]
 
 
 def _too_few_groups(found: NearNode, unmet: Unmet) -> Mapping[str, object]:
@@ -227,23 +218,6 @@ def _device_with(found: NearNode, counted: Counted, value: Value) -> tuple[str, 
         for position in positions_of(counted.present)
         if value in counted.index.values_of(position)
     )
-
-
-def _in_use_with(found: NearNode, counted: Counted) -> tuple[bool, Iterator[Fix]]:
-    """Whether enough devices share a value with those that are not free, and ending who has them."""
-    funnel, index = found.explanation.requests[counted.slot.index], counted.index
-    counts: Counter[Value] = Counter()
-    matched = _matched(found, counted)
-    for position in positions_of(matched):
-        counts.update(index.values_of(position))
-    large = [value for value, count in counts.items() if count >= counted.needed]
-    if not large:
-        return matched != counted.candidates, iter(())
-    nearest = min(large, key=lambda value: (-counted.counts.get(value, 0), _text(value)))
-    taken = [one for one in positions_of(matched & ~counted.candidates) if nearest in index.values_of(one)]
-    devices = ids_of([funnel.pools.device(position) for position in taken])
-    lacks = counted.needed - counted.counts.get(nearest, 0)
-    return matched != counted.candidates, found.ends(devices, lacks)
 
 
 def _changes(found: NearNode, unmet: Unmet, most: int, other: str = "", drops: int = 0) -> Iterator[Fix]:

@@ -15,7 +15,6 @@ from allocator.pools.pools import CounterCosts, CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.holder_reasons import unused_claim
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Fix, Reason
@@ -197,10 +196,7 @@ def _written(view: PoolView, counter: CounterId, nano: int) -> Quantity:
 
 def _other_profiles(found: NearNode, funnel: Funnel, would_do: Device) -> Iterator[Fix]:
     """Naming another value in the request's selector, which other devices have: a smaller partition."""
-    claim, selectors = found.claim(funnel.slot), funnel.slot.details.selectors
-    if claim is None or not selectors:
-        return
-    done: set[str] = set()
+    selectors, done = funnel.slot.details.selectors, set[str]()
     for device in funnel.devices(funnel.step(Stage.REQUEST_SELECTOR).removed):
         for attribute, value in would_do.attributes.items():
             other = device.attributes.get(attribute)
@@ -211,9 +207,8 @@ def _other_profiles(found: NearNode, funnel: Funnel, would_do: Device) -> Iterat
             changed = tuple([_naming(selector, value.value, other.value) for selector in selectors])
             if changed != selectors:
                 done.add(other.value)
-                fields = {"value": other.value, "instead": value.value, "request": found.label(funnel.slot)}
-                claims = (with_request(claim, funnel.request, selectors=changed),)
-                yield Fix("write-value", fields, found.on, claims=claims)
+                fields = {"value": other.value, "instead": value.value}
+                yield from found.asking(funnel.slot, "write-value", fields, selectors=changed)
 
 
 def _naming(selector: DeviceSelector, before: str, after: str) -> DeviceSelector:

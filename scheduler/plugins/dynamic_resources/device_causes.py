@@ -12,12 +12,14 @@ Not here: asking as if a change were made (`core.reports.cause_search`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
 from allocator import AllocationError, AllocationRequest, Explanation, Funnel, PausedError, Stage, explain
+from allocator.requests.selectors import OPTIONAL_HINT
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, likeliest
@@ -25,7 +27,6 @@ from scheduler.framework.status import Status
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_several, diagnose_unmet
 from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_groups, diagnose_partitions
 from scheduler.plugins.dynamic_resources.device_reasons import (
@@ -38,8 +39,7 @@ from scheduler.plugins.dynamic_resources.device_reasons import (
     diagnose_unrounded,
 )
 from scheduler.plugins.dynamic_resources.holder_reasons import diagnose_stale
-from scheduler.plugins.dynamic_resources.list_reasons import diagnose_alternatives
-from scheduler.plugins.dynamic_resources.near_node import NearNode
+from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_reasons import diagnose_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import diagnose_claims, diagnose_pinned, pin_of
@@ -48,8 +48,9 @@ from scheduler.plugins.dynamic_resources.survey import Survey, surveyed, within_
 from scheduler.plugins.dynamic_resources.together_reasons import diagnose_all
 from scheduler.plugins.room_reasons import less_in_container
 from scheduler.why.reasons import Fix, Reason, removing
-from scheduler.why.say import names
+from scheduler.why.say import EVERYBODY, Sentence, names
 
+_PLACES: Final = ("first", "second", "third")
 _NAMES_A_STEP: Final = 40
 _NODE_STEPS: Final = 20
 _DEVICE_STEPS: Final = 2
@@ -153,7 +154,7 @@ def _of_node(found: NearNode) -> list[Reason]:
         if any(not one.lacks for one in funnels):
             continue
         if len(funnels) > 1:
-            reasons.append((len(Stage), diagnose_alternatives(found, funnels, _of_funnel)))
+            reasons.append((len(Stage), _of_alternatives(found, funnels)))
             continue
         (funnel,) = funnels
         end = funnel.end
@@ -186,6 +187,31 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
     return (_of_selectors if end.stage.depth <= Stage.REQUEST_SELECTOR.depth else _too_few)(found, funnel)
 
 
+def _of_alternatives(found: NearNode, funnels: Sequence[Funnel]) -> Reason:
+    """What keeps each alternative of a prioritized list from the node, in a few words; equal ones together."""
+    slot, ways = funnels[0].slot, dict[str, tuple[Sentence, list[str]]]()
+    for one in funnels:
+        why = _in_short(found, one)
+        ways.setdefault(why.said(EVERYBODY), (why, []))[1].append(one.slot.name)
+    said = [Sentence("{names}: {why}", {"names": names(some, len(some)), "why": why}) for why, some in ways.values()]
+    fields: dict[str, object] = {"of": (funnels[0].claim, slot.base), "request": slot.base, "node": found.node.name}
+    fields |= dict(itertools.zip_longest(_PLACES, said[: len(_PLACES)])) | {"more": len(said[len(_PLACES) :])}
+    fixes = tuple([fix for one in funnels for fix in _of_funnel(found, one).fixes])
+    return Reason("alternatives-unmet", fields, fixes=fixes)
+
+
+def _in_short(found: NearNode, funnel: Funnel) -> Sentence:
+    if (end := funnel.end) is None:
+        return Sentence("{there} of {needed} devices are there", {"there": funnel.left, "needed": funnel.needed})
+    fields: dict[str, object] = {"gone": end.removed.bit_count(), "all": funnel.before(end.stage).bit_count()}
+    fields |= {"stage": end.stage, "failure": "", "pods": ""}
+    if end.stage is Stage.UNDECIDED:
+        fields["failure"] = found.explanation.failure_of(funnel).rpartition("error: ")[2].removesuffix(OPTIONAL_HINT)
+    if end.stage is Stage.IN_USE:
+        fields["pods"] = found.users(ids_of(funnel.devices(end.removed)))
+    return Sentence("{gone} of {all} {stage}[ by {pods}][: {failure}]", fields)
+
+
 def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:
     reason = _SPEAKS[stage](found, funnel)
     if stage.depth >= Stage.IN_USE.depth and (stale := diagnose_stale(found, funnel)):
@@ -215,14 +241,10 @@ def _not_fewer(reason: Reason) -> Iterator[Fix]:
 
 def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
     """Some devices match, and too few; or those that do are of other nodes."""
-    claim, slot, fixes = found.claim(funnel.slot), funnel.slot, list[Fix]()
+    slot, fixes = funnel.slot, list[Fix]()
     for selector in slot.details.selectors if Stage.REQUEST_SELECTOR in funnel.removed else ():
-        if claim is None:
-            break
         rest = tuple([one for one in slot.details.selectors if one is not selector])
-        fields = {"selector": selector.expression, "request": found.label(slot)}
-        claims = (with_request(claim, funnel.request, selectors=rest),)
-        fixes.append(Fix("drop-selector", fields, found.on, claims=claims))
+        fixes += found.asking(slot, "drop-selector", {"selector": selector.expression}, selectors=rest)
     if funnel.step(Stage.REQUEST_SELECTOR).left:
         return _too_few(found, funnel, tuple(fixes))
     return structs.replace(_elsewhere(found, funnel), fixes=tuple(fixes))
@@ -230,11 +252,11 @@ def _of_selectors(found: NearNode, funnel: Funnel) -> Reason:
 
 def _elsewhere(found: NearNode, funnel: Funnel) -> Reason:
     """The node has none that would do; where others have, what they lack in turn."""
-    nodes, fields = _offering(found, [funnel]), {**found.facts(funnel), "counts": str(funnel)}
+    nodes, fields = _offering(found, [funnel]), found.facts(funnel)
     others = (one[0].slot for one in found.explanation.by_request() if not _offering(found, one) & nodes)
     other = next(others, None) if nodes else None
-    fields |= {"nodes": names(sorted(nodes)), "other": found.named(other) if other is not None else ""}
-    return Reason("devices-short", fields, "elsewhere" if nodes else "counts")
+    fields = {**fields, "nodes": names(sorted(nodes)), "other": found.named(other) if other is not None else ""}
+    return Reason("devices-short", fields, "elsewhere")
 
 
 def _offering(found: NearNode, alternatives: Sequence[Funnel]) -> set[NodeName]:

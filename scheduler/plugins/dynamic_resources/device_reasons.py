@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from allocator import OPTIONAL_NODE_OPERATIONS, Device, DeviceTaint, DeviceToleration, Funnel, Stage, prevent_allocation
+from allocator.requests.requests import Slot
 from allocator.values.masks import positions_of
 from cel.quantity import Quantity
 from scheduler.framework.diagnosis import taint_text, toleration_text
 from scheduler.model.nearest import near
 from scheduler.model.owners import is_rolled_out
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.plugins.dynamic_resources.selector_reasons import of_class
-from scheduler.plugins.dynamic_resources.survey import Survey
+from scheduler.plugins.dynamic_resources.survey import Requests, Survey
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import names
 
@@ -95,17 +95,15 @@ def diagnose_taints(found: NearNode, funnel: Funnel) -> Reason:
 
 def _tolerated(found: NearNode, funnel: Funnel, taints: Sequence[DeviceTaint]) -> Iterator[Fix]:
     """Tolerating one of the taints, or all of them."""
-    claim = found.claim(funnel.slot)
-    if claim is None:
-        return
+    slot = funnel.slot
     for some in [*([one] for one in taints), *([taints] if len(taints) > 1 else ())]:
-        changed = claim
-        for taint in some:
-            operator = "Equal" if taint.value else "Exists"
-            toleration = DeviceToleration(taint.key, operator, taint.value, taint.effect, None)
-            changed = with_request(changed, funnel.request, tolerations=toleration)
-        fields = {"tolerations": names(map(toleration_text, some), len(some)), "request": found.label(funnel.slot)}
-        yield Fix("tolerate-device-taint", fields, found.on, more=len(some) - 1, claims=(changed,))
+        tolerations = [*slot.details.tolerations]
+        for one in some:
+            operator = "Equal" if one.value else "Exists"
+            tolerations.append(DeviceToleration(one.key, operator, one.value, one.effect, None))
+        fields = {"tolerations": names(map(toleration_text, some), len(some))}
+        more, changed = len(some) - 1, tuple(tolerations)
+        yield from found.asking(slot, "tolerate-device-taint", fields, more, tolerations=changed)
 
 
 def diagnose_capacity(found: NearNode, funnel: Funnel) -> Reason:
@@ -175,9 +173,7 @@ def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:
 
 def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
     """What devices have, what is left of it beside what others consume, and what their policies allow: most first."""
-    claim, slot = found.claim(funnel.slot), funnel.slot
-    if claim is None:
-        return
+    slot = funnel.slot
     requests = dict(slot.details.capacity_requests or ())
     for name, amount in requests.items():
         left: set[int] = set()
@@ -189,25 +185,26 @@ def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
                 left |= {capacity.value.nano, capacity.value.nano - consumed}
         fewer = sorted((nano for nano in left if 0 < nano < amount.nano), reverse=True)
         for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[: found.limits.counts]]:
-            changed = with_request(claim, funnel.request, capacity_requests=tuple({**requests, name: less}.items()))
-            fields = {"capacity": name, "less": less, "instead": amount, "request": found.label(slot)}
-            yield Fix("ask-for-less", fields, found.on, claims=(changed,))
+            yield from _asking_for_less(found, slot, name, less)
 
 
 def diagnose_unrounded(looked: Survey) -> Iterator[Reason]:
     """Amounts so far beyond what devices have that no node can be decided about."""
     for slot in looked.plan.slots:
-        claim, having = looked.claim(slot), of_class(looked, slot)
-        requests = dict(slot.details.capacity_requests or ())
-        for name, amount in requests.items() if claim is not None else ():
+        having = of_class(looked, slot)
+        for name, amount in slot.details.capacity_requests or ():
             sizes = [(one.capacity[name].value, one.id) for one in having if name in one.capacity]
             whole, device = max(sizes, key=lambda one: one[0].nano, default=(amount, None))
-            if claim is None or device is None or whole.nano >= amount.nano:
+            if device is None or whole.nano >= amount.nano:
                 continue
-            changed = with_request(claim, slot.label, capacity_requests=tuple({**requests, name: whole}.items()))
-            less = {"capacity": name, "less": whole, "instead": amount, "request": looked.label(slot)}
-            fix = Fix("ask-for-less", less, looked.tried, claims=(changed,))
-            fields: dict[str, object] = {"of": (claim.key, slot.label), "request": looked.named(slot)}
+            fields: dict[str, object] = {"of": (slot.claim, slot.label), "request": looked.named(slot)}
             fields |= {"capacity": name, "whole": whole, "count": len(sizes), "takes": amount}
             fields["device"] = listed([device])
-            yield Reason("capacity-short", fields, "small" if len(sizes) == 1 else "largest", (fix,))
+            fixes = tuple(_asking_for_less(looked, slot, name, whole))
+            yield Reason("capacity-short", fields, "small" if len(sizes) == 1 else "largest", fixes)
+
+
+def _asking_for_less(looked: Requests, slot: Slot, name: str, less: Quantity) -> Iterator[Fix]:
+    asked = dict(slot.details.capacity_requests or ())
+    fields, changed = {"capacity": name, "less": less, "instead": asked[name]}, {**asked, name: less}
+    return looked.asking(slot, "ask-for-less", fields, capacity_requests=tuple(changed.items()))

@@ -22,8 +22,8 @@ from msgspec import Struct, field, structs
 from allocator import DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
 from scheduler.model.claim import Consumer, ResourceClaim
-from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
+from scheduler.plugins.dynamic_resources.changed_claims import held_by
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Fix, Reason
 
@@ -154,34 +154,23 @@ def _became(found: NearNode, key: PodKey, consumer: Consumer) -> str:
 
 
 def _released(found: NearNode, some: list[_Stale]) -> Fix:
-    """Who must let go."""
-    kinds = {_release(found, one) for one in some}
-    keys = tuple([one.claim.key for one in some])
-    going = [uid for one in some for uid in one.going]
-    first = some[0]
-    command = "kubectl", "delete", "resourceclaim", keys[0].name, "-n", keys[0].namespace
+    """Who must let go; a claim of one's own that nobody names may be deleted."""
+    kinds, keys = {_release(found, one) for one in some}, tuple([one.claim.key for one in some])
+    going = tuple([uid for one in some for uid in one.going])
     may_delete = kinds == {"delete-claim"} and len(some) == 1
     is_own = keys[0].namespace == found.pod.metadata.namespace
     kind = kinds.pop() if len(kinds) == 1 else "release-claim"
+    command = shlex.join(("kubectl", "delete", "resourceclaim", keys[0].name, "-n", keys[0].namespace))
+    nodes = {node for uid in going if (node := found.view.node_of(uid)) is not None}
     return Fix(
         kind if kind != "delete-claim" or (may_delete and is_own) else "release-claim",
-        {
-            "claims": keys,
-            "nodes": tuple(sorted({node for uid in going if (node := found.view.node_of(uid)) is not None})),
-            "command": shlex.join(command),
-        },
+        {"claims": keys, "nodes": tuple(sorted(nodes))},
         found.on,
-        shlex.join(command) if may_delete else "",
+        command if may_delete else "",
         len(some) - 1,
-        first.reason if len(some) == 1 else None,
-        removed=tuple(going),
-        released=tuple(
-            [
-                Held(key, one.claim.uid, held)
-                for key, one in zip(keys, some, strict=True)
-                for held in found.view.counted(one.claim.uid)
-            ]
-        ),
+        some[0].reason if len(some) == 1 else None,
+        removed=going,
+        released=tuple([held for one in some for held in held_by(one.claim, found.view)]),
     )
 
 

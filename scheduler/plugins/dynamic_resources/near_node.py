@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from allocator import Device, DeviceId, Explanation, Funnel, Stage
 from allocator.requests.requests import Slot
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits, edited_object
+from scheduler.framework.diagnosis import Limits
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.group import key_of_group
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.model.owners import controller_of, is_replica
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.model.owners import controller_of, edited_object, is_replica
+from scheduler.plugins.dynamic_resources.changed_claims import held_by
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason, Whom
@@ -55,7 +55,6 @@ class NearNode(Requests):
 
     @property
     def on(self) -> tuple[NodeName, ...]:
-        """Where a fix of a fact about the node helps."""
         return (self.node.name,)
 
     @property
@@ -98,7 +97,7 @@ class NearNode(Requests):
                     claims.append((key, claim, users))
         for key, claim, users in claims:
             if key not in found:
-                released = tuple([Held(key, claim.uid, one) for one in self.view.counted(claim.uid)])
+                released = held_by(claim, self.view)
                 devices = frozenset(one.device_id for held in released for one in held.allocation.results)
                 if devices:
                     priority = max([self.node.pods[one].spec.priority or 0 for one in users], default=0)
@@ -187,20 +186,16 @@ class NearNode(Requests):
             unsolved: The reason, with `fit` devices, where only asking can tell how many that are.
             even_all: Also instead of all, as all of them can never be had.
         """
-        claim, asked = self.claim(slot), self.explanation.problem.count(slot)
-        if claim is None or (slot.is_all and not even_all):
+        asked = self.explanation.problem.count(slot)
+        if slot.is_all and not even_all:
             return
         facts = {"node": self.node.name, "request": self.named(slot), "needed": asked}
         base = unsolved or Reason("devices-short", facts, "fewer")
         for less in range(min(asked - 1, most), 0, -1)[: self.limits.counts]:
-            yield Fix(
-                "ask-for-fewer",
-                {"count": less, "instead": "all" if slot.is_all else asked, "request": self.label(slot)},
-                self.on,
-                more=4 * slot.is_all,
-                reason=Reason(base.kind, {**base.fields, "fit": less}, base.form) if unsolved or less < most else None,
-                claims=(with_request(claim, slot.label, count=less, allocation_mode="ExactCount"),),
-            )
+            said, more = {"count": less, "instead": "all" if slot.is_all else asked}, 4 * slot.is_all
+            reason = Reason(base.kind, {**base.fields, "fit": less}, base.form) if unsolved or less < most else None
+            for fix in self.asking(slot, "ask-for-fewer", said, more, count=less, allocation_mode="ExactCount"):
+                yield structs.replace(fix, reason=reason)
 
 
 def listed(devices: Iterable[DeviceId]) -> tuple[str, ...]:

@@ -181,4 +181,4 @@ def _nodes_of(looked: Survey, slices: Iterable[ResourceSlice]) -> tuple[NodeName
     """Refused nodes that see the slices."""
     named = {slice_.node_name for slice_ in slices if slice_.node_name}
     own = [node.name for name in sorted(named) if (node := looked.refused.get(name)) is not None]
-    return tuple(own[:NODES_TRIED]) or looked.tried
+    return tuple(own[:NODES_TRIED]) or looked.on

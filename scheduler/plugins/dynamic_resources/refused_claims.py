@@ -14,18 +14,18 @@ from msgspec import structs
 from allocator import OPTIONAL_NODE_OPERATIONS
 from allocator.values.model import RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Limits, Pin, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, Pin, likeliest, with_spec
 from scheduler.model.api_rules import RESERVED_FOR_MAX
 from scheduler.model.claim import ResourceClaim, is_usable_on, template_of
-from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName
 from scheduler.model.nearest import near
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.model.owners import controller_of
+from scheduler.model.owners import controller_of, edited_object
 from scheduler.model.pod_group import is_reserved_for
 from scheduler.plugins.dynamic_resources.changed_claims import (
     alternative_of,
+    held_by,
     label_of,
     requests_of,
     with_request,
@@ -73,9 +73,9 @@ def _missing_claim(pod: Pod, view: ClusterView) -> Reason | None:
         known, changes = sorted(view.claim_names(namespace)), []
         for meant in _meant(name, known):
             other = structs.replace(entry, resource_claim_name=meant)
-            spec = structs.replace(pod.spec, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
-            fields = {"edited": edited_object(pod), "key": "resourceClaimName", "meant": meant, "name": name}
-            changes.append(Fix("claim-name", fields, _anywhere(view), pod=structs.replace(pod, spec=spec)))
+            renamed = with_spec(pod, resource_claims=(*entries[:place], other, *entries[place + 1 :]))
+            fields = {"key": "resourceClaimName", "meant": meant, "name": name}
+            changes.append(Fix("claim-name", fields, _anywhere(view), pod=renamed))
         return Reason("claim-missing", {"claim": key, "pod": pod.key, "known": _there(known)}, fixes=tuple(changes))
     return None
 
@@ -91,7 +91,7 @@ def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Reason
         {"claim": None if maker else claim.key, "maker": maker},
         _anywhere(view),
         claims=(anew,),
-        released=_held(claim, view),
+        released=held_by(claim, view),
     )
     return Reason("claim-deleting", fields, fixes=(change,))
 
@@ -99,11 +99,6 @@ def _deleting_claim(claim: ResourceClaim, pod: Pod, view: ClusterView) -> Reason
 def _users(claim: ResourceClaim) -> Names:
     """Who is to use it: `pod a`, `podgroup b`."""
     return names([f"{one.resource[:-1]} {one.name}" for one in claim.reserved_for], _USERS_NAMED)
-
-
-def _held(claim: ResourceClaim, view: ClusterView) -> tuple[Held, ...]:
-    """What counts for the claim."""
-    return tuple([Held(claim.key, claim.uid, one) for one in view.counted(claim.uid)])
 
 
 def _full_claim(claims: Iterable[ResourceClaim], pod: Pod, view: ClusterView) -> Reason | None:
@@ -187,7 +182,7 @@ def diagnose_pinned(
         fields = {"claim": claim.key, "users": users or "no pod", "owner": owner, "pod": None if owner else pod.key}
         is_shared = users and not template_of(claim, pod)
         own = [Fix("claim-own", fields, on, reason=reason, claims=anew)] if is_shared else []
-        released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=_held(claim, view))
+        released = Fix("claim-released", fields, on, reason=reason, claims=anew, released=held_by(claim, view))
         reasons.append(structs.replace(reason, fixes=(*own, released)))
     fixes = tuple([fix for reason in reasons for fix in reason.fixes])
     return (structs.replace(reasons[0], fixes=fixes),) if reasons else ()

@@ -17,7 +17,7 @@ from msgspec import structs
 from allocator import DeviceClass
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import edited_object, likeliest
+from scheduler.framework.diagnosis import likeliest, with_spec
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.objects import Container, Pod
@@ -80,18 +80,17 @@ def _changes(
     pod: Pod, name: str, meant: str, unnamed: Sequence[DeviceClass], on: tuple[NodeName, ...]
 ) -> Iterator[Fix]:
     if meant:
-        spec = structs.replace(
-            pod.spec,
+        renamed = with_spec(
+            pod,
             containers=tuple([_renamed(one, name, meant) for one in pod.spec.containers or ()]),
             init_containers=tuple([_renamed(one, name, meant) for one in pod.spec.init_containers or ()]),
         )
-        fields = {"meant": meant, "name": name, "edited": edited_object(pod)}
-        yield Fix("resource-name", fields, on, pod=structs.replace(pod, spec=spec))
+        yield Fix("resource-name", {"meant": meant, "name": name}, on, pod=renamed)
     for one in unnamed:
         patch = f'{{"spec":{{"extendedResourceName":"{name}"}}}}'
         command = shlex.join(("kubectl", "patch", "deviceclass", one.name, "--type=merge", "-p", patch))
         named = replace(one, extended_resource_name=name)
-        yield Fix("class-resource", {"command": command}, on, command, classes=(named,), whom=Whom.OTHERS)
+        yield Fix("class-resource", {}, on, command, classes=(named,), whom=Whom.OTHERS)
 
 
 def _renamed(container: Container, name: str, meant: str) -> Container:

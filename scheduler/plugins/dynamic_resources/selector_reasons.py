@@ -124,12 +124,12 @@ def _changes_of_derived(looked: Survey, slot: Slot, name: str, mistakes: Iterabl
     left = tuple([one for one in claim.spec.constraints if one.attribute != name])
     rest = tuple([one for one in slot.details.derived if one.name != name])
     changed = with_request(replace(claim, spec=replace(claim.spec, constraints=left)), slot.label, derived=rest)
-    yield Fix("constraints-dropped", {"request": label, "attribute": name}, looked.tried, claims=(changed,))
+    yield Fix("constraints-dropped", {"request": label, "attribute": name}, looked.on, claims=(changed,))
 
 
 def _written(mistake: Mistake, whole: str, part: str, owner: str, looked: Survey) -> Fix:
     fields = {"instead": mistake.instead, "part": part, "owner": owner, "whole": whole}
-    return Fix("expression-mended", fields, looked.tried, more=mistake.size - 1)
+    return Fix("expression-mended", fields, looked.on, more=mistake.size - 1)
 
 
 def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reason:
@@ -171,9 +171,8 @@ def _changes(
         yield structs.replace(fix, reason=reason, claims=(with_request(claim, slot.label, selectors=mended),))
     rest = found.expression()
     left = (*selectors[:number], *([DeviceSelector(rest)] if rest else []), *selectors[number + 1 :])
-    fields = {"request": looked.label(slot), "term": found.text, "part": "term" if rest else "selector"}
-    changed = with_request(claim, slot.label, selectors=left)
-    yield Fix("selector-dropped", fields, looked.tried, claims=(changed,))
+    fields = {"term": found.text, "part": "term" if rest else "selector"}
+    yield from looked.asking(slot, "selector-dropped", fields, selectors=left)
 
 
 def _mended_selectors(

@@ -37,10 +37,10 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
-from scheduler.plugins.dynamic_resources.changed_claims import label_of
+from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
-from scheduler.why.reasons import Reason
-from scheduler.why.say import names
+from scheduler.why.reasons import Fix, Reason
+from scheduler.why.say import Fields, names
 
 HIDING: Final = frozenset[FaultKind](("older-generation", *INCOMPLETE_FAULTS, *INVALID_FAULTS))
 """Devices in slices with such a fault may not count."""
@@ -67,6 +67,11 @@ class Requests:
         """All of its requests."""
         raise NotImplementedError
 
+    @property
+    def on(self) -> tuple[NodeName, ...]:
+        """The nodes on which a fix is tried."""
+        raise NotImplementedError
+
     def named(self, slot: Slot) -> str:
         """A request by its name; with its claim where another claim has one of that name."""
         claim = self.claim(slot)
@@ -87,6 +92,12 @@ class Requests:
         """A request as a person finds it: with its claim, and the template that this was made from."""
         claim = self.claim(slot)
         return self.named(slot) if claim is None else f"request {slot.label} of {label_of(claim, self.pod)}"
+
+    def asking(self, slot: Slot, kind: str, fields: Fields, more: int = 0, **changed: object) -> Iterator[Fix]:
+        """The request with other fields; nothing where it serves an extended resource, which no claim asks for."""
+        if (claim := self.claim(slot)) is not None:
+            said, claims = {**fields, "request": self.label(slot)}, (with_request(claim, slot.label, **changed),)
+            yield Fix(kind, said, self.on, more=more, claims=claims)
 
     def resource(self, slot: Slot) -> str | None:
         """The extended resource that the slot serves."""
@@ -126,8 +137,7 @@ class Survey(Requests):
         return self.plan.slots
 
     @property
-    def tried(self) -> tuple[NodeName, ...]:
-        """The nodes on which a change is asked about."""
+    def on(self) -> tuple[NodeName, ...]:
         return tuple([node.name for node in self.nodes[:NODES_TRIED]])
 
     def place(self) -> str:

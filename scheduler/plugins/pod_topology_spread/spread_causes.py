@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Limits, edited_object, likeliest
+from scheduler.framework.diagnosis import Limits, likeliest, with_spec
 from scheduler.framework.pod_counts_view import PodCount
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -57,6 +55,5 @@ def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     own = pod.spec.topology_spread_constraints or ()
     soft = tuple([one for one in own if one.when_unsatisfiable != DO_NOT_SCHEDULE])
     if len(soft) < len(own) and not is_one_of_a_group(pod):
-        spec = structs.replace(pod.spec, topology_spread_constraints=soft)
-        fields = {"rule": "topologySpreadConstraints", "edited": edited_object(pod)}
-        yield Fix("rule-relaxed", fields, on, pod=structs.replace(pod, spec=spec))
+        relaxed = with_spec(pod, topology_spread_constraints=soft)
+        yield Fix("rule-relaxed", {"rule": "topologySpreadConstraints"}, on, pod=relaxed)
