@@ -26,6 +26,7 @@ from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
+from scheduler.validation.api_fields import kinds_in
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -53,7 +54,7 @@ def modernize(view: View, minor: int) -> None:
     _group(view)
     if view.is_dra and view.kind in _DRA_KINDS:
         if view.version in _SERVED:
-            _version(view)
+            _version(view, minor)
         modernize_structure(view)
     elif view.is_dra and view.kind == "DeviceTaintRule":
         _taint_rule(view, minor)
@@ -118,8 +119,8 @@ def _group(view: View) -> None:
         )
 
 
-def _version(view: View) -> None:
-    is_gone = view.version == "v1alpha3"
+def _version(view: View, minor: int) -> None:
+    is_gone = view.kind not in kinds_in(text(view.document.api_version), minor)
     view.obj["apiVersion"] = V1
     view.report(
         "old-api-version",

@@ -31,8 +31,9 @@ SERVERS = [
     pytest.param("36", "1.37", "1.37", ("kubernetes: 1.37 is set", "is Kubernetes 1.36"), id="the-setting-differs"),
     pytest.param("35", None, "1.36", ("is Kubernetes 1.35", "as 1.36 places them", "DRADeviceTaints"), id="1.35"),
     pytest.param("34", None, "1.36", ("is Kubernetes 1.34", "support-matrix"), id="1.34"),
-    pytest.param("38", None, "1.37", ("is Kubernetes 1.38", "knows 1.34 to 1.37", "left out"), id="newer"),
-    pytest.param("38", "1.36", "1.36", ("kubernetes: 1.36 is set", "decides as 1.36"), id="newer-and-set"),
+    pytest.param("38", "1.36", "1.36", ("kubernetes: 1.36 is set", "is Kubernetes 1.38", "its beta"), id="beta"),
+    pytest.param("39", None, RELEASES[-1], ("is Kubernetes 1.39", "1.38 (beta)", "left out"), id="newer"),
+    pytest.param("39", "1.36", "1.36", ("kubernetes: 1.36 is set", "decides as 1.36"), id="newer-and-set"),
 ]
 
 
