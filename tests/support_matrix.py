@@ -12,6 +12,12 @@ from typing import Final
 from scheduler.validation.api_fields import BETA, NEWEST, OLDEST, gates, handling, members_of
 
 _MINORS: Final = range(OLDEST, BETA + 1)
+
+
+def _title(minor: int) -> str:
+    return f"1.{minor}" + (" (beta)" if minor > NEWEST else "")
+
+
 _STAGES: Final = {"-": "–", "A": "alpha", "B-": "beta, off", "B": "beta", "GA": "GA"}
 _HEAD: Final = f"""# Support matrix
 
@@ -21,7 +27,7 @@ Made from `scheduler/validation/api_gates.txt` and `api_handling.txt` by
 What Kubernetes' releases have that a scheduler decides by, and what this one does. Alpha is off unless the gate is set;
 *beta, off* too. Stages are those of the released gates.
 
-| feature (KEP) | gate | {" | ".join(f"1.{minor}" + (" (beta)" if minor > NEWEST else "") for minor in _MINORS)} | here |
+| feature (KEP) | gate | {" | ".join(map(_title, _MINORS))} | here |
 |---|---|{"---|" * len(_MINORS)}---|
 """
 _FIELDS: Final = """

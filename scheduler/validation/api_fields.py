@@ -18,7 +18,7 @@ OLDEST: Final = 34
 NEWEST: Final = 37
 BETA: Final = 38
 """Minors of Kubernetes; BETA is not out, and followed where it is named only."""
-KNOWN: Final = f"1.{OLDEST} to 1.{NEWEST}, 1.{BETA} (beta)"
+KNOWN: Final = f"1.{OLDEST} to 1.{NEWEST}, and 1.{BETA} as its beta"
 
 # Where a type is not called as its kind, it follows the kind.
 _KINDS_WITH_FIELDS: Final[Mapping[str, str]] = {

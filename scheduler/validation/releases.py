@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from allocator import RELEASES
 from scheduler.model.nearest import some
-from scheduler.validation.api_fields import BETA, KNOWN, gates
+from scheduler.validation.api_fields import KNOWN, NEWEST, gates
 
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 _NAMED_MAX: Final = 4
+_BETA: Final = RELEASES[-1]
 
 
 def release_of(minor: int) -> str:
@@ -34,9 +35,7 @@ def release_words(minor: int, setting: str | None) -> Iterator[str]:
             f"kubernetes: {setting} is set, and the API server is Kubernetes 1.{minor}: where releases differ, pods "
             f"are placed as {setting} places them; without the setting, as {nearest} does"
         )
-    if minor == BETA:
-        yield f"the API server is Kubernetes 1.{minor}: this program follows its beta, not what has changed since"
-    elif minor > BETA:
+    if minor > NEWEST:
         yield (
             f"the API server is Kubernetes 1.{minor}, and this program knows {KNOWN}: where releases "
             f"differ it decides as {setting or nearest} does; an object with a field that it does not know is left out "
