@@ -29,15 +29,23 @@ from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
 from scheduler.model.api_rules import FIELD_BY_GATE, LOCKED_GATES
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
-from scheduler.validation.field_errors import FieldError, duplicate, invalid, required
+from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 UPSTREAM_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
+_TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"  # groups are placed by topology with and without it
 UPSTREAM_FIELDS: Final = (
     *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
-    *("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
+    *(
+        "percentageOfNodesToScore",
+        "percentageOfPlacementsToScore",
+        "podInitialBackoffSeconds",
+        "podMaxBackoffSeconds",
+        "profiles",
+        "extenders",
+    ),
     "delayCacheUntilActive",
 )
 
@@ -49,6 +57,7 @@ class Config(Section):
         profiles: The scheduler names we answer to, each with its plugins.
         percentage_of_nodes_to_score: When to stop looking for nodes that fit, in percent of all; 0 or None: as soon as
             100 are known.
+        percentage_of_placements_to_score: Since 1.38; it has no effect here: all placements are looked at.
         leader_election: Which process of this scheduler name may write.
         client_connection: Where no option says how to connect.
         parallelism, enable_profiling, enable_contention_profiling, delay_cache_until_active, extenders: Of
@@ -84,6 +93,7 @@ class Config(Section):
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
     profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
     percentage_of_nodes_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
+    percentage_of_placements_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     parallelism: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -139,7 +149,7 @@ class Config(Section):
             if profile.queue_sort() != self.profiles[0].queue_sort():
                 yield invalid(f"profiles[{index}].plugins.queueSort", None, "must be the same for all profiles")
         for gate in self.feature_gates:
-            if gate not in FIELD_BY_GATE:
+            if gate not in FIELD_BY_GATE and gate != _TOPOLOGY:
                 yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
         yield from extender_errors(self.extenders)
         if self.kubernetes is not None:
@@ -153,8 +163,22 @@ class Config(Section):
                 if isinstance(one.args, VolumeBindingArgs) and one.args.scoring_shape:
                     shape = [point.model_dump(by_alias=True) for point in one.args.scoring_shape]
                     yield invalid(f"profiles[{index}].pluginConfig[{at}].args.shape", shape, text)
+        yield from self._placements_in(release)
         for gate in self._locked_in(release):
             yield invalid(f"featureGates.{gate}", False, f"it is locked to true since Kubernetes {release}")
+
+    def _placements_in(self, release: str) -> Iterator[FieldError]:
+        for path, one in (("", self), *((f"profiles[{index}].", each) for index, each in enumerate(self.profiles))):
+            field = f"{path}percentageOfPlacementsToScore"
+            if one.percentage_of_placements_to_score is not None and release != "1.38":
+                yield forbidden(field, "it is there since Kubernetes 1.38")
+            elif one.percentage_of_placements_to_score is not None and not self.feature_gates.get(_TOPOLOGY):
+                yield forbidden(field, f"percentageOfPlacementsToScore requires {_TOPOLOGY} feature gate to be enabled")
+            plugins = one.plugins if isinstance(one, ProfileConfig) else None
+            if plugins is not None and plugins.placement_feasible is not None and release != "1.38":
+                yield forbidden(f"{path}plugins.placementFeasible", "it is there since Kubernetes 1.38")
+            if plugins is not None and plugins.pod_group_post_filter is not None and release == "1.36":
+                yield forbidden(f"{path}plugins.podGroupPostFilter", "it is there since Kubernetes 1.37")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:
@@ -194,7 +218,9 @@ class Config(Section):
         """The allocator's code paths, for a server that is to be followed as this release."""
         followed = self.kubernetes or release
         locked = self._locked_in(followed)
-        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in locked}
+        gates = {
+            FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in (*locked, _TOPOLOGY)
+        }
         return Features(**gates, kubernetes=followed)
 
     def _locked_in(self, release: str) -> list[str]:
