@@ -23,7 +23,7 @@ from scheduler.config.fields import (
     suggestion,
 )
 from scheduler.config.plugin_args import VolumeBindingArgs
-from scheduler.config.profile_config import ProfileConfig
+from scheduler.config.profile_config import PluginsSection, ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
@@ -168,17 +168,20 @@ class Config(Section):
             yield invalid(f"featureGates.{gate}", False, f"it is locked to true since Kubernetes {release}")
 
     def _placements_in(self, release: str) -> Iterator[FieldError]:
-        for path, one in (("", self), *((f"profiles[{index}].", each) for index, each in enumerate(self.profiles))):
-            field = f"{path}percentageOfPlacementsToScore"
-            if one.percentage_of_placements_to_score is not None and release != "1.38":
-                yield forbidden(field, "it is there since Kubernetes 1.38")
-            elif one.percentage_of_placements_to_score is not None and not self.feature_gates.get(_TOPOLOGY):
-                yield forbidden(field, f"percentageOfPlacementsToScore requires {_TOPOLOGY} feature gate to be enabled")
-            plugins = one.plugins if isinstance(one, ProfileConfig) else None
-            if plugins is not None and plugins.placement_feasible is not None and release != "1.38":
-                yield forbidden(f"{path}plugins.placementFeasible", "it is there since Kubernetes 1.38")
-            if plugins is not None and plugins.pod_group_post_filter is not None and release == "1.36":
-                yield forbidden(f"{path}plugins.podGroupPostFilter", "it is there since Kubernetes 1.37")
+        later, percentage = "it is there since Kubernetes 1.38", "percentageOfPlacementsToScore"
+        written = {percentage: self.percentage_of_placements_to_score}
+        for index, profile in enumerate(self.profiles):
+            path, plugins = f"profiles[{index}]", profile.plugins or PluginsSection()
+            written[f"{path}.{percentage}"] = profile.percentage_of_placements_to_score
+            if plugins.placement_feasible is not None and release != "1.38":
+                yield forbidden(f"{path}.plugins.placementFeasible", later)
+            if plugins.pod_group_post_filter is not None and release == "1.36":
+                yield forbidden(f"{path}.plugins.podGroupPostFilter", "it is there since Kubernetes 1.37")
+        for field in (field for field, value in written.items() if value is not None):
+            if release != "1.38":
+                yield forbidden(field, later)
+            elif not self.feature_gates.get(_TOPOLOGY):
+                yield forbidden(field, f"{percentage} requires {_TOPOLOGY} feature gate to be enabled")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from scheduler.lint.mistakes import is_id, legal_id
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
 from scheduler.validation.api_fields import kinds_in
+from scheduler.validation.slice_rules import SELECTS_EVERYTHING, selects_everything
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -303,7 +304,11 @@ def _resource_slice(view: View) -> None:
                     device[name] = value
                     view.moved((*path, name), (*path, "basic", name))
         _plain_capacity(view, path, device)
+        own = f"{text(spec.get('driver'))}/"
         for holder in ("attributes", "capacity"):
+            for name in [name for name in mapping(device.get(holder)) if own != "/" and name.startswith(own)]:
+                message, fix = f"{name} has the driver's own domain, which is implied", name.removeprefix(own)
+                view.warning("own-domain", (*path, holder, name), message, fix, key=True)
             _legal_names(view, (*path, holder), mapping(device.get(holder)))
     if spec.get("devices") and spec.get("sharedCounters"):
         view.error(
@@ -371,6 +376,8 @@ def _taint_rule(view: View, minor: int) -> None:
                 served="1.33 to 1.34",
                 key=True,
             )
+    if selects_everything(mapping(view.obj.get("spec"))):
+        view.warning("taint-rule-everything", ("spec", "deviceSelector"), SELECTS_EVERYTHING, "driver: ...", key=True)
     wanted = "v1" if minor >= 37 else "v1beta2"
     older = ("v1alpha3", "v1beta1", "v1beta2") if minor >= 37 else ("v1alpha3", "v1beta1", "v1")
     if view.version not in older:

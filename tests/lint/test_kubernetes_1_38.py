@@ -24,7 +24,50 @@ kind: CompositePodGroup
 metadata: {name: g}
 spec: {schedulingPolicy: {basic: {}}}
 """
+SLICE = """apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: s}}
+spec:
+  driver: d.example.com
+  pool: {{name: n, generation: 1, resourceSliceCount: 1}}
+  {0}
+  devices: [{{name: a, {1}}}]
+"""
+TERMS = "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: z, operator: Exists}]}, {matchFields: []}]}"
+RULE = """apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {{name: r}}
+spec: {{taint: {{key: k, effect: NoSchedule}}{0}}}
+"""
+
+
+def amounts(text: str) -> str:
+    return CLAIM.format("v1", f"exactly: {{deviceClassName: gpu, capacity: {{requests: {{{text}}}}}}}")
+
+
+def device(text: str, nodes: str = "nodeName: n") -> str:
+    return SLICE.format(nodes, text)
+
+
+def version(text: str) -> str:
+    return device(f'attributes: {{v: {{version: "{text}"}}}}')
+
+
 ROWS = [
+    pytest.param(amounts(", ".join(f"c{n}: 1" for n in range(33))), "", "E refused", id="5-33-capacities"),
+    pytest.param(amounts('c: "-1"'), "", "E refused", id="5-below-zero"),
+    pytest.param(amounts("c: 1, a.b/d: 0"), "", "", id="5-amounts"),
+    pytest.param(device("attributes: {a.b/c/d: {int: 1}}"), "", "E refused", id="5-one-slash"),
+    pytest.param(version(f"1.{'9' * 19}.0"), "", "E refused", id="5-18-digits"),
+    pytest.param(device(TERMS, "perDeviceNodeSelection: true"), "", "E refused", id="5-one-term"),
+    pytest.param(
+        device("attributes: {d.example.com/a: {int: 1}, e.example.com/a: {int: 1}}"),
+        "W own-domain",
+        "W own-domain",
+        id="5-own-domain",
+    ),
+    pytest.param(RULE.format(", deviceSelector: {}"), "W taint-rule-everything", "W taint-rule-everything", id="5-all"),
+    pytest.param(RULE.format(""), "", "", id="5-without-a-selector"),
     # what is said in 1.37 and in 1.38: codes, with the severity's first letter
     pytest.param(FLAT, "W flat-request, W old-api-version", "E old-api-version, W flat-request", id="5-v1beta1"),
     pytest.param(SECCOMP, "E unknown-field", "", id="5-seccomp-oci"),
