@@ -100,7 +100,7 @@ SLICE = (
         (
             "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {m: {value: 4,"
             " requestPolicy: {default: 2, validRange: {min: 1, max: 8}}}}}]\n",
-            "spec.devices[0].capacity[m].requestPolicy.validRange.max",
+            "spec.devices[0].capacity.m.requestPolicy.validRange.max",
             'Invalid value: "8": max is larger than capacity value: 4',
         ),
     ],
