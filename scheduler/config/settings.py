@@ -35,7 +35,7 @@ API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 UPSTREAM_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
-_TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"  # groups are placed by topology with and without it
+TOPOLOGY_GATE: Final = "TopologyAwareWorkloadScheduling"  # groups are placed by topology with and without it
 UPSTREAM_FIELDS: Final = (
     *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
     *(
@@ -149,7 +149,7 @@ class Config(Section):
             if profile.queue_sort() != self.profiles[0].queue_sort():
                 yield invalid(f"profiles[{index}].plugins.queueSort", None, "must be the same for all profiles")
         for gate in self.feature_gates:
-            if gate not in FIELD_BY_GATE and gate != _TOPOLOGY:
+            if gate not in FIELD_BY_GATE and gate != TOPOLOGY_GATE:
                 yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
         yield from extender_errors(self.extenders)
         if self.kubernetes is not None:
@@ -180,8 +180,8 @@ class Config(Section):
         for field in (field for field, value in written.items() if value is not None):
             if release != "1.38":
                 yield forbidden(field, later)
-            elif not self.feature_gates.get(_TOPOLOGY):
-                yield forbidden(field, f"{percentage} requires {_TOPOLOGY} feature gate to be enabled")
+            elif not self.feature_gates.get(TOPOLOGY_GATE):
+                yield forbidden(field, f"{percentage} requires {TOPOLOGY_GATE} feature gate to be enabled")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:
@@ -220,10 +220,8 @@ class Config(Section):
     def features(self, release: str = NEWEST_RELEASE) -> Features:
         """The allocator's code paths, for a server that is to be followed as this release."""
         followed = self.kubernetes or release
-        locked = self._locked_in(followed)
-        gates = {
-            FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in (*locked, _TOPOLOGY)
-        }
+        without = {TOPOLOGY_GATE, *self._locked_in(followed)}
+        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in without}
         return Features(**gates, kubernetes=followed)
 
     def _locked_in(self, release: str) -> list[str]:

@@ -73,6 +73,7 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRANodeAllocatableResources": "node_allocatable_resources",
     "DRAOptionalNodeOperations": "optional_node_operations",
     "DRADerivedAttributes": "derived_attributes",
+    "DRADeviceCompatibilityGroups": "compatibility_groups",
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 
