@@ -9,9 +9,15 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.validation.api_fields import NEWEST, OLDEST, gates, handling, members_of
+from scheduler.validation.api_fields import BETA, NEWEST, OLDEST, gates, handling, members_of
 
-_MINORS: Final = range(OLDEST, NEWEST + 1)
+_MINORS: Final = range(OLDEST, BETA + 1)
+
+
+def _title(minor: int) -> str:
+    return f"1.{minor}" + (" (beta)" if minor > NEWEST else "")
+
+
 _STAGES: Final = {"-": "–", "A": "alpha", "B-": "beta, off", "B": "beta", "GA": "GA"}
 _HEAD: Final = f"""# Support matrix
 
@@ -21,7 +27,7 @@ Made from `scheduler/validation/api_gates.txt` and `api_handling.txt` by
 What Kubernetes' releases have that a scheduler decides by, and what this one does. Alpha is off unless the gate is set;
 *beta, off* too. Stages are those of the released gates.
 
-| feature (KEP) | gate | {" | ".join(f"1.{minor}" for minor in _MINORS)} | here |
+| feature (KEP) | gate | {" | ".join(map(_title, _MINORS))} | here |
 |---|---|{"---|" * len(_MINORS)}---|
 """
 _FIELDS: Final = """
@@ -56,8 +62,8 @@ def _fields() -> Iterator[str]:
         if one.how != "harmless":
             of, _, name = field.partition(".")
             member = members_of(of)[name]
-            until = f" to 1.{member.until}" if member.until < NEWEST else ""
-            since = f"1.{member.since}{until}" if (member.since, member.until) != (OLDEST, NEWEST) else "–"
+            until = f" to 1.{member.until}" if member.until < BETA else ""
+            since = f"1.{member.since}{until}" if (member.since, member.until) != (OLDEST, BETA) else "–"
             yield f"| `{field}` | {since} | {one.why} |"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.model.group import GANG_MEMBERS_MAX, GANG_PODS_MAX
 from scheduler.validation.api_fields import gates, handling, members_of
 from tests.support_matrix import page
 
@@ -33,3 +34,7 @@ def test_a_feature_that_is_called_refused_has_such_a_field(name: str) -> None:
         {"TopologyAwareWorkloadScheduling"},
     )
     assert refused or name in of_the_allocator | below
+
+
+def test_what_is_said_of_groups_are_the_numbers_of_the_code() -> None:
+    assert f"of {GANG_PODS_MAX} needed pods and {GANG_MEMBERS_MAX} in all" in gates()["GenericWorkload"].ours

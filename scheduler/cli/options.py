@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.validation.api_fields import NEWEST
+from scheduler.validation.api_fields import KNOWN, NEWEST
 
 if TYPE_CHECKING:
     from scheduler.kube.credentials import Connection
@@ -69,9 +69,9 @@ def _remember_recursive(context: click.Context, _: click.Parameter, value: bool)
 
 def kubernetes_option(command: _Command) -> _Command:
     """`kubernetes`: a release whose API servers are meant."""
-    return click.option(
-        "--kubernetes", default=f"1.{NEWEST}", show_default=True, help="Kubernetes version, 1.34 to 1.37."
-    )(command)
+    return click.option("--kubernetes", default=f"1.{NEWEST}", show_default=True, help=f"Kubernetes version, {KNOWN}.")(
+        command
+    )
 
 
 def cluster_options(reads: str) -> Callable[[_Command], _Command]:

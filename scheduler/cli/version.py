@@ -14,7 +14,7 @@ import click
 from scheduler.cli.options import output_option
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import echo
-from scheduler.validation.api_fields import NEWEST, OLDEST
+from scheduler.validation.api_fields import KNOWN, NEWEST, OLDEST
 
 KUBERNETES: Final = tuple(f"1.{minor}" for minor in range(OLDEST, NEWEST + 1))
 """Releases whose API servers it schedules for."""
@@ -42,7 +42,7 @@ def version(output: str) -> None:
         return
     echo(f"dra-scheduler {answer['version']}")
     echo(f"commit: {answer['commit'] or 'unknown'}")
-    echo(f"Kubernetes: {KUBERNETES[0]} to {KUBERNETES[-1]}")
+    echo(f"Kubernetes: {KNOWN}")
     echo(f"Python: {answer['python']}")
 
 

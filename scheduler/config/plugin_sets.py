@@ -27,11 +27,11 @@ MULTI_POINT: Final = "multiPoint"
 ALL: Final = "*"
 POINTS: Final = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),
-    *("preBind", "bind", "postBind", "placementGenerate", "placementScore"),
+    *("preBind", "bind", "postBind", "placementGenerate", "placementFeasible", "placementScore", "podGroupPostFilter"),
 )
 # Behind gates that are off: they may be named, and do nothing.
 _GATED: Final[Mapping[str, str]] = {
-    "GangScheduling": "preEnqueue permit",
+    "GangScheduling": "preEnqueue permit placementFeasible",
     "TopologyPlacementGenerator": "placementGenerate",
     "PodGroupPodsCount": "placementScore",
 }

@@ -70,6 +70,8 @@ class PluginsSection(Section):
     post_bind: PluginSetSection | None = None
     placement_generate: PluginSetSection | None = None
     placement_score: PluginSetSection | None = None
+    placement_feasible: PluginSetSection | None = None
+    pod_group_post_filter: PluginSetSection | None = None
 
 
 class PluginConfig(Section):
@@ -95,6 +97,7 @@ class ProfileConfig(Section):
 
     scheduler_name: SchedulerName = "dra-scheduler"
     percentage_of_nodes_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
+    percentage_of_placements_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
     plugins: PluginsSection | None = None
     plugin_config: Annotated[tuple[PluginConfig, ...], Field(strict=False)] = ()
 

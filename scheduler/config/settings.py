@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from allocator import RELEASES, Features
+from allocator import NEWEST_RELEASE, Features
 from scheduler.config.fields import (
     FieldsError,
     NodeSelectorText,
@@ -23,21 +23,29 @@ from scheduler.config.fields import (
     suggestion,
 )
 from scheduler.config.plugin_args import VolumeBindingArgs
-from scheduler.config.profile_config import ProfileConfig
+from scheduler.config.profile_config import PluginsSection, ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
-from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.model.api_rules import FIELD_BY_GATE, LOCKED_GATES
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
-from scheduler.validation.field_errors import FieldError, duplicate, invalid, required
+from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 KIND: Final = "DraSchedulerConfiguration"
 UPSTREAM_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
+TOPOLOGY_GATE: Final = "TopologyAwareWorkloadScheduling"  # groups are placed by topology with and without it
 UPSTREAM_FIELDS: Final = (
     *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
-    *("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
+    *(
+        "percentageOfNodesToScore",
+        "percentageOfPlacementsToScore",
+        "podInitialBackoffSeconds",
+        "podMaxBackoffSeconds",
+        "profiles",
+        "extenders",
+    ),
     "delayCacheUntilActive",
 )
 
@@ -49,6 +57,7 @@ class Config(Section):
         profiles: The scheduler names we answer to, each with its plugins.
         percentage_of_nodes_to_score: When to stop looking for nodes that fit, in percent of all; 0 or None: as soon as
             100 are known.
+        percentage_of_placements_to_score: Since 1.38; it has no effect here: all placements are looked at.
         leader_election: Which process of this scheduler name may write.
         client_connection: Where no option says how to connect.
         parallelism, enable_profiling, enable_contention_profiling, delay_cache_until_active, extenders: Of
@@ -84,6 +93,7 @@ class Config(Section):
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
     profiles: Annotated[tuple[ProfileConfig, ...], Field(strict=False)] = (ProfileConfig(),)
     percentage_of_nodes_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
+    percentage_of_placements_to_score: Annotated[int, Field(ge=0, le=100)] | None = None
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     parallelism: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -108,7 +118,7 @@ class Config(Section):
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
     remembered_bytes: Annotated[int, Field(ge=1_000_000)] | None = None
     report_causes: bool = True
-    kubernetes: Literal["1.36", "1.37"] | None = None
+    kubernetes: Literal["1.36", "1.37", "1.38"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")
     checks_invariants: bool = False
@@ -139,7 +149,7 @@ class Config(Section):
             if profile.queue_sort() != self.profiles[0].queue_sort():
                 yield invalid(f"profiles[{index}].plugins.queueSort", None, "must be the same for all profiles")
         for gate in self.feature_gates:
-            if gate not in FIELD_BY_GATE:
+            if gate not in FIELD_BY_GATE and gate != TOPOLOGY_GATE:
                 yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
         yield from extender_errors(self.extenders)
         if self.kubernetes is not None:
@@ -153,6 +163,25 @@ class Config(Section):
                 if isinstance(one.args, VolumeBindingArgs) and one.args.scoring_shape:
                     shape = [point.model_dump(by_alias=True) for point in one.args.scoring_shape]
                     yield invalid(f"profiles[{index}].pluginConfig[{at}].args.shape", shape, text)
+        yield from self._placements_in(release)
+        for gate in self._locked_in(release):
+            yield invalid(f"featureGates.{gate}", False, f"it is locked to true since Kubernetes {release}")
+
+    def _placements_in(self, release: str) -> Iterator[FieldError]:
+        later, percentage = "it is there since Kubernetes 1.38", "percentageOfPlacementsToScore"
+        written = {percentage: self.percentage_of_placements_to_score}
+        for index, profile in enumerate(self.profiles):
+            path, plugins = f"profiles[{index}]", profile.plugins or PluginsSection()
+            written[f"{path}.{percentage}"] = profile.percentage_of_placements_to_score
+            if plugins.placement_feasible is not None and release != "1.38":
+                yield forbidden(f"{path}.plugins.placementFeasible", later)
+            if plugins.pod_group_post_filter is not None and release == "1.36":
+                yield forbidden(f"{path}.plugins.podGroupPostFilter", "it is there since Kubernetes 1.37")
+        for field in (field for field, value in written.items() if value is not None):
+            if release != "1.38":
+                yield forbidden(field, later)
+            elif not self.feature_gates.get(TOPOLOGY_GATE):
+                yield forbidden(field, f"{percentage} requires {TOPOLOGY_GATE} feature gate to be enabled")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:
@@ -188,10 +217,17 @@ class Config(Section):
     def slice_selector(self) -> TextSelector | None:
         return parse_slice_selector(self.slices) if self.slices is not None else None
 
-    def features(self, release: str = RELEASES[-1]) -> Features:
+    def features(self, release: str = NEWEST_RELEASE) -> Features:
         """The allocator's code paths, for a server that is to be followed as this release."""
-        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
-        return Features(**gates, kubernetes=self.kubernetes or release)
+        followed = self.kubernetes or release
+        without = {TOPOLOGY_GATE, *self._locked_in(followed)}
+        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in without}
+        return Features(**gates, kubernetes=followed)
+
+    def _locked_in(self, release: str) -> list[str]:
+        """The gates that are written as off, and that nobody can turn off there."""
+        locked = LOCKED_GATES.get(release, frozenset())
+        return sorted(gate for gate, is_on in self.feature_gates.items() if gate in locked and not is_on)
 
     def core_settings(self) -> CoreSettings:
         """The machine's settings, in its units."""

@@ -23,6 +23,7 @@ Word: TypeAlias = tuple[tuple[str | int, ...], str]
 _PROFILING: Final = "has no effect: see `dra-scheduler run --profile-calls`"
 _WITHOUT_EFFECT: Final = {
     "parallelism": "has no effect: decisions are made by one thread; writesInFlight bounds requests",
+    "percentage_of_placements_to_score": "has no effect: all placements are looked at",
     "enable_profiling": _PROFILING,
     "enable_contention_profiling": _PROFILING,
     "extenders": "are never called: what they would add must be a plugin",
@@ -106,7 +107,7 @@ def _of_plugins(profile: ProfileConfig) -> Iterator[Word]:
             row = ROW_BY_NAME.get(entry.name)
             path = (*parts_of(entry.path), "name")
             if row is None:
-                yield path, "belongs to an alpha feature that is off in 1.36: it does nothing"
+                yield path, "belongs to a feature that is off by default: it does nothing"
             elif row.build is None and entry.name not in _WITHOUT_PLUGIN:
                 yield path, "does not exist here yet: nothing is asked of it"
     off = {row.name for row in DEFAULT_PROFILE if row.build is not None} - set(expanded.names)

@@ -36,7 +36,7 @@ from msgspec import Struct, structs
 from scheduler.core.preempting.preemption_texts import making_room_for_group
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.reports.group_causes import UnplacedGroup
-from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, UNSCHEDULABLE, Refusal
+from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, Refusal
 from scheduler.core.scheduling_cycle import SchedulingCycles, Tried
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.trying.attempt import Unfit
@@ -127,10 +127,8 @@ class GroupCycles(Part):
             self._queue.returned(queued, self._ground.timers.now_ms)
             return True
         size = self._store.gangs.size(key)
-        if group is not None and (
-            text := disagreement(size, group, is_136=not self._ground.view.features.has_137_semantics)
-        ):
-            self._group_conditions.report(queued.pod, Refusal(SCHEDULER_ERROR, text))  # pods came since PreEnqueue
+        if group is not None and (text := disagreement(size, group, self._ground.view.features)):
+            self._group_conditions.report_disagreement(queued.pod, text)  # pods came since PreEnqueue
             self._wait(queued, text)
             return True
         declared = declared_count(key, size, group)

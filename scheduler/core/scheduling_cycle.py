@@ -245,7 +245,7 @@ class SchedulingCycles(Part):
         status = queued.runner.pre_enqueue(queued.pod, self._view)
         if status.is_rejection:
             if is_disagreement(status.message):
-                self.group_conditions.report(queued.pod, Refusal(SCHEDULER_ERROR, status.message))
+                self.group_conditions.report_disagreement(queued.pod, status.message)
             self.causes.report(queued, Refusal(UNSCHEDULABLE, self.message(status.message)))
 
     def note(self, queued: QueuedPod, text: str) -> None:

@@ -46,6 +46,7 @@ from scheduler.embedded.server.object_store import ObjectStore
 from scheduler.embedded.server.rest import Api
 from scheduler.embedded.server.served_kinds import Registry
 from scheduler.own_certificate import make_certificate
+from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.field_errors import Json
 
 DEFAULT_WATCH_WINDOW: Final = 10_000
@@ -68,6 +69,7 @@ class EmbeddedCluster:
         registry: The kinds to serve.
         grace_s_max: The longest that a deleted pod goes on running, whatever grace period it has; by default it ends
             at once, as a program does that obeys its first signal.
+        minor: The release of Kubernetes that it is.
 
     Attributes:
         api: The operations without HTTP, for tests that set a scene.
@@ -84,6 +86,7 @@ class EmbeddedCluster:
         bookmark_interval_s: float = DEFAULT_BOOKMARK_INTERVAL_S,
         registry: Registry | None = None,
         grace_s_max: float = 0.0,
+        minor: int = NEWEST,
     ) -> None:
         self._host = host
         self._port = port
@@ -92,7 +95,7 @@ class EmbeddedCluster:
         self._has_controllers = controllers
         self._registry = registry or default_registry()
         self._store = ObjectStore(watch_window=watch_window)
-        self.api = Api(self._registry, self._store)
+        self.api = Api(self._registry, self._store, minor=minor)
         self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None

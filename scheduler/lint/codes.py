@@ -144,6 +144,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "one-of": Code(_E, "Exactly one of several fields is needed."),
     "opaque-without-kind": Code(_W, "Opaque parameters have no `apiVersion` or `kind`."),
+    "own-domain": Code(_W, "A slice names an attribute or capacity with the driver's own domain: drivers refuse to."),
     "plain-capacity": Code(
         _EITHER, "A capacity of a slice is a plain amount instead of `value`.", "wrapped in `value`"
     ),
@@ -160,6 +161,7 @@ CODES: Final[Mapping[str, Code]] = {
         "left out where drivers set the variable themselves (`…_VISIBLE_DEVICES`); else refused",
     ),
     "suitable-nodes": Code(_E, "A class of 1.31 says `suitableNodes`."),
+    "taint-rule-everything": Code(_W, "A DeviceTaintRule has an empty selector: it taints every device."),
     "taint-rule-selector": Code(_E, "A DeviceTaintRule selects by class or CEL, as to 1.34."),
     "taint-rule-without-devices": Code(_W, "A DeviceTaintRule names a driver, pool or device that is not there."),
     "toleration": Code(_W, "A toleration tolerates less than it seems to."),

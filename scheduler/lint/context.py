@@ -23,7 +23,7 @@ class Settings:
     """How to judge.
 
     Attributes:
-        kubernetes: Whose API server is meant, "1.34" to "1.37".
+        kubernetes: Whose API server is meant, "1.34" to "1.38".
         driver: The driver whose attributes are meant where an expression names no domain; empty for none.
         driver_map: What drivers are called today, by the name that is written.
         gates: Feature gates that differ from the release's defaults, by upstream's names.

@@ -139,7 +139,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_fields(view, settings.minor)
             check_workload(view, settings.minor)
             check_rules(view, context)
-            check_server_rules(view)
+            check_server_rules(view, settings.minor)
             check_gates(view, context)
     check_pods(context, find_pod_specs(context))
     check_against(context)

@@ -26,6 +26,8 @@ from scheduler.lint.context import is_id, legal_id
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
+from scheduler.validation.api_fields import kinds_in
+from scheduler.validation.slice_rules import SELECTS_EVERYTHING, selects_everything
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -53,7 +55,7 @@ def modernize(view: View, minor: int) -> None:
     _group(view)
     if view.is_dra and view.kind in _DRA_KINDS:
         if view.version in _SERVED:
-            _version(view)
+            _version(view, minor)
         modernize_structure(view)
     elif view.is_dra and view.kind == "DeviceTaintRule":
         _taint_rule(view, minor)
@@ -118,8 +120,8 @@ def _group(view: View) -> None:
         )
 
 
-def _version(view: View) -> None:
-    is_gone = view.version == "v1alpha3"
+def _version(view: View, minor: int) -> None:
+    is_gone = view.kind not in kinds_in(text(view.document.api_version), minor)
     view.obj["apiVersion"] = V1
     view.report(
         "old-api-version",
@@ -302,7 +304,11 @@ def _resource_slice(view: View) -> None:
                     device[name] = value
                     view.moved((*path, name), (*path, "basic", name))
         _plain_capacity(view, path, device)
+        own = f"{text(spec.get('driver'))}/"
         for holder in ("attributes", "capacity"):
+            for name in [name for name in mapping(device.get(holder)) if own != "/" and name.startswith(own)]:
+                message, fix = f"{name} has the driver's own domain, which is implied", name.removeprefix(own)
+                view.warning("own-domain", (*path, holder, name), message, fix, key=True)
             _legal_names(view, (*path, holder), mapping(device.get(holder)))
     if spec.get("devices") and spec.get("sharedCounters"):
         view.error(
@@ -370,6 +376,8 @@ def _taint_rule(view: View, minor: int) -> None:
                 served="1.33 to 1.34",
                 key=True,
             )
+    if selects_everything(mapping(view.obj.get("spec"))):
+        view.warning("taint-rule-everything", ("spec", "deviceSelector"), SELECTS_EVERYTHING, "driver: ...", key=True)
     wanted = "v1" if minor >= 37 else "v1beta2"
     older = ("v1alpha3", "v1beta1", "v1beta2") if minor >= 37 else ("v1alpha3", "v1beta1", "v1")
     if view.version not in older:

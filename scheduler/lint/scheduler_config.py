@@ -33,6 +33,7 @@ _V1_FIELDS: Final = (
     "enableProfiling",
     "enableContentionProfiling",
     "percentageOfNodesToScore",
+    "percentageOfPlacementsToScore",
     "podInitialBackoffSeconds",
     "podMaxBackoffSeconds",
     "profiles",

@@ -14,7 +14,7 @@ from scheduler.lint.findings import FieldPath
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, Scalar, Shape, shape_of, type_name
 from scheduler.lint.view import V1, View, mapping, text
 from scheduler.model.nearest import near, some
-from scheduler.validation.api_fields import NEWEST, OLDEST, members_of
+from scheduler.validation.api_fields import BETA, NEWEST, OLDEST, members_of
 
 _FINDINGS_MAX: Final = 100
 """Of one object; what has more is of another kind altogether."""
@@ -115,8 +115,8 @@ def _other_release(of: str, name: str) -> str:
         return ""
     gate = f", with the feature gate {member.gate}" if member.gate else ""
     since = f"since Kubernetes 1.{member.since}" if member.since > OLDEST else "in older releases"
-    until = f" until 1.{member.until}" if member.until < NEWEST else ""
-    return f"it is there {since}{until}{gate}: lint --kubernetes 1.{min(member.until, NEWEST)}"
+    until = f" until 1.{member.until}" if member.until < BETA else ""
+    return f"it is there {since}{until}{gate}: lint --kubernetes 1.{max(member.since, min(member.until, NEWEST))}"
 
 
 def _known(fields: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ Not here: expressions (`selector_rules`); what needs the cluster (admin access, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from scheduler.lint.view import View, mapping
 from scheduler.validation.claim_refusals import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
 from scheduler.validation.name_rules import validate_metadata
+from scheduler.validation.refused_since_138 import SINCE, refused_claim_spec, refused_devices
 from scheduler.validation.slice_rules import validate_class_spec, validate_rule_spec, validate_slice_spec
 
 _WRONG_TYPES: Final = frozenset({"invalid-value", "broken-yaml"})
@@ -27,14 +28,15 @@ _NAME: Final = re.compile(r'Invalid value: "([^"]*)": ')
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
-def check_server_rules(view: View) -> None:
+def check_server_rules(view: View, minor: int) -> None:
     """Ask the API server's rules about an object whose fields have the right types."""
     check = _BY_KIND.get(view.kind) if view.is_dra else None
     spec = view.obj.get("spec")
     wrong = [finding for finding in view.findings if finding.is_error and not finding.converted]
     if check is None or not isinstance(spec, dict) or any(finding.code in _WRONG_TYPES for finding in wrong):
         return
-    for error in check(deepcopy(spec)):
+    later = _SINCE_138.get(view.kind) if minor >= SINCE else None
+    for error in (*check(deepcopy(spec)), *(later(spec) if later is not None else ())):
         path, key = _place(view.obj, error)
         field = field_text(view.origin(path))
         if not any(_is_said(error, error.field, each) or _is_said(error, field, each) for each in wrong):
@@ -89,6 +91,12 @@ _BY_KIND: Final[Mapping[str, Callable[[dict[str, Any]], list[FieldError]]]] = {
     "DeviceClass": _class,
     "ResourceSlice": lambda spec: validate_slice_spec(spec, None),
     "DeviceTaintRule": validate_rule_spec,
+}
+
+_SINCE_138: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[FieldError]]]] = {
+    "ResourceClaim": lambda spec: refused_claim_spec(spec, "spec"),
+    "ResourceClaimTemplate": lambda spec: refused_claim_spec(mapping(spec.get("spec")), "spec.spec"),
+    "ResourceSlice": lambda spec: refused_devices(spec, None),
 }
 
 

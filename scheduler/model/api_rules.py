@@ -73,8 +73,14 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
     "DRANodeAllocatableResources": "node_allocatable_resources",
     "DRAOptionalNodeOperations": "optional_node_operations",
     "DRADerivedAttributes": "derived_attributes",
+    "DRADeviceCompatibilityGroups": "compatibility_groups",
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
+
+LOCKED_GATES: Final[Mapping[str, frozenset[str]]] = {
+    "1.38": frozenset(("DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices"))
+}
+"""By release those of them that nobody can turn off."""
 
 
 def cut_note(note: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from allocator import Features
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.objects import Pod
 from scheduler.model.pod_group import PodGroup, group_key
@@ -29,6 +30,7 @@ GANG_MEMBERS_MAX: Final = 1_000
 """Pods of one gang, those that run too: they are counted whenever one of them is tried."""
 _FAILED: Final = "Failed"
 _EVERY: Final = "all pods in a single pod group should have the same"
+_EVERY_138: Final = "all pods in a pod group hierarchy should have the same"
 
 
 class GroupKey(NamedTuple):
@@ -99,24 +101,26 @@ def declared_count(key: GroupKey, size: GroupSize, group: PodGroup | None) -> in
     return size.said
 
 
-def disagreement(size: GroupSize, group: PodGroup, *, is_136: bool) -> str:
+def disagreement(size: GroupSize, group: PodGroup, features: Features) -> str:
     """Why the pods of a PodGroup cannot be placed together, in upstream's words; "" where they agree.
 
-    Source: validatePodGroup of pkg/scheduler/schedule_one_podgroup.go; up to 1.36 of the scheduler's name alone.
+    Source: validatePodGroup of pkg/scheduler/schedule_one_podgroup.go; up to 1.36 of the scheduler's name alone, in
+    1.38 validatePodGroupHierarchy, whose text names a pod and the group as well.
     """
-    every = _EVERY
+    is_138 = features.has_138_semantics
+    every, root = (_EVERY_138, "root ") if is_138 else (_EVERY, "")
     names = sorted({one.scheduler_name for one in size.alike})
     if len(names) > 1:
         return f'{every} .spec.schedulerName set, got: "{names[1]}" and "{names[0]}"'
-    if is_136:
+    if not features.has_137_semantics:
         return ""
     other = min((one.priority for one in size.alike if one.priority != group.priority), default=None)
     if other is not None:
-        return f"{every} priority as the pod group's priority, got {other} and {group.priority}"
+        return f"{every} priority as the {root}pod group's priority, got {other} and {group.priority}"
     policies = sorted({one.preemption_policy for one in size.alike} - {group.preemption_policy})
     if group.preemption_policy and policies:
-        of_group = "as the pod group's preemption policy"
-        return f"{every} preemption policy {of_group}, got {policies[0]} and {group.preemption_policy}"
+        of_group = "" if is_138 else " as the pod group's preemption policy"
+        return f"{every} preemption policy{of_group}, got {policies[0]} and {group.preemption_policy}"
     if len(policies) > 1:
         return f"{every} preemption policy, got {policies[1]} and {policies[0]}"
     return ""
@@ -124,7 +128,7 @@ def disagreement(size: GroupSize, group: PodGroup, *, is_136: bool) -> str:
 
 def is_disagreement(message: str) -> bool:
     """Whether a pod waits as its PodGroup's pods do not agree."""
-    return message.startswith(_EVERY)
+    return message.startswith((_EVERY, _EVERY_138))
 
 
 def alike_of(pod: Pod) -> Alike:

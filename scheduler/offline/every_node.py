@@ -167,7 +167,8 @@ class EveryNode:
         fit = [name for name, status in answer.nodes.items() if status.is_success]
         if answer.nominated not in fit and failed:
             answer.failure = failed[0]
-        elif not fit:
+            return
+        if not fit:
             reasons = count_reasons(answer.nodes.values())
             answer.fit_error = fit_error(len(answer.nodes), reasons=reasons)
         scores = self._scores(runner, cycle, plan, fit) if fit else {}

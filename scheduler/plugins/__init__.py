@@ -109,14 +109,14 @@ DEFAULT_PROFILE: Final[tuple[Row, ...]] = (
     Row("InterPodAffinity", "preFilter filter preScore score", InterPodAffinity, 2, inter_pod_affinity.argument_errors),
     Row(
         "DynamicResources",
-        "preEnqueue preFilter filter postFilter score reserve preBind",
+        "preEnqueue preFilter filter postFilter score reserve preBind podGroupPostFilter",
         DynamicResources,
         2,
         dynamic_resources.argument_errors,
     ),
     Row(
         "DefaultPreemption",
-        "preEnqueue postFilter",
+        "preEnqueue postFilter podGroupPostFilter",
         DefaultPreemption,
         argument_errors=default_preemption.argument_errors,
     ),

@@ -55,7 +55,7 @@ class GangScheduling:
             return (Reason("group-missing", {"group": str(key), "pod": cycle.pod.key}),)
         if group is not None and group.unread:
             return (Reason("field-unread", {"group": str(key), "field": group.unread[0]}, "group"),)
-        if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
+        if group is not None and key.is_pod_group and (unlike := disagreement(size, group, view.features)):
             return (Reason("group-unlike", {"group": str(key), "unlike": unlike}),)
         needed = declared_count(key, size, group)
         return (Reason("group-incomplete", {"group": str(key), "living": size.living, "needed": needed}),)
@@ -70,10 +70,6 @@ class GangScheduling:
         return view.gang_members(key) if isinstance(key, GroupKey) and _waits_for(key, view).is_success else ()
 
 
-def _is_136(view: ClusterView) -> bool:
-    return not view.features.has_137_semantics
-
-
 def _waits_for(key: GroupKey, view: ClusterView) -> Status:
     """What a group lacks before its pods can be tried."""
     size = view.group_size(key)
@@ -82,7 +78,7 @@ def _waits_for(key: GroupKey, view: ClusterView) -> Status:
         return Status.unresolvable(f"waiting for PodGroup {key}, which does not exist yet")
     if group is not None and group.unread:
         return Status.unresolvable(f"PodGroup {key} has the unknown field {group.unread[0]}")
-    if group is not None and key.is_pod_group and (unlike := disagreement(size, group, is_136=_is_136(view))):
+    if group is not None and key.is_pod_group and (unlike := disagreement(size, group, view.features)):
         return Status.unresolvable(unlike)
     needed = declared_count(key, size, group)
     if needed is None or size.living >= needed:

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from allocator import RELEASES
 from scheduler.model.nearest import some
-from scheduler.validation.api_fields import NEWEST, OLDEST, gates
+from scheduler.validation.api_fields import KNOWN, NEWEST, gates
 
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 _NAMED_MAX: Final = 4
+_BETA: Final = RELEASES[-1]
 
 
 def release_of(minor: int) -> str:
@@ -36,7 +37,7 @@ def release_words(minor: int, setting: str | None) -> Iterator[str]:
         )
     if minor > NEWEST:
         yield (
-            f"the API server is Kubernetes 1.{minor}, and this program knows 1.{OLDEST} to 1.{NEWEST}: where releases "
+            f"the API server is Kubernetes 1.{minor}, and this program knows {KNOWN}: where releases "
             f"differ it decides as {setting or nearest} does; an object with a field that it does not know is left out "
             "or waits, and the field is named"
         )

@@ -462,6 +462,15 @@ def _is_extended_resource(name: str) -> bool:
 # -- taint rules -----------------------------------------------------------------------------------
 
 
+SELECTS_EVERYTHING: Final = "an empty selector matches every device from every driver in the cluster"
+
+
+def selects_everything(spec: Mapping[str, Json]) -> bool:
+    """Whether a DeviceTaintRule has a selector that says nothing; without one it taints no device."""
+    selector = spec.get("deviceSelector")
+    return selector is not None and all(selector.get(field) is None for field in ("driver", "pool", "device"))
+
+
 def validate_rule_spec(spec: Mapping[str, Json]) -> list[FieldError]:
     """The spec of a DeviceTaintRule."""
     selector = spec.get("deviceSelector") or {}

@@ -164,6 +164,69 @@ def test_a_case_that_cannot_be_read_is_named_and_the_next_is_answered() -> None:
     assert "error" not in good
 
 
+def of_devices(version: str) -> str:
+    """Two nodes with a device each; the one of node-2 has a version, and the claim selects by it."""
+    nodes = [{"metadata": {"name": f"node-{n}"}, "status": {"allocatable": {"pods": "10"}}} for n in (1, 2)]
+    slices = [
+        {
+            "metadata": {"name": f"s{n}"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": f"node-{n}",
+                "pool": {"name": f"node-{n}", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d", "attributes": attributes}],
+            },
+        }
+        for n, attributes in ((1, {"fw": {"version": "1.0.0"}}), (2, {"fw": {"version": version}} if version else {}))
+    ]
+    selectors = [{"cel": {"expression": 'device.attributes["gpu.example.com"].fw.isGreaterThan(semver("0.1.0"))'}}]
+    request = {"deviceClassName": "gpu", "selectors": selectors, "allocationMode": "ExactCount", "count": 1}
+    claim = {
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}},
+    }
+    pod = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c"}], "resourceClaims": [{"name": "r", "resourceClaimName": "c"}]},
+    }
+    cluster = {
+        "nodes": nodes,
+        "deviceClasses": [{"metadata": {"name": "gpu"}, "spec": {}}],
+        "resourceSlices": slices,
+        "resourceClaims": [claim],
+    }
+    return of_pod(cluster=cluster, pod=pod)
+
+
+def test_a_case_has_devices() -> None:
+    (found,) = answered(VERDICTS, of_devices("0.0.1"))
+    assert [one["code"] for one in found["nodes"].values()] == ["Success", "UnschedulableAndUnresolvable"]
+    assert (found["choices"], [*found["scores"]]) == (["node-1"], ["node-1"])
+
+
+def test_an_error_of_one_node_ends_the_cycle_without_scores() -> None:
+    (found,) = answered(VERDICTS, of_devices(""))
+    assert [one["code"] for one in found["nodes"].values()] == ["Success", "Error"]
+    assert (found["choices"], found["scores"]) == ([], {})
+    assert "no such key: fw" in found["message"]
+
+
+def test_a_feature_has_the_name_of_its_gate() -> None:
+    counted = {"counterSet": "c", "counters": {"m": {"value": "1"}}, "compatibilityGroups": ["g"]}
+    parts = pool(device("a", consumesCounters=[counted]), nodeName="node-1")
+    counters = pool(sharedCounters=[{"name": "c", "counters": {"m": {"value": "9"}}}], nodeName="node-1")
+    for one in (parts, counters):
+        one["spec"]["pool"]["resourceSliceCount"] = 2
+    counters["spec"].pop("devices", None)
+    counters["metadata"]["name"] = "counters"
+    question = case([parts, counters], [claim(request(), name="mine")], classes=[device_class()])
+    on, off = answered(
+        ALLOCATE,
+        *(json.dumps({**question, "features": {"DRADeviceCompatibilityGroups": is_on}}) for is_on in (True, False)),
+    )
+    assert (on["outcome"], off["outcome"]) == ("allocated", "none")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts_are_those_of_the_asked_release(name: str) -> None:
     asked, of_136, of_137 = CASES[name]

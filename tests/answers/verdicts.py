@@ -52,6 +52,9 @@ _LISTS: Final[Mapping[str, str]] = {
     "statefulSets": "StatefulSet",
     "podDisruptionBudgets": "PodDisruptionBudget",
     "priorityClasses": "PriorityClass",
+    "deviceClasses": "DeviceClass",
+    "resourceSlices": "ResourceSlice",
+    "resourceClaims": "ResourceClaim",
     "pods": "Pod",
 }
 """Keys of a case's cluster, in the order in which they are observed."""

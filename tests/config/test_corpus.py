@@ -15,6 +15,9 @@ from tests.oracle.fixture import oracle_136  # noqa: F401
 accepted = pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())
 refused = pytest.mark.parametrize(("text", "complaint"), REFUSED.values(), ids=REFUSED.keys())
 
+LATER = ("placementFeasible", "podGroupPostFilter")
+"""Extension points that 1.36 does not have."""
+
 
 def read(text: str) -> ConfigFile:
     return parse_config(HEAD + text, "f.yaml")
@@ -58,7 +61,7 @@ def test_kube_scheduler_accepts_it_and_calls_the_same_plugins(oracle_136: Oracle
             for point, entries in answer["profiles"][name].items()
             if point != "MultiPoint"
         }
-        assert {point: list(names) for point, names in expanded.by_point.items()} == theirs
+        assert {point: list(names) for point, names in expanded.by_point.items() if point not in LATER} == theirs
         weights = {entry["Name"]: entry["Weight"] for entry in answer["profiles"][name]["Score"]["Enabled"] or ()}
         assert {name: expanded.weights[name] for name in expanded.by_point["score"]} == weights
 

@@ -104,7 +104,7 @@ def test_two_documents_of_one_kind():
         ),
         (
             "profiles: [{schedulerName: a, plugins: {permit: {enabled: [{name: GangScheduling}]}}}]\n",
-            "f.yaml:3:61: profiles[0].plugins.permit.enabled[0].name belongs to an alpha feature that is off in 1.36",
+            "f.yaml:3:61: profiles[0].plugins.permit.enabled[0].name belongs to a feature that is off by default",
         ),
     ],
 )

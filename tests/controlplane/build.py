@@ -171,6 +171,9 @@ def download(module: str) -> Path:
     )
     if done.returncode == 0:
         return Path(json.loads(done.stdout)["Dir"])
+    if "requires go" in done.stdout:  # unpacked all the same
+        name, _, version = module.partition("@")
+        return Path(json.loads(done.stdout)["Zip"]).parents[len(name.split("/")) + 3] / f"{name}@{version}"
     if _REGISTRY_SILENT.search(done.stdout + done.stderr):
         raise RegistryUnreachableError(f"the Go module registry did not answer for {module}")
     raise BuildError(f"go mod download {module}: {done.stdout}{done.stderr}")

@@ -89,6 +89,10 @@ def test_a_group_whose_pods_are_placed_one_by_one():
             "preemption policy as the pod group's preemption policy, got PreemptLowerPriority and Never",
         ),
         ("1.36", {"preemptionPolicy": "Never"}, {}, None),
+        ("1.38", {"priority": 5}, {}, "priority as the root pod group's priority, got 5 and 0"),
+        ("1.38", {"scheduler": "another"}, {}, '.spec.schedulerName set, got: "dra-scheduler" and "another"'),
+        ("1.38", {"preemptionPolicy": "Never"}, {}, "preemption policy, got PreemptLowerPriority and Never"),
+        ("1.38", {}, {"preemption_policy": "Never"}, "preemption policy, got PreemptLowerPriority and Never"),
     ],
 )
 def test_pods_that_do_not_agree_wait_and_their_group_says_so(release, fields, group, message):
@@ -99,8 +103,9 @@ def test_pods_that_do_not_agree_wait_and_their_group_says_so(release, fields, gr
     if message is None:
         assert said(rig) == PLACED
         return
-    text = f"all pods in a single pod group should have the same {message}"
-    assert said(rig) == GroupCondition(False, "SchedulerError", text)
+    is_138 = release == "1.38"
+    text = f"all pods in a {'pod group hierarchy' if is_138 else 'single pod group'} should have the same {message}"
+    assert said(rig) == GroupCondition(False, "PodGroupError" if is_138 else "SchedulerError", text)
     assert not [one for one in rig.decided if isinstance(one, BindPod)]
     condition = rig.condition_of("x")
     assert condition is not None

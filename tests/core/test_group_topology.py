@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator import Features
 from scheduler.core import group_cycles
 from scheduler.model.keys import PodGroupKey
 from scheduler.model.pod_group import PodGroup
@@ -17,7 +20,7 @@ KEY = "rack"
 SHORT = {"search_steps_first": 1, "search_steps_per_turn": 1}
 
 
-def world(racks: dict[str, str | None], devices: dict[str, int], **turns: int) -> Rig:
+def world(racks: dict[str, str | None], devices: dict[str, int], **turns: Any) -> Rig:
     """Nodes with the label's value, None for none, and so many devices each."""
     rig = Rig(*default_plugins(), **turns)
     rig.server.put_class(builders.device_class())
@@ -73,6 +76,28 @@ def test_the_rack_that_all_pods_fit_into_is_chosen_and_not_the_first(min_count, 
     rig.wait(5_000)
     assert sorted(placed(rig)) == ["x", "y", "z"]
     assert set(placed(rig).values()) == {"b1", "b2"}
+
+
+@pytest.mark.parametrize(("release", "nodes"), [("1.37", {"e1", "e2"}), ("1.38", {"b1", "b2"})])
+def test_nodes_whose_label_is_empty_are_one_domain_up_to_1_37_and_in_none_since_1_38(release, nodes, turns):
+    racks = {"e1": "", "e2": "", "b1": "b", "b2": "b"}
+    rig = world(racks, dict.fromkeys(racks, 1), features=Features(kubernetes=release), **turns)
+    group(rig, 2)
+    for name in "xy":
+        member(rig, name)
+    rig.wait(5_000)
+    assert set(placed(rig).values()) == nodes
+
+
+def test_a_running_pod_on_a_node_whose_label_is_empty_keeps_its_group_waiting_since_1_38(turns):
+    racks = {"e1": "", "e2": "", "b1": "b"}
+    rig = world(racks, dict.fromkeys(racks, 1), features=Features(kubernetes="1.38"), **turns)
+    group(rig, 2)
+    running(rig, "r", "e1")
+    member(rig, "x")
+    rig.wait(5_000)
+    assert placed(rig) == {"r": "e1"}
+    assert "e1" in message(rig, "x")
 
 
 def test_a_group_that_fits_into_no_rack_is_told_of_each_and_waits_for_a_device_or_a_label(turns):

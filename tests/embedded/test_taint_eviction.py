@@ -24,7 +24,7 @@ def toleration(seconds=None, **fields):
         pytest.param([toleration(30), toleration(20)], 20, id="of-several-the-smallest"),
         pytest.param([toleration(30), toleration()], None, id="one-for-ever-is-enough"),
         pytest.param([toleration(-5)], 0, id="negative-is-nothing"),
-        pytest.param([toleration(effect="")], 0, id="an-empty-effect-does-not-count-here"),
+        pytest.param([toleration(effect="")], None, id="without-effect"),
         pytest.param([toleration(effect="NoSchedule")], 0, id="another-effect"),
         pytest.param([toleration(key="other")], 0, id="another-key"),
         pytest.param([toleration(key="")], None, id="any-key"),

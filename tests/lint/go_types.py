@@ -13,10 +13,14 @@ import pytest
 from scheduler.validation.api_fields import _TYPE_OF_KIND, fields_of
 from tests.controlplane.build import VERSIONS, RegistryUnreachableError, download
 
-MODULES: Final[Mapping[int, str]] = {34: "v0.34.2", 35: "v0.35.0"} | {
-    int(minor.partition(".")[2]): version.replace("v1.", "v0.", 1) for minor, version in VERSIONS.items()
+KUBERNETES: Final[Mapping[int, str]] = {
+    int(minor.partition(".")[2]): version for minor, version in {"1.38": "v1.38.0-beta.0", **VERSIONS}.items()
 }
-"""k8s.io/api of each release, by minor: those whose programs are built, and two older ones."""
+"""k8s.io/kubernetes of each release, by minor: those whose programs are built, and a beta."""
+MODULES: Final[Mapping[int, str]] = {34: "v0.34.2", 35: "v0.35.0"} | {
+    minor: version.replace("v1.", "v0.", 1) for minor, version in sorted(KUBERNETES.items())
+}
+"""k8s.io/api of each release, by minor: those and two older ones."""
 _START: Final = re.compile(r"^type (\w+) struct \{")
 _FIELD: Final = re.compile(r'^\s+(?:(\w+)\s+)?(\S+)\s+`json:"([^",]*)')
 _GATE: Final = re.compile(r"featureGate=(\w+)")
@@ -24,6 +28,7 @@ _IMPORTED: Final = {
     "metav1": "meta/v1",
     "v1": "core/v1",
     "corev1": "core/v1",
+    "schedulingv1": "scheduling/v1",
     "schedulingv1alpha3": "scheduling/v1alpha3",
 }
 

@@ -16,7 +16,7 @@ from scheduler.validation import api_fields
 from scheduler.validation.api_fields import (
     _TYPE_OF_KIND,
     _TYPES_OF_KINDS,
-    NEWEST,
+    BETA,
     OLDEST,
     _kinds,
     _types,
@@ -26,8 +26,7 @@ from scheduler.validation.api_fields import (
     members_of,
     versions_of,
 )
-from tests.controlplane.build import VERSIONS
-from tests.lint.go_types import MODULES, fields_in, module_or_skip, types_of_table
+from tests.lint.go_types import KUBERNETES, MODULES, fields_in, module_or_skip, types_of_table
 
 _HEAD = ("apiV", "kind")
 
@@ -116,7 +115,7 @@ def test_lists_and_maps_are_those_of_go(minor: int) -> None:
 
 def test_gates_are_those_of_gos_markers() -> None:
     """Of the newest release that has the field; those of fields that are always there by now may be left out."""
-    released, wrong = stages_in(NEWEST), {}
+    released, wrong = stages_in(BETA), {}
     for name, go_types in types_of_table().items():
         for field, member in members_of(name).items():
             known = [[fields_in(minor, of) or {} for of in go_types] for minor in sorted(MODULES)]
@@ -130,7 +129,7 @@ def test_gates_are_those_of_gos_markers() -> None:
 
 def stages_in(minor: int) -> dict[str, str]:
     """The stage of each gate."""
-    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}")
+    folder = module_or_skip(f"k8s.io/kubernetes@{KUBERNETES[minor]}")
     text = (folder / "pkg/features/kube_features.go").read_text(encoding="utf-8")
     found = {}
     for name, specs in re.findall(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t\{Version.*\n)+)", text, re.MULTILINE):
@@ -141,18 +140,19 @@ def stages_in(minor: int) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+@pytest.mark.parametrize("minor", KUBERNETES)
 def test_gates_have_the_stages_of_the_release(minor: int) -> None:
     released = stages_in(minor)
+    """A gate that is gone after it was there for good is on."""
     assert {name: gate.stage(minor) for name, gate in gates().items()} == {
-        name: released.get(name, "-") for name in gates()
+        name: released.get(name, "GA" if gate.stage(minor - 1) == "GA" else "-") for name, gate in gates().items()
     }
 
 
-@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+@pytest.mark.parametrize("minor", KUBERNETES)
 def test_each_gate_that_the_released_scheduler_reads_is_in_the_table(minor: int) -> None:
     """And each of DRA. Those that are on for good in all releases need no row."""
-    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}") / "pkg/scheduler"
+    folder = module_or_skip(f"k8s.io/kubernetes@{KUBERNETES[minor]}") / "pkg/scheduler"
     files = [
         file for file in folder.rglob("*.go") if not file.name.endswith("_test.go") and "testing" not in file.parts
     ]
@@ -163,9 +163,9 @@ def test_each_gate_that_the_released_scheduler_reads_is_in_the_table(minor: int)
     assert {name for name in read - set(gates()) if released.get(name) != "GA"} == set()
 
 
-@pytest.mark.parametrize("minor", [int(minor.partition(".")[2]) for minor in VERSIONS])
+@pytest.mark.parametrize("minor", KUBERNETES)
 def test_kinds_are_those_of_the_release(minor: int) -> None:
-    folder = module_or_skip(f"k8s.io/kubernetes@{VERSIONS[f'1.{minor}']}") / "api/openapi-spec"
+    folder = module_or_skip(f"k8s.io/kubernetes@{KUBERNETES[minor]}") / "api/openapi-spec"
     released: dict[str, set[str]] = {}
     for name, definition in json.loads((folder / "swagger.json").read_bytes())["definitions"].items():
         for one in definition.get("x-kubernetes-group-version-kind", ()) if name.startswith("io.k8s.api.") else ():
@@ -178,15 +178,16 @@ def test_kinds_are_those_of_the_release(minor: int) -> None:
 @pytest.mark.parametrize(
     ("name", "field", "releases"),
     [
-        ("ResourceSliceSpec", "skipNodeOperations", [37]),
+        ("ResourceSliceSpec", "skipNodeOperations", [37, 38]),
         ("Device", "nodeAllocatableResourceMappings", [36]),
         ("PodSpec", "workloadRef", [35]),
-        ("PodSpec", "schedulingGroup", [36, 37]),
-        ("PodSpec", "containers", [34, 35, 36, 37]),
+        ("PodSpec", "schedulingGroup", [36, 37, 38]),
+        ("PodSpec", "containers", [34, 35, 36, 37, 38]),
+        ("SeccompProfile", "oci", [38]),
     ],
 )
 def test_a_release_has_its_own_fields(name: str, field: str, releases: list[int]) -> None:
-    assert [minor for minor in range(OLDEST, NEWEST + 1) if field in fields_of(name, minor)] == releases
+    assert [minor for minor in range(OLDEST, BETA + 1) if field in fields_of(name, minor)] == releases
     assert field in fields_of(name)
 
 

@@ -13,6 +13,7 @@ from scheduler.embedded.kinds.claim_kinds import ClaimStrategy, ClaimTemplateStr
 from scheduler.embedded.kinds.slice_kinds import DeviceClassStrategy, DeviceTaintRuleStrategy, SliceStrategy
 from scheduler.embedded.server.statuses import ApiError
 from scheduler.embedded.server.strategy import Strategy
+from scheduler.validation.api_fields import NEWEST
 from tests.embedded.spoiled import API_VERSIONS, KINDS, Case, some_cases
 from tests.lint.texts import claim, find
 
@@ -36,6 +37,8 @@ STRICTER = {
 
 class AdminNamespace:
     """A cluster in which every namespace allows admin access."""
+
+    minor = NEWEST
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Any]:
         return {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
@@ -89,15 +92,15 @@ SLICE = (
             'Invalid value: "Near": not a valid selector operator',
         ),
         (
-            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {a.b/m: {value: 4,"
+            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {m: {value: 4,"
             " requestPolicy: {default: 8, validRange: {min: 1}}, }}}]\n",
             None,
             "",
         ),
         (
-            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {a.b/m: {value: 4,"
+            "  nodeName: n\n  devices: [{name: d, allowMultipleAllocations: true, capacity: {m: {value: 4,"
             " requestPolicy: {default: 2, validRange: {min: 1, max: 8}}}}}]\n",
-            "spec.devices[0].capacity[a.b/m].requestPolicy.validRange.max",
+            "spec.devices[0].capacity.m.requestPolicy.validRange.max",
             'Invalid value: "8": max is larger than capacity value: 4',
         ),
     ],

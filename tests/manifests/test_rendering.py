@@ -13,6 +13,7 @@ import yaml
 
 from scheduler.config import Config
 from scheduler.config.file import load_config
+from scheduler.config.settings import TOPOLOGY_GATE
 from scheduler.kube.feature_gates import METRICS_PATH
 from scheduler.kube.permissions import LEASES as LEASE_RIGHTS
 from scheduler.kube.permissions import PERMISSIONS
@@ -278,7 +279,7 @@ def test_the_chart_knows_every_name_of_the_configuration() -> None:
     assert names(config) == names(model)
     known = {section: names(one) for section, one in model["$defs"].items() if "properties" in one}
     assert {section: names(one) for section, one in shipped["definitions"].items()} == known
-    assert gates["propertyNames"]["enum"] == sorted(FIELD_BY_GATE)
+    assert gates["propertyNames"]["enum"] == sorted((*FIELD_BY_GATE, TOPOLOGY_GATE))
 
 
 def names(schema: Mapping[str, Any]) -> Any:

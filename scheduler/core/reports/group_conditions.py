@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from scheduler.core.reports.pod_conditions import Refusal, Reporter, without_numbers
+from scheduler.core.reports.pod_conditions import SCHEDULER_ERROR, Refusal, Reporter, without_numbers
 from scheduler.core.state.ground import Ground
 from scheduler.framework.decisions import PatchPodGroupStatus
 from scheduler.model.group import key_of_group
@@ -35,6 +35,10 @@ class GroupConditions(Reporter[PodGroupKey, PatchPodGroupStatus]):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._stored: Final[OrderedDict[str, GroupCondition]] = OrderedDict()  # by uid, and not observed yet, perhaps
+
+    def report_disagreement(self, pod: Pod, text: str) -> None:
+        """That the pods of the group of this pod contradict it, or each other."""
+        self.report(pod, Refusal("PodGroupError" if self._view.features.has_138_semantics else SCHEDULER_ERROR, text))
 
     def report(self, pod: Pod, why: Refusal) -> None:
         """What became of the group of this pod, if it has one; SCHEDULED, or why it was not placed."""

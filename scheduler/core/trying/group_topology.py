@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Pods of the group that have a node, and have not ended, fix the value.
-  2. Nodes without the label are no place for the group.
+  2. Nodes without the label are no place for the group; since 1.38 those where it is empty neither.
   3. All groups with one label share its values. They are read again when a node has another value (`looked_at`).
 
 Not here: the search in each value (`group_attempt`).
@@ -106,8 +106,13 @@ class LabelValues(Part):
         return _Kept(by_node, {value: frozenset(by_value[value]) for value in sorted(by_value)}, 0)
 
     def _value(self, name: NodeName, key: str) -> str | None:
-        info = self._store.node_infos.get(name)
-        return (info.node.metadata.labels or {}).get(key) if info is not None else None
+        return _value_of(self._ground, name, key)
+
+
+def _value_of(ground: Ground, name: NodeName, key: str) -> str | None:
+    info = ground.store.node_infos.get(name)
+    value = (info.node.metadata.labels or {}).get(key) if info is not None else None
+    return value or None if ground.view.features.has_138_semantics else value
 
 
 def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUid]) -> frozenset[str] | Reason:
@@ -119,8 +124,7 @@ def _fixed(ground: Ground, group: GroupKey, key: str, placing: AbstractSet[PodUi
         name = store.node_of(uid) or pod.node_name
         if uid in placing or name is None or pod.is_terminal:
             continue
-        info = store.node_infos.get(name)
-        value = (info.node.metadata.labels or {}).get(key) if info is not None else None
+        value = _value_of(ground, name, key)
         if value is None:
             fields = {"group": str(group), "topology": key, "pod": pod.key, "node": name}
             return Reason("group-unmet", fields, "label-lacks")

@@ -19,6 +19,7 @@ from scheduler.embedded.server.patches import APPLY_PATCH, JSON_PATCH, MERGE_PAT
 from scheduler.embedded.server.served_kinds import Registry, ServedKind
 from scheduler.embedded.server.statuses import no_such_path
 from scheduler.embedded.server.views import JSON_TYPE
+from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.field_errors import Json
 
 GIT_VERSION: Final = "v1.37.2+dra-scheduler-embedded"
@@ -39,7 +40,7 @@ _VERSION: Final = {
 }
 
 
-def answer(registry: Registry, path: str) -> tuple[bytes, str]:
+def answer(registry: Registry, path: str, minor: int = NEWEST) -> tuple[bytes, str]:
     """Body and content type for a path that names no resource. Raises ApiError: 404, nothing is there."""
     groups = _versions_by_group(registry)
     found: Json
@@ -47,7 +48,8 @@ def answer(registry: Registry, path: str) -> tuple[bytes, str]:
         case ["healthz" | "livez" | "readyz"]:
             return b"ok", "text/plain"
         case ["version"]:
-            found = _VERSION
+            other = {"minor": str(minor), "gitVersion": f"v1.{minor}.0+dra-scheduler-embedded"}
+            found = _VERSION if minor == NEWEST else _VERSION | other
         case ["api"]:
             found = {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": []}
         case ["apis"]:

@@ -37,6 +37,7 @@ from scheduler.embedded.server.statuses import (
 from scheduler.embedded.server.strategy import SYSTEM_METADATA, Object, keep_field
 from scheduler.model.label_selectors import TextSelector
 from scheduler.model.timestamps import format_rfc3339
+from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.field_errors import FieldError, Json, forbidden, invalid
 from scheduler.validation.name_rules import validate_metadata
 
@@ -94,6 +95,7 @@ class Api:
 
     Args:
         clock: Returns the wall-clock time, timezone-aware.
+        minor: The release of Kubernetes whose rules hold.
         seed: For uids and the suffixes of generated names, where a caller wants the same values again.
     """
 
@@ -103,9 +105,11 @@ class Api:
         store: ObjectStore,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        minor: int = NEWEST,
         seed: int | None = None,
     ) -> None:
         self.registry = registry
+        self.minor = minor
         self.store = store
         self._quotas = Quotas(registry, store)
         self._clock = clock

@@ -174,7 +174,9 @@ class Routes:
     # -- writing -----------------------------------------------------------------------------------
 
     def _written(self, kind: ServedKind, stored: Stored, incoming: Incoming, status: int = 200) -> Reply:
-        return Reply(self._view(kind, incoming).one(stored), status)
+        warnings = kind.strategy.warnings(stored.obj, self._api) if incoming.method != "DELETE" else ()
+        headers = {"Warning": ", ".join(f'299 - "{text}"' for text in warnings)} if warnings else {}
+        return Reply(self._view(kind, incoming).one(stored), status, headers=headers)
 
     def _check_kind(self, kind: ServedKind, obj: Object) -> None:
         said_version, said_kind = obj.get("apiVersion"), obj.get("kind")
@@ -322,5 +324,5 @@ class Routes:
     def _self_description(self, incoming: Incoming) -> Reply:
         if incoming.method not in ("GET", "HEAD"):
             raise method_not_allowed("", incoming.path, incoming.method.lower())
-        body, content_type = discovery.answer(self._api.registry, incoming.path)
+        body, content_type = discovery.answer(self._api.registry, incoming.path, self._api.minor)
         return Reply(body, content_type=content_type)

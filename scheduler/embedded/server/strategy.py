@@ -38,6 +38,10 @@ class StrategyView(Protocol):
     def listed(self, kind_id: str) -> Iterable[Mapping[str, Json]]:
         """All objects of a kind; not to be changed."""
 
+    @property
+    def minor(self) -> int:
+        """The release of Kubernetes that the server is."""
+
     def now(self) -> str:
         """The time as RFC 3339, seconds, UTC."""
 
@@ -78,6 +82,10 @@ class Strategy:
 
     def validate_status_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         """What is wrong with an update of the status."""
+        return []
+
+    def warnings(self, obj: Mapping[str, Json], cluster: StrategyView) -> list[str]:
+        """What a client is told about an object that is taken."""
         return []
 
     def usage(self, obj: Mapping[str, Json]) -> Mapping[str, int]:
