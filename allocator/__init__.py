@@ -43,7 +43,7 @@ from allocator.values.decode import decode_slice
 from allocator.values.decode_claims import decode_allocation, decode_claim_spec, decode_class
 from allocator.values.decode_node_selector import decode_node_selector
 from allocator.values.encode import encode_allocation, encode_node_selector
-from allocator.values.features import ALL_SHORTCUTS, RELEASES, Features, Shortcuts
+from allocator.values.features import ALL_SHORTCUTS, NEWEST_RELEASE, RELEASES, Features, Shortcuts
 from allocator.values.meter import STEP, PausedError
 from allocator.values.model import (
     OPTIONAL_NODE_OPERATIONS,
@@ -74,6 +74,7 @@ __all__ = [
     "INCOMPLETE_FAULTS",
     "INVALID_FAULTS",
     "INVALID_POOLS",
+    "NEWEST_RELEASE",
     "NO_SHARE_IDS",
     "OPTIONAL_NODE_OPERATIONS",
     "RELEASES",

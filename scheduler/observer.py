@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, TypeVar
 
-from allocator import RELEASES, Features
+from allocator import NEWEST_RELEASE, Features
 from scheduler.answering import in_thread
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, Input, Observed
@@ -106,7 +106,7 @@ class ClusterObserver:
         self.credentials = await self._connection.open()
         client = await self._stack.enter_async_context(ApiClient(self.credentials))
         minor = minor_of(await read_version(client))
-        release = release_of(minor) if minor is not None else RELEASES[-1]
+        release = release_of(minor) if minor is not None else NEWEST_RELEASE
         features = features_left(self._features(release), await read_gates(client))
         self.machine = Machine(
             [Profile("dra-scheduler", ())], features=features, new_uid=lambda: "", settings=CoreSettings()

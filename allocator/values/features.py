@@ -9,22 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-RELEASES: Final = ("1.36", "1.37")
-"""Releases of Kubernetes whose verdicts are known, oldest first."""
+RELEASES: Final[tuple[str, ...]] = ("1.36", "1.37", "1.38")
+"""Releases of Kubernetes whose verdicts are known, oldest first; 1.38 as its beta.0 has them."""
+
+NEWEST_RELEASE: Final[str] = "1.37"
+"""The newest of them that is out: what is followed where nobody names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Feature flags with the defaults of the newest release.
+    """Feature flags with the defaults of the newest release that is out.
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
     DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
     allocator. The latter, `compatibility_groups`, `optional_node_operations` and `derived_attributes` are on though
     their gates are alpha: without the gates no object has their fields; with `compatibility_groups` off, slices that
-    name groups are left out, as by 1.37. `kubernetes` ("1.36" or "1.37") switches the verdicts that 1.37 changed:
+    name groups are left out, as by 1.37. `kubernetes` (of RELEASES) switches the verdicts that 1.37 changed:
     counter slices follow node selection, All mode checks only static capacity, shares without capacity count as
-    sharing, and configuration entries that cover all requests. `fractional_capacity_range` means nothing to 1.36; in
-    1.37 its gate is on only where the components' --min-compatibility-version is 1.37, which is 1.36 by default.
+    sharing, and configuration entries that cover all requests; and those of 1.38: versions are equal without their
+    build, and what a constraint cannot compare is an error. `fractional_capacity_range` means nothing to 1.36; in 1.37
+    its gate is on only where the components' --min-compatibility-version is 1.37, which is 1.36 by default; None: on
+    from 1.38 on.
     """
 
     admin_access: bool = True
@@ -34,13 +39,13 @@ class Features:
     device_binding_and_status: bool = True
     consumable_capacity: bool = True
     list_type_attributes: bool = False
-    fractional_capacity_range: bool = False
+    fractional_capacity_range: bool | None = None
     compatibility_groups: bool = True
     extended_resource: bool = True
     node_allocatable_resources: bool = True
     optional_node_operations: bool = True
     derived_attributes: bool = True
-    kubernetes: str = RELEASES[-1]
+    kubernetes: str = NEWEST_RELEASE
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 
     def __post_init__(self) -> None:
@@ -58,8 +63,14 @@ class Features:
         return self.kubernetes != "1.36"
 
     @property
+    def has_138_semantics(self) -> bool:
+        return self.kubernetes == "1.38"
+
+    @property
     def counts_fractions(self) -> bool:
         """Whether amounts of shared capacity are rounded to steps of a thousandth; else to whole units."""
+        if self.fractional_capacity_range is None:
+            return self.has_138_semantics
         return self.fractional_capacity_range and self.has_137_semantics
 
     @property

@@ -47,6 +47,7 @@ Kind = Literal["stored", "new"]
 
 OLDEST_MINOR: Final = 34
 NEWEST_MINOR: Final = 37
+_BETA_MINOR: Final = NEWEST_MINOR + 1
 DEFAULT_VERSION: Final = f"1.{NEWEST_MINOR}"
 
 _LISTS_FUNCTIONS: Final = frozenset(
@@ -181,10 +182,11 @@ def minor_of(version: str) -> int:
     parts = version.strip().removeprefix("v").split(".")
     if len(parts) >= 2 and parts[0] == "1" and parts[1].isascii() and parts[1].isdigit():
         minor = int(parts[1])
-        if OLDEST_MINOR <= minor <= NEWEST_MINOR:
+        if OLDEST_MINOR <= minor <= _BETA_MINOR:
             return minor
     raise ValueError(
-        f"Kubernetes version {version!r} is not supported: use 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, like 1.36"
+        f"Kubernetes version {version!r} is not supported: use 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, like 1.36, or "
+        f"1.{_BETA_MINOR} (beta)"
     )
 
 
@@ -198,7 +200,7 @@ def get(
     """The environment of a Kubernetes version; equal arguments give the same object.
 
     Args:
-        version: "1.34" to "1.37"; a patch level is ignored.
+        version: "1.34" to "1.38"; a patch level is ignored.
         kind: "stored" for what a scheduler evaluates, "new" for what an API server accepts in a changed
             object.
         consumable_capacity: Gate DRAConsumableCapacity (on by default since 1.36).
@@ -212,6 +214,6 @@ def get(
     return _environment(minor_of(version), kind, consumable_capacity, list_type_attributes)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=40)
 def _environment(minor: int, kind: Kind, consumable_capacity: bool, list_type_attributes: bool) -> Environment:
     return Environment(minor, kind, consumable_capacity=consumable_capacity, list_type_attributes=list_type_attributes)

@@ -255,8 +255,9 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
         gates_option,
         click.option(
             "--kubernetes",
-            type=click.Choice(["1.36", "1.37"]),
-            help="Kubernetes release to follow where releases differ. Default: that of --config, or the cluster's.",
+            type=click.Choice(["1.36", "1.37", "1.38"]),
+            help="Kubernetes release to follow where releases differ (1.38: a beta). Default: that of --config, or the "
+            "cluster's.",
         ),
         size_option,
     )

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from allocator import RELEASES, Features
+from allocator import NEWEST_RELEASE, Features
 from scheduler.config.fields import (
     FieldsError,
     NodeSelectorText,
@@ -27,7 +27,7 @@ from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
-from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.model.api_rules import FIELD_BY_GATE, LOCKED_GATES
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
 from scheduler.validation.field_errors import FieldError, duplicate, invalid, required
 
@@ -108,7 +108,7 @@ class Config(Section):
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
     remembered_bytes: Annotated[int, Field(ge=1_000_000)] | None = None
     report_causes: bool = True
-    kubernetes: Literal["1.36", "1.37"] | None = None
+    kubernetes: Literal["1.36", "1.37", "1.38"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")
     checks_invariants: bool = False
@@ -153,6 +153,8 @@ class Config(Section):
                 if isinstance(one.args, VolumeBindingArgs) and one.args.scoring_shape:
                     shape = [point.model_dump(by_alias=True) for point in one.args.scoring_shape]
                     yield invalid(f"profiles[{index}].pluginConfig[{at}].args.shape", shape, text)
+        for gate in self._locked_in(release):
+            yield invalid(f"featureGates.{gate}", False, f"it is locked to true since Kubernetes {release}")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:
@@ -188,10 +190,17 @@ class Config(Section):
     def slice_selector(self) -> TextSelector | None:
         return parse_slice_selector(self.slices) if self.slices is not None else None
 
-    def features(self, release: str = RELEASES[-1]) -> Features:
+    def features(self, release: str = NEWEST_RELEASE) -> Features:
         """The allocator's code paths, for a server that is to be followed as this release."""
-        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items()}
-        return Features(**gates, kubernetes=self.kubernetes or release)
+        followed = self.kubernetes or release
+        locked = self._locked_in(followed)
+        gates = {FIELD_BY_GATE[gate]: is_on for gate, is_on in self.feature_gates.items() if gate not in locked}
+        return Features(**gates, kubernetes=followed)
+
+    def _locked_in(self, release: str) -> list[str]:
+        """The gates that are written as off, and that nobody can turn off there."""
+        locked = LOCKED_GATES.get(release, frozenset())
+        return sorted(gate for gate, is_on in self.feature_gates.items() if gate in locked and not is_on)
 
     def core_settings(self) -> CoreSettings:
         """The machine's settings, in its units."""

@@ -76,6 +76,11 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 
+LOCKED_GATES: Final[Mapping[str, frozenset[str]]] = {
+    "1.38": frozenset(("DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices"))
+}
+"""By release those of them that nobody can turn off."""
+
 
 def cut_note(note: str) -> str:
     """`note` as long as an event's may be, cut as kube-scheduler cuts it."""

@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from allocator import RELEASES
+from allocator import NEWEST_RELEASE, RELEASES
 from scheduler.model.nearest import some
 from scheduler.validation.api_fields import NEWEST, OLDEST, gates
 
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 _NAMED_MAX: Final = 4
+_BETA: Final = RELEASES[-1]
+_KNOWN: Final = NEWEST_RELEASE if NEWEST_RELEASE == _BETA else f"{NEWEST_RELEASE}, and {_BETA} as its beta"
 
 
 def release_of(minor: int) -> str:
@@ -36,7 +38,7 @@ def release_words(minor: int, setting: str | None) -> Iterator[str]:
         )
     if minor > NEWEST:
         yield (
-            f"the API server is Kubernetes 1.{minor}, and this program knows 1.{OLDEST} to 1.{NEWEST}: where releases "
+            f"the API server is Kubernetes 1.{minor}, and this program knows 1.{OLDEST} to {_KNOWN}: where releases "
             f"differ it decides as {setting or nearest} does; an object with a field that it does not know is left out "
             "or waits, and the field is named"
         )

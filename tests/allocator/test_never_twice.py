@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocator import RELEASES
 from cel.quantity import Quantity
 from tests.allocator.build import DRIVER, case, claim, device, picked, pool, request
 from tests.allocator.cases import ask, features_of
 
 PLAIN, QUALIFIED = "memory", f"{DRIVER}/memory"
 SPELLINGS = st.sampled_from((PLAIN, QUALIFIED))
-RELEASES = ("1.36", "1.37")
 
 
 def shared(name: str, published: dict[str, str], **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from allocator import RELEASES, Features
+from allocator import NEWEST_RELEASE, RELEASES, Features
 from scheduler.offline.verdicts import BUDGET_STEPS
 from tests.answers.allocate import answer as allocated
 from tests.answers.cel import answer_line
@@ -34,7 +34,7 @@ def main() -> None:
         prog="python -m tests.answers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("form", choices=("allocate", "verdicts", "cel"))
-    parser.add_argument("--kubernetes", choices=RELEASES, default=RELEASES[-1], help="Default: %(default)s.")
+    parser.add_argument("--kubernetes", choices=RELEASES, default=NEWEST_RELEASE, help="Default: %(default)s.")
     parser.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="Of `allocate`. Default: %(default)s.")
     given = parser.parse_args()
     if given.form == "cel":

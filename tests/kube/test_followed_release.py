@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from allocator import RELEASES
+from allocator import NEWEST_RELEASE, RELEASES, Features
 from cel.checker import environments
 from scheduler.cli.main import cli
 from scheduler.config import Config
@@ -31,7 +31,8 @@ SERVERS = [
     pytest.param("36", "1.37", "1.37", ("kubernetes: 1.37 is set", "is Kubernetes 1.36"), id="the-setting-differs"),
     pytest.param("35", None, "1.36", ("is Kubernetes 1.35", "as 1.36 places them", "DRADeviceTaints"), id="1.35"),
     pytest.param("34", None, "1.36", ("is Kubernetes 1.34", "support-matrix"), id="1.34"),
-    pytest.param("38", None, "1.37", ("is Kubernetes 1.38", "knows 1.34 to 1.37", "left out"), id="newer"),
+    pytest.param("38", None, "1.38", ("is Kubernetes 1.38", "knows 1.34 to 1.37, and 1.38 as its beta"), id="beta"),
+    pytest.param("39", None, "1.38", ("is Kubernetes 1.39", "decides as 1.38", "left out"), id="newer"),
     pytest.param("38", "1.36", "1.36", ("kubernetes: 1.36 is set", "decides as 1.36"), id="newer-and-set"),
 ]
 
@@ -62,7 +63,7 @@ async def test_a_scheduler_follows_its_server(
             assert (old_name in app.metrics.text()) == (followed == "1.36")
             (runner,) = machine.runners.values()
             is_named_first = runner.profile.order["Filter"].index("NodeName") == 0
-            assert is_named_first == (followed == "1.37")
+            assert is_named_first == (followed != "1.36")
         async with cluster_with(devices=1) as cluster:
             config = Config(kubernetes=setting)
             async with ClusterObserver(Connection(url=cluster.url), config.features) as observer:
@@ -129,6 +130,26 @@ def test_files_are_answered_as_their_dump_says(tmp_path: Path) -> None:
     assert older == named != newest
     assert dumped.startswith("---\napiVersion: dra-scheduler/v1alpha1\nkind: ServerVersion\n")
     assert "gitVersion: v1.36.3" in dumped
+
+
+def test_a_beta_is_followed_by_nobody_who_does_not_name_it() -> None:
+    assert Features().kubernetes == Config().features().kubernetes == environments.get().version == NEWEST_RELEASE
+    assert not Features().has_138_semantics
+    assert Config(kubernetes="1.38").features().has_138_semantics
+
+
+def test_gates_that_are_locked_on_cannot_be_turned_off() -> None:
+    gates = {"DRAPartitionableDevices": False, "DRAConsumableCapacity": False}
+    with pytest.raises(ValidationError, match=r"featureGates\.DRAPartitionableDevices.*locked to true"):
+        Config.model_validate({"kubernetes": "1.38", "featureGates": gates})
+
+    config = Config.model_validate({"featureGates": gates})  # as its server says
+    assert not config.features("1.37").partitionable_devices
+    followed = config.features("1.38")
+    assert followed.partitionable_devices
+    assert not followed.consumable_capacity
+    assert [error.field for error in config.missing_in("1.38")] == ["featureGates.DRAPartitionableDevices"]
+    assert list(config.missing_in("1.37")) == []
 
 
 SHAPED = [{"pluginConfig": [{"name": "VolumeBinding", "args": {"shape": [{"utilization": 0, "score": 1}]}}]}]

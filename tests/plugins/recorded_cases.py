@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from allocator import RELEASES, Features
+from allocator import NEWEST_RELEASE, RELEASES, Features
 from tests.answers.verdicts import Cases, as_json
 
 FOLDER: Final = Path(__file__).parent / "data"
@@ -35,6 +35,14 @@ _RECORDED: Final = ("preEnqueue", *PARTS)
 _BATCH: Final = 100
 
 Case = Mapping[str, Any]
+
+
+def _answers(release: str) -> Path:
+    return FOLDER / f"scheduler-answers-{release}.json.gz"
+
+
+RECORDED_RELEASES: Final = tuple(one for one in RELEASES if one == RELEASES[0] or _answers(one).exists())
+"""Those whose program was asked; a beta's cannot always be built."""
 
 
 @lru_cache(maxsize=len(RELEASES))
@@ -53,10 +61,6 @@ def recorded(release: str = RELEASES[0]) -> dict[str, list[Case]]:
             if case["answer"] is not None:
                 families.setdefault(case["family"], []).append(case)
     return families
-
-
-def _answers(release: str) -> Path:
-    return FOLDER / f"scheduler-answers-{release}.json.gz"
 
 
 def record(release: str) -> None:
@@ -167,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="?")
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
-    parser.add_argument("--release", choices=RELEASES, default=RELEASES[-1])
+    parser.add_argument("--release", choices=RECORDED_RELEASES, default=NEWEST_RELEASE)
     parser.add_argument("--record", choices=RELEASES[1:], metavar="RELEASE")
     given = parser.parse_args()
     if given.record:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocator import RELEASES
-from tests.plugins.recorded_cases import differences, expected, recorded
+from tests.plugins.recorded_cases import RECORDED_RELEASES, differences, expected, recorded
 
 DIFFERENT = {
     "preemption-shared-27 preemption": "Spread counts no terminating pod, but upstream's RemovePod takes it off the "
@@ -18,7 +17,7 @@ DIFFERENT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", RECORDED_RELEASES)
 @pytest.mark.parametrize("family", sorted(recorded()))
 def test_every_part_of_every_answer_is_equal(family: str, release: str) -> None:
     rows = sorted({f"{name} {part}" for name, part, _, _ in differences(family, release)})
@@ -28,11 +27,12 @@ def test_every_part_of_every_answer_is_equal(family: str, release: str) -> None:
 
 
 def test_nothing_was_dropped() -> None:
-    assert [sum(map(len, recorded(release).values())) for release in RELEASES] == [2432, 2420]
+    assert [sum(map(len, recorded(release).values())) for release in ("1.36", "1.37")] == [2432, 2420]
 
 
 def test_some_answers_are_others_than_before() -> None:
     before, now = [
-        {case["name"]: expected(case["answer"]) for rows in recorded(one).values() for case in rows} for one in RELEASES
+        {case["name"]: expected(case["answer"]) for rows in recorded(one).values() for case in rows}
+        for one in ("1.36", "1.37")
     ]
     assert sum(before[name] != answer for name, answer in now.items()) > 500
