@@ -133,7 +133,7 @@ def ask(
             shortcuts=shortcuts,
         )
     except AllocationError as error:
-        return {"outcome": "error", "error": str(error)}
+        return {"outcome": "error", "error": str(error), **({"nodeOnly": True} if error.is_of_node else {})}
     return answer_of(outcome)
 
 

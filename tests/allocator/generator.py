@@ -39,6 +39,7 @@ BROKEN_CEL = (
     "device.driver ==",
     "1",
 )
+ODD_VERSIONS = ("1.2.3+a", "1.2.3+b", "1.2.3-rc.1+a", "1.0.99999999999999999999")
 KEPT = ("name", "nodeName", "nodeSelector", "allNodes", "consumesCounters")
 TAINTS = (("broken", "yes"), ("broken", "maybe"), ("maintenance", ""), ("vendor.io/unhealthy", "xid"))
 
@@ -130,6 +131,9 @@ class Generator:
         self._p["operations"] = rnd.choice((0.0, 0.0, 0.3, 0.7)) if own else 0.0
         self._p["derived"] = rnd.choice((0.0, 0.0, 0.0, 0.5, 0.8)) if own else 0.0
         self._p["fractions"] = rnd.choice((0.0, 1.0)) if own else 0.0
+        # What 1.38 answers otherwise, and what is not asked of those before: names with and without their driver,
+        # versions with a build or too large, shares of a device that is shared no more.
+        self._p["odd"] = rnd.choice((0.0, 0.1, 0.5)) if self.release not in ("1.36", "1.37") else 0.0
         self._p["constraints"] = max(self._p["constraints"], self._p["derived"])
         self._p["incomplete"] *= 0.06
         self._p["foreign"] *= 0.5
@@ -141,6 +145,14 @@ class Generator:
 
     def _has(self, name: str) -> bool:
         return self._rnd.random() < self._p[name]
+
+    def _is_odd(self) -> bool:
+        """Without a draw where nothing is: the cases of the releases before stay as they are."""
+        return self._p["odd"] > 0 and self._has("odd")
+
+    def _spelled(self, driver: str, amounts: dict[str, Any]) -> dict[str, Any]:
+        """Some names with their driver."""
+        return {f"{driver}/{name}" if self._is_odd() else name: amount for name, amount in amounts.items()}
 
     def _draw_features(self) -> dict[str, bool]:
         rnd = self._rnd
@@ -211,6 +223,10 @@ class Generator:
             specs.append({**self._selection(), "sharedCounters": counter_sets})
         count = rnd.choice((1, 3, 4, 6, 8, 8, 10))
         devices = [self._device(index, counter_sets) for index in range(count)]
+        for device in devices:
+            if "capacity" in device:
+                device["capacity"] |= self._spelled(driver, device["capacity"]) if self._is_odd() else {}
+                device["capacity"] = self._spelled(driver, device["capacity"])
         parts = [devices]
         if count > 1 and self._has("split"):
             cut = rnd.randrange(1, count)
@@ -255,6 +271,8 @@ class Generator:
             "numa": {"int": rnd.choice((0, 0, 1))},
             "version": {"version": rnd.choice(("0.9.1", "1.2.3", "2.0.0-rc.1"))},
         }
+        if self._is_odd():
+            attributes["version"] = {"version": rnd.choice(ODD_VERSIONS)}
         if rnd.random() < 0.4:
             attributes["ecc"] = {"bool": rnd.random() < 0.5}
         if self._has("pcie"):
@@ -390,12 +408,11 @@ class Generator:
                 )
             ]
         if self._has("capacity"):
-            details["capacity"] = {
-                "requests": {
-                    name: rnd.choice(("1Gi", "2Gi", "3Gi", "5Gi") if name == "memory" else ("1", "500m", "2"))
-                    for name in rnd.choice((("memory",), ("memory",), ("memory",), ("cores",), ("memory", "cores")))
-                }
+            amounts = {
+                name: rnd.choice(("1Gi", "2Gi", "3Gi", "5Gi") if name == "memory" else ("1", "500m", "2"))
+                for name in rnd.choice((("memory",), ("memory",), ("memory",), ("cores",), ("memory", "cores")))
             }
+            details["capacity"] = {"requests": self._spelled(self._drivers[0], amounts)}
         if self._has("derived"):
             names = (*(f"{driver}/numa" for driver in self._drivers), "derived/key", "resource.kubernetes.io/pcieRoot")
             details["derivedAttributes"] = [
@@ -441,6 +458,7 @@ class Generator:
         names = [f"{driver}/numa", f"{driver}/model", "resource.kubernetes.io/pcieRoot", f"{driver}/index"]
         if self._features.get("ListTypeAttributes"):
             names += [f"{driver}/links"] * 2
+        names += [f"{driver}/version"] * 4 if self._p["odd"] else []
         names += ["derived/key", f"{driver}/numa"] * 3 if self._p["derived"] else []
         constraint: dict[str, Any] = {}
         if rnd.random() < 0.6:
@@ -474,12 +492,13 @@ class Generator:
                 if tuple(key.values()) in seen or not self._has("allocated") or rnd.random() < 0.5:
                     continue
                 seen.add(tuple(key.values()))
-                if device.get("allowMultipleAllocations") and rnd.random() < 0.8:
+                if (device.get("allowMultipleAllocations") and rnd.random() < 0.8) or self._is_odd():
                     for number in range(rnd.choice((1, 1, 2))):
                         consumed = {
                             name: rnd.choice(("1Gi", "2Gi") if name == "memory" else ("1", "500m"))
-                            for name in device.get("capacity", ())
+                            for name in {name.rpartition("/")[2]: None for name in device.get("capacity", ())}
                         }
+                        consumed = self._spelled(spec["driver"], consumed)
                         share: dict[str, Any] = {**key, "shareID": f"old-{len(shared)}-{number}"}
                         if consumed:
                             share["consumedCapacity"] = consumed

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import RUN, BuildError, RegistryUnreachableError, build, built_or_skip, outcome
+from tests.controlplane.build import (
+    BETA,
+    BETAS,
+    PROGRAMS,
+    RUN,
+    BuildError,
+    RegistryUnreachableError,
+    build,
+    built_or_skip,
+    outcome,
+)
 from tests.controlplane.builder import is_ready, start, stop
 from tests.workers import next_unit
 
@@ -113,6 +123,25 @@ def test_without_go_a_test_says_how_to_do_without(go: Callable[[str], None], mon
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(BuildError, match="not on PATH; install it, or run the tests that need none"):
         build("oracle")
+
+
+def test_a_release_is_built_with_the_go_that_its_mod_file_names(go: Callable[[str], None]) -> None:
+    go(f'echo "$GOTOOLCHAIN" >"$DRA_SCHEDULER_TEST_CACHE/asked"; {BUILDS}')
+
+    asked = build("oracle-1.38").parents[1] / "asked"
+    assert asked.read_text() == "go1.27.4\n"
+    build("oracle-1.37")
+    assert asked.read_text() == f"{os.environ.get('GOTOOLCHAIN', '')}\n"
+
+
+@pytest.mark.skipif(bool(os.environ.get(BETA)), reason="this run asks for it")
+@pytest.mark.parametrize("minor", BETAS)
+def test_tests_of_a_beta_are_left_out_where_nobody_asks_for_it(go: Callable[[str], None], minor: str) -> None:
+    go("exit 1")
+
+    assert f"oracle-{minor}" not in PROGRAMS
+    with pytest.raises(pytest.skip.Exception, match=f"{BETA}=1 asks for it"):
+        built_or_skip(f"oracle-{minor}")
 
 
 NEEDS = {"plain": [], "oracle": ["oracle-1.37"], "cluster": ["controlplane-1.37"]}

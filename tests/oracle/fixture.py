@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.build import MINOR, VERSIONS, built_or_skip
+from tests.controlplane.build import BETAS, MINOR, VERSIONS, built_or_skip
 from tests.oracle.client import Oracle
 
 
@@ -19,9 +19,9 @@ def oracle_136() -> Iterator[Oracle]:
     yield from _running("1.36")
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=VERSIONS | BETAS)
 def each_oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    """The oracle of each release in turn; `minor` says which."""
+    """The oracle of each release in turn, a beta's where it is asked for; `minor` says which."""
     yield from _running(request.param)
 
 

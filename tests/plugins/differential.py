@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from allocator import Features
 from tests.answers.verdicts import Cases
-from tests.controlplane.build import MINOR, VERSIONS
+from tests.controlplane.build import BETAS, MINOR, VERSIONS
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator
 from tests.plugins.recorded_cases import OF_RESIZING, PARTS, ends_upstream, expected, has_resized, is_equal, ours
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--release", choices=VERSIONS, default=MINOR)
+    parser.add_argument("--release", choices=VERSIONS | BETAS, default=MINOR)
     parser.add_argument("--show", type=int, default=3, help="Examples of each difference.")
     parser.add_argument("--write", help="A folder for the cases that differ.")
     given = parser.parse_args()

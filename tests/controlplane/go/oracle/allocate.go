@@ -108,7 +108,7 @@ func celCache(features structured.Features) *dracel.Cache {
 func allocatedState(question *allocateCase) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[usedShare](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for _, device := range question.Allocated {
@@ -116,7 +116,7 @@ func allocatedState(question *allocateCase) structured.AllocatedState {
 	}
 	for _, device := range question.AllocatedShared {
 		id := structured.MakeDeviceID(device.Driver, device.Pool, device.Device)
-		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, device.ShareID))
+		state.AllocatedSharedDeviceIDs.Insert(shareOf(id, device.ShareID))
 		if device.ConsumedCapacity != nil {
 			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, device.ConsumedCapacity))
 		}
@@ -159,7 +159,7 @@ func answerAllocate(line []byte) map[string]any {
 		state := allocatedState(&fresh)
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		begin := time.Now()
-		allocator, err := structured.NewAllocator(ctx, features, state, classLister(fresh.Classes), fresh.Slices, celCache(features))
+		allocator, err := structured.NewAllocator(ctx, features, state, classLister(fresh.Classes), readSlices(fresh.Slices), celCache(features))
 		var allocations []resourceapi.AllocationResult
 		if err == nil {
 			allocations, err = allocator.Allocate(ctx, fresh.Node, fresh.Claims)

@@ -7,11 +7,6 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/ext"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -119,15 +114,16 @@ func answerDeviceExpression(question *celQuestion, envType environment.Type) map
 	if withCost {
 		reply["max_cost"] = compiled.MaxCost
 	}
-	device := dracel.Device{
-		Driver:                   question.Device.Driver,
+	published := resourceapi.Device{
+		Name:                     "device",
 		AllowMultipleAllocations: question.Device.AllowMultipleAllocations,
 		Attributes:               question.Device.Attributes,
 		Capacity:                 map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{},
 	}
 	for name, capacity := range question.Device.Capacity {
-		device.Capacity[name] = resourceapi.DeviceCapacity{Value: capacity.value}
+		published.Capacity[name] = resourceapi.DeviceCapacity{Value: capacity.value}
 	}
+	device := readDevice(question.Device.Driver, published)
 	if question.Result == "derived" {
 		attribute, err := deriveAttribute(compiled, device)
 		if err != nil {
@@ -152,12 +148,12 @@ func answerDeviceExpression(question *celQuestion, envType environment.Type) map
 var anyEnvironments *environment.EnvSet
 
 // anyEnvironment is what every CEL feature of Kubernetes starts from, plus the cel.bind macro that DRA adds.
-func anyEnvironment(envType environment.Type) (*cel.Env, error) {
+func anyEnvironment(envType environment.Type) (*celEnv, error) {
 	if anyEnvironments == nil {
 		base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 		extended, err := base.Extend(environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 31),
-			EnvOptions:        []cel.EnvOption{ext.Bindings(ext.BindingsVersion(0))},
+			EnvOptions:        []celEnvOption{celBind},
 		})
 		if err != nil {
 			return nil, err
@@ -185,9 +181,9 @@ func answerAnyExpression(question *celQuestion, envType environment.Type) map[st
 			reply["max_cost"] = estimate.Max
 		}
 	}
-	options := []cel.ProgramOption{}
+	options := []celProgramOption{}
 	if question.CostLimit != nil {
-		options = append(options, cel.CostLimit(*question.CostLimit))
+		options = append(options, celCostLimit(*question.CostLimit))
 	}
 	program, err := env.Program(ast, options...)
 	if err != nil {
@@ -207,9 +203,9 @@ func answerAnyExpression(question *celQuestion, envType environment.Type) map[st
 }
 
 // encodeValue renders a CEL value with its type, without loss: {"int": "1"}, {"list": […]}, {"map": [[k, v], …]}.
-func encodeValue(value ref.Val) any {
+func encodeValue(value celValue) any {
 	switch typed := value.(type) {
-	case *types.Optional:
+	case *celOptional:
 		if !typed.HasValue() {
 			return "optional.none"
 		}
@@ -219,12 +215,12 @@ func encodeValue(value ref.Val) any {
 	case apiservercel.Semver:
 		return map[string]any{"kubernetes.Semver": typed.Version.String()}
 	}
-	if mapper, ok := value.(traits.Mapper); ok {
+	if mapper, ok := value.(celMapper); ok {
 		return map[string]any{"map": encodeMap(mapper)}
 	}
-	if lister, ok := value.(traits.Lister); ok {
+	if lister, ok := value.(celLister); ok {
 		items := []any{}
-		for it := lister.Iterator(); it.HasNext() == types.True; {
+		for it := lister.Iterator(); it.HasNext() == celTrue; {
 			items = append(items, encodeValue(it.Next()))
 		}
 		return map[string]any{"list": items}
@@ -232,9 +228,9 @@ func encodeValue(value ref.Val) any {
 	return map[string]any{value.Type().TypeName(): fmt.Sprint(value.Value())}
 }
 
-func encodeMap(mapper traits.Mapper) [][2]any {
+func encodeMap(mapper celMapper) [][2]any {
 	entries := [][2]any{}
-	for it := mapper.Iterator(); it.HasNext() == types.True; {
+	for it := mapper.Iterator(); it.HasNext() == celTrue; {
 		key := it.Next()
 		entries = append(entries, [2]any{encodeValue(key), encodeValue(mapper.Get(key))})
 	}

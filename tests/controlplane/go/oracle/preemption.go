@@ -86,7 +86,7 @@ func (answer *verdictAnswer) preempt(
 func (told *preemptionAnswer) dryRun(
 	ctx context.Context, profile framework.Framework, args *schedulerapi.DefaultPreemptionArgs,
 	state fwk.CycleState, pod *corev1.Pod, failure *framework.FitError,
-) (*preemption.Evaluator, []preemption.Candidate, error) {
+) (*preemption.Evaluator, []candidate, error) {
 	if args == nil {
 		return nil, nil, nil
 	}
@@ -124,15 +124,15 @@ func (told *preemptionAnswer) dryRun(
 }
 
 // tiedWith are the nodes, sorted, that could have been chosen as well as `chosen`.
-func tiedWith(ctx context.Context, evaluator *preemption.Evaluator, candidates []preemption.Candidate, chosen string) []string {
+func tiedWith(ctx context.Context, evaluator *preemption.Evaluator, candidates []candidate, chosen string) []string {
 	tied := []string{chosen}
-	index := slices.IndexFunc(candidates, func(one preemption.Candidate) bool { return one.Name() == chosen })
+	index := slices.IndexFunc(candidates, func(one candidate) bool { return one.Name() == chosen })
 	for _, other := range candidates {
 		if other.Name() == chosen {
 			continue
 		}
 		for range tiedChoices {
-			if evaluator.SelectCandidate(ctx, []preemption.Candidate{candidates[index], other}).Name() == other.Name() {
+			if evaluator.SelectCandidate(ctx, []candidate{candidates[index], other}).Name() == other.Name() {
 				tied = append(tied, other.Name())
 				break
 			}

@@ -21,9 +21,6 @@ func newInformerFactory(client clientset.Interface) informers.SharedInformerFact
 // ownFeatures are the allocator's features that this release has beside those of all.
 func ownFeatures(*structured.Features) map[string]*bool { return nil }
 
-// setOwnDefaults sets those of them whose gate is on by default.
-func setOwnDefaults(*structured.Features) {}
-
 // derivedOptions are those for compiling an expression of derivedAttributes, which this release does not have.
 func derivedOptions(*environment.Type) (dracel.Options, error) {
 	return dracel.Options{}, errors.New("derived attributes are of 1.37")

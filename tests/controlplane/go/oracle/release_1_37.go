@@ -1,4 +1,4 @@
-//go:build kubernetes_1_37
+//go:build kubernetes_1_37 || kubernetes_1_38
 
 package main
 
@@ -27,10 +27,6 @@ func ownFeatures(features *structured.Features) map[string]*bool {
 		"OptionalNodeOperations":  &features.OptionalNodeOperations,
 	}
 }
-
-// setOwnDefaults sets those of them whose gate is on by default: none. DRAFractionalCapacityRange is where the minimum
-// compatibility version is 1.37, and by default it is 1.36.
-func setOwnDefaults(_ *structured.Features) {}
 
 // derivedOptions are those for compiling an expression of derivedAttributes.
 func derivedOptions(envType *environment.Type) (dracel.Options, error) {
