@@ -15,7 +15,7 @@ To be read in this order; a folder imports from those above it only, and so does
 
 from allocator.answers.after_release import could_serve
 from allocator.answers.allocate import allocate, allocate_in_parts
-from allocator.answers.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking
+from allocator.answers.class_usage import ClassUsage, FreeDevices, class_usage, free_devices, lacking, one_device
 from allocator.answers.explanation import Explanation, explain
 from allocator.answers.funnel import Funnel, Step
 from allocator.answers.inventory import Inventory
@@ -141,6 +141,7 @@ __all__ = [
     "lacking",
     "match_node_selector",
     "newest_slices",
+    "one_device",
     "only_devices",
     "overdrawn_capacities",
     "overdrawn_counters",

@@ -29,6 +29,8 @@ from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
 from scheduler.model.api_rules import FIELD_BY_GATE, LOCKED_GATES
 from scheduler.model.label_selectors import TextSelector, parse_label_selector, parse_slice_selector
+from scheduler.model.resources import is_extended_resource
+from scheduler.model.stacks import Mode, Stacks
 from scheduler.validation.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 API_VERSION: Final = "dra-scheduler/v1alpha1"
@@ -81,6 +83,10 @@ class Config(Section):
         remembered_bytes: About so many bytes may be remembered to answer sooner; None: 32 MiB and 48 KiB for each node,
             512 MiB at most.
         report_causes: After kube-scheduler's sentence, events and conditions say why a pod fits no node.
+        two_stacks: Nodes where a device plugin and a DRA driver serve the same devices: `refuse` gives claims none of
+            them, `leave` as many as the plugin's pods leave, `ignore` says that they are others.
+        device_resources: The DeviceClass of the devices that a plugin serves, by its resource, for classes without
+            `extendedResourceName`.
         kubernetes: The release to follow where releases differ; None: the API server's.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         is_paranoid: Compare every remembered verdict with a fresh one; slow.
@@ -118,6 +124,8 @@ class Config(Section):
     pod_max_in_unschedulable_pods_duration: Annotated[Seconds, Field(ge=1)] = 300.0
     remembered_bytes: Annotated[int, Field(ge=1_000_000)] | None = None
     report_causes: bool = True
+    two_stacks: Mode = "refuse"
+    device_resources: dict[str, str] = Field(default_factory=dict)
     kubernetes: Literal["1.36", "1.37", "1.38"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")
@@ -148,6 +156,11 @@ class Config(Section):
             seen.add(profile.scheduler_name)
             if profile.queue_sort() != self.profiles[0].queue_sort():
                 yield invalid(f"profiles[{index}].plugins.queueSort", None, "must be the same for all profiles")
+        for resource in self.device_resources:
+            if not is_extended_resource(resource):
+                yield invalid(
+                    f"deviceResources.{resource}", resource, "must be an extended resource, as vendor.com/gpu"
+                )
         for gate in self.feature_gates:
             if gate not in FIELD_BY_GATE and gate != TOPOLOGY_GATE:
                 yield invalid(f"featureGates.{gate}", gate, f"unknown gate{suggestion(gate, FIELD_BY_GATE)}")
@@ -237,6 +250,7 @@ class Config(Section):
             unschedulable_ms_max=int(self.pod_max_in_unschedulable_pods_duration * 1000),
             remembered_bytes_max=self.remembered_bytes,
             reports_causes=self.report_causes,
+            stacks=Stacks(self.two_stacks, self.device_resources),
             is_paranoid=self.is_paranoid,
             checks_invariants=self.checks_invariants,
         )

@@ -17,6 +17,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodK
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.stacks import Stacks
 
 
 class ClusterView(Protocol):
@@ -24,6 +25,8 @@ class ClusterView(Protocol):
 
     @property
     def features(self) -> Features: ...
+    @property
+    def stacks(self) -> Stacks: ...
     @property
     def inventory(self) -> Inventory:
         """All published slices and device classes."""

@@ -150,7 +150,7 @@ def decide(
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
     tried = with_mates(pods, inside) if asked is not None else pods
     names = map(scheduler_name_of, tried)
-    settings = CoreSettings(reports_causes=reports_causes)
+    settings = CoreSettings(reports_causes=reports_causes, stacks=(config or Config()).core_settings().stacks)
     plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
     profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config, features)
     machine = new_machine(names, profile, features, settings)

@@ -16,12 +16,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from allocator import DeviceClass
+from allocator import DeviceClass, ResourceSlice
 from scheduler.framework.api import PRE_FILTERED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits
-from scheduler.framework.status import SUCCESS, Status
+from scheduler.framework.status import SUCCESS, UNFINISHED, Status
+from scheduler.framework.two_stacks import asks_of_both, room_on
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import (
@@ -37,7 +39,7 @@ from scheduler.model.resources import (
     pod_amounts,
 )
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
-from scheduler.plugins.dynamic_resources.hints import touches_resources
+from scheduler.plugins.dynamic_resources.hints import frees_devices, touches_resources
 from scheduler.plugins.dynamic_resources.resource_reasons import diagnose_unknown
 from scheduler.plugins.room_reasons import diagnose_room
 from scheduler.plugins.scoring_strategies import (
@@ -78,7 +80,9 @@ class NodeResourcesFit:
         (Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
         (Resource.POD, Action.UPDATE_POD_SCALE_DOWN),
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
-        (Resource.CLASS, Action.ADD | Action.UPDATE),
+        (Resource.CLASS, Action.ADD | Action.UPDATE | Action.DELETE),
+        (Resource.CLAIM, Action.UPDATE | Action.DELETE),
+        (Resource.SLICE, Action.UPDATE | Action.DELETE),
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
@@ -118,6 +122,12 @@ class NodeResourcesFit:
                 reasons.append(f"Insufficient {name}")
                 # The pod would not fit if this node were empty, so preemption must not try.
                 is_unresolvable = is_unresolvable or amount > total
+            elif is_extended_resource(name) and total:
+                room = room_on(name, node, view, cycle)
+                if room is None:
+                    return UNFINISHED
+                if amount > room:
+                    reasons.append(f"Insufficient {name}")
         if not reasons:
             return SUCCESS
         return Status.unresolvable(*reasons) if is_unresolvable else Status.unschedulable(*reasons)
@@ -153,6 +163,10 @@ class NodeResourcesFit:
         Also when a class now stands behind an extended resource that the pod asks for.
         """
         match change.new if change.new is not None else change.old:
+            case ResourceClaim():
+                return Hint.QUEUE if frees_devices(change) and asks_of_both(pod, view) else Hint.SKIP
+            case ResourceSlice():
+                return Hint.QUEUE if asks_of_both(pod, view) else Hint.SKIP
             case DeviceClass():
                 return Hint.QUEUE if touches_resources(pod, change) else Hint.SKIP
             case Node() as node:

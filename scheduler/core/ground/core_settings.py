@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
+from scheduler.model.stacks import Stacks
+
 CONFIGURATION_RETRY_MS: Final = 60_000
 """Wait before what failed for lack of permissions is tried again."""
 _WRITE_RETRY_MS_INITIAL: Final = 100
@@ -33,6 +35,7 @@ class CoreSettings:
             (upstream minFeasibleNodesToFind). Smaller clusters are always searched whole.
         remembered_bytes_max: Bound on what is remembered to answer sooner (`allocator.values.remembered`); None: by how
             many nodes there are.
+        stacks: What becomes of nodes where a device plugin and a DRA driver serve the same devices.
         conflicts_max: Conflicts and refusals one binding cycle survives before it gives up.
         reports_causes: After kube-scheduler's sentence say why a pod fits no node, and what would let it in (`causes`).
         takes_notes: Note what became of each attempt, for a log (`Outbox.notes`); whoever sets it empties them.
@@ -53,6 +56,7 @@ class CoreSettings:
     places: int = 256
     feasible_nodes_enough: int = 100
     remembered_bytes_max: int | None = None
+    stacks: Stacks = Stacks()  # noqa: RUF009 - frozen
     conflicts_max: int = 8
     reports_causes: bool = False
     takes_notes: bool = False

@@ -19,6 +19,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodK
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
+from scheduler.model.stacks import Stacks
 
 _RULES_READ_MAX: Final = 1_000
 _HOLDERS_READ_MAX: Final = 200
@@ -32,10 +33,17 @@ class CoreView:
     What is asked for often is handed over as it is, without a call in between.
     """
 
-    def __init__(self, store: Store, overlay: ClaimOverlay, new_uid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        overlay: ClaimOverlay,
+        new_uid: Callable[[], str],
+        stacks: Stacks = Stacks(),  # noqa: B008 - frozen
+    ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay
         self.features: Final[Features] = store.features
+        self.stacks: Final = stacks
         # Others while something is supposed (`supposition`).
         self.inventory: Inventory = store.inventory
         self.in_use: Ledger = overlay.in_use

@@ -75,7 +75,7 @@ def make_ground(features: Features, new_uid: Callable[[], str], places: FairPlac
         Outbox(places, timers, takes_notes=settings.takes_notes),
         timers,
         settings,
-        CoreView(store, overlay, new_uid),
+        CoreView(store, overlay, new_uid, settings.stacks),
         Suppositions(store),
         KeptDevices(store, overlay),
     )

@@ -20,10 +20,12 @@ from allocator import (
     AllocationRequest,
     AllocationResult,
     Claim,
+    PausedError,
     Unfinished,
     allocate_in_parts,
 )
 from scheduler.core.state.ground import Ground
+from scheduler.framework.two_stacks import beside_plugins
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 
@@ -56,12 +58,13 @@ def choose_jointly(
         counts.append(len(claims) - before)
     outcome: AllocationResult | Unfinished | None
     ids = iter(view.new_uid, None)
-    question = AllocationRequest(tuple(claims), node.host, view.inventory, view.in_use, view.features, _STEPS, ids)
     meter = view.inventory.meter
     before = meter.allow(max(1, steps_max))
     try:
+        in_use = beside_plugins(node, view).in_use
+        question = AllocationRequest(tuple(claims), node.host, view.inventory, in_use, view.features, _STEPS, ids)
         outcome = allocate_in_parts(question)
-    except AllocationError:
+    except (AllocationError, PausedError):
         outcome = None
     taken = meter.allow_all(before)
     if not isinstance(outcome, Allocated):

@@ -24,6 +24,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import Status
+from scheduler.framework.steps import within_steps
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
@@ -44,7 +45,7 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_reasons import diagnose_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import diagnose_claims, diagnose_pinned, pin_of
 from scheduler.plugins.dynamic_resources.selector_reasons import diagnose_selector_errors
-from scheduler.plugins.dynamic_resources.survey import Survey, surveyed, within_steps
+from scheduler.plugins.dynamic_resources.survey import Survey, surveyed
 from scheduler.plugins.dynamic_resources.together_reasons import diagnose_all
 from scheduler.plugins.room_reasons import less_in_container
 from scheduler.why.reasons import Fix, Reason, removing

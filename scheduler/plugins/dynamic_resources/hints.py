@@ -9,7 +9,8 @@ Rules of this module
      change is answered for its whole signature: QUEUE, unless the pod only waits for a claim to be generated.
   5. When only taints of a slice changed, as when a DeviceTaintRule came or went, it wakes the pods with a request that
      does not tolerate a taint that was removed. An added taint helps nobody.
-  6. A pod that leaves a node wakes the pods that its cpu and memory could help, where devices are made of these.
+  6. A pod that leaves a node wakes the pods that its cpu and memory could help, where devices are made of these, and
+     those that its device plugin's devices could (`framework.two_stacks`).
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (EventsToRegister, isSchedulableAfter...)
 1.36.3, with the claim deletions of 1.37. Differs on purpose: rule 6; results with admin access free nothing; classes
@@ -26,6 +27,7 @@ from typing import Final
 from allocator import Device, DeviceClass, DeviceTaint, ResourceSlice, prevent_allocation
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.two_stacks import asks_of_both
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -51,7 +53,7 @@ _OF_DEVICES: Final = tuple(field.name for field in fields(Device) if field.name 
 def concerned_pods(change: ClusterEvent, view: ClusterView) -> Iterable[PodUid] | None:
     """The pods that use the changed claim; None (any pod) when devices became free, or for other kinds of change."""
     if change.resource is Resource.ASSIGNED_POD:
-        return None if is_counted(view) else ()
+        return None if is_counted(view) or asks_of_both(change.old, view) else ()
     claim, old = change.new, change.old
     if claim is None:
         claim, was_allocated = old, True
@@ -76,7 +78,8 @@ def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         case Resource.SLICE:
             return _hint_for_slice(pod, change, view)
         case Resource.ASSIGNED_POD:
-            return _queue_if(is_counted(view) and walk_claims(pod, view).problem is None)
+            may_help = is_counted(view) or asks_of_both(change.old, view)
+            return _queue_if(may_help and walk_claims(pod, view).problem is None)
         case _:
             return _queue_if(not walk_claims(pod, view).is_generation_pending)
 

@@ -40,6 +40,8 @@ from allocator import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
+from scheduler.framework.steps import within_steps
+from scheduler.framework.two_stacks import beside_plugins, resources_on
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -81,6 +83,19 @@ class NodeSearch(Struct):
             return needed
         return wanted if needed.wanted is None else (*wanted, needed.wanted)
 
+    def seen_from(self, node: NodeInfo, view: ClusterView, cycle: Cycle) -> ClusterView | Status:
+        """What claims see of the cluster on `node`; UNFINISHED when the cycle's steps do not suffice."""
+        if not resources_on(node, view):
+            return view
+        cycle.charge(len(node.pods))
+        try:
+            with within_steps(cycle, view):
+                return beside_plugins(node, view)
+        except PausedError:
+            return UNFINISHED
+        except AllocationError:
+            return view  # the search says it
+
     def ask(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, cycle: Cycle) -> Allocated | Status:
         """Filter's question."""
         return self._within_steps(self._answer, wanted, host, view, cycle)
@@ -109,7 +124,7 @@ class NodeSearch(Struct):
         if node.name not in self.found:
             wanted = self.wanted_on(node)
             if not isinstance(wanted, Status):
-                self._search(wanted, node.host, view)
+                self._search(wanted, node.host, beside_plugins(node, view))
         return self.found.get(node.name)
 
     def held(self, found: Sequence[Allocation]) -> list[Held]:
@@ -154,7 +169,8 @@ class NodeSearch(Struct):
         refusal = self._rule_out(wanted, host, view)
         if refusal is not None:
             return refusal
-        pools = view.inventory.shared_pools(host, view.features) if self.claims.special is None else None
+        is_shared = self.claims.special is None and not view.in_use.is_supposed
+        pools = view.inventory.shared_pools(host, view.features) if is_shared else None
         if pools is None:
             return self._search(wanted, host, view)
         outcome = self.answers.get(pools)

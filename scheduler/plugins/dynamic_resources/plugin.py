@@ -58,6 +58,7 @@ from scheduler.framework.decisions import Decision, WriteClaimStatus
 from scheduler.framework.diagnosis import Limits, Pin
 from scheduler.framework.preemption import DryRun
 from scheduler.framework.status import SKIP, SUCCESS, UNFINISHED, Status
+from scheduler.framework.two_stacks import resources_on
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
@@ -208,7 +209,9 @@ class DynamicResources:
         )
 
     def likeness(self, node: NodeInfo, view: ClusterView) -> Hashable | None:
-        return self.memory.likeness.of(node.host, view) if self.memory is not None and not node.claim_users else None
+        if self.memory is None or node.claim_users or resources_on(node, view):
+            return None
+        return self.memory.likeness.of(node.host, view)
 
     def filter(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> Status:
         placing = cycle.find(Placing)
@@ -220,14 +223,17 @@ class DynamicResources:
         wanted = search.wanted_on(node)
         if isinstance(wanted, Status):
             return wanted
+        seen = search.seen_from(node, view, cycle) if wanted else view
+        if isinstance(seen, Status):
+            return seen
         if refusal := refuse_shared(claims, cycle.pod, node, view):
             return refusal
-        is_ranked = placing.fits_simply(wanted, node, view, cycle) if placing is not None and wanted else None
+        is_ranked = placing.fits_simply(wanted, node, seen, cycle) if placing is not None and wanted else None
         if is_ranked is False:
             return search.refuse(node, view)
         if wanted and not is_ranked:
             # Also when an allocated claim is unavailable: freeing it must not look helpful where this search fails.
-            outcome = search.ask(wanted, host, view, cycle)
+            outcome = search.ask(wanted, host, seen, cycle)
             if isinstance(outcome, Status):
                 return outcome
         if claims.takes_of_nodes:
@@ -238,7 +244,7 @@ class DynamicResources:
         if has_allocated and any(claims.is_unavailable(index, host) for index in range(len(claims.claims))):
             return Status.unresolvable(REASON_UNAVAILABLE)
         if placing is not None and not is_ranked:
-            return placing.rank(wanted, node, search.found.get(node.name, ()), view, cycle) or SUCCESS
+            return placing.rank(wanted, node, search.found.get(node.name, ()), seen, cycle) or SUCCESS
         return SUCCESS
 
     def post_filter(
@@ -341,12 +347,15 @@ class DynamicResources:
             return _not_found(wanted)
         found: tuple[Allocation, ...] = ()
         if wanted:
+            seen = search.seen_from(node, view, cycle)
+            if isinstance(seen, Status):
+                return ReserveResult(seen)
             preemption = view.preemption_of(cycle.pod.uid)
             kept = preemption.given if preemption is not None and preemption.node == node.name else ()
             placing = cycle.find(Placing)
-            chosen = placing.take(wanted, node, search, view, cycle) if placing is not None and not kept else None
+            chosen = placing.take(wanted, node, search, seen, cycle) if placing is not None and not kept else None
             if chosen is None:
-                outcome = search.take(wanted, node.host, view, cycle, kept)
+                outcome = search.take(wanted, node.host, seen, cycle, kept)
                 if outcome is UNFINISHED:
                     return ReserveResult(UNFINISHED)
                 if isinstance(outcome, Status):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +32,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import Status
+from scheduler.framework.steps import within_steps
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -167,17 +167,6 @@ class Survey(Requests):
             if found >= (1 if slot.is_all else max(1, slot.count)) and is_known:
                 return True
         return False
-
-
-@contextmanager
-def within_steps(cycle: Cycle, view: ClusterView) -> Iterator[None]:
-    """The allocator takes its steps from the cycle meanwhile, and pauses where these do not suffice."""
-    meter = view.inventory.meter
-    before = meter.allow(max(1, cycle.steps_left))
-    try:
-        yield
-    finally:
-        cycle.steps_left -= meter.allow_all(before)
 
 
 def surveyed(

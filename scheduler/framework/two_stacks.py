@@ -1,0 +1,205 @@
+"""Nodes with two stacks: a device plugin serves an extended resource, and a DRA driver publishes the same devices.
+
+Rules of this module
+  1. A resource is devices of the classes with that extendedResourceName, and of the class that `deviceResources` names.
+  2. Which devices the kubelet gave to the plugin's pods, nobody can know. With "refuse" a node's devices are those of
+     one stack: claims get none while the plugin serves any or pods hold any, and such pods none while claims hold any.
+  3. "leave" counts. As many free devices as pods hold are left alone, all of them where devices are of several sizes,
+     or shared, or partitions; and pods get what claims leave. Two pods may still be given one device.
+  4. The plugin's pods are those that are bound without a special claim for the resource, and those that are assumed
+     while the plugin serves it, whoever scheduled them.
+
+Not here: who is refused for that (`dynamic_resources`, `node_resources_fit`), what it reads like (`why`).
+
+Cost: O(pods of the node) where one asks for such a resource, O(devices of the class) where there are any.
+
+See docs/adr/0038-two-stacks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from allocator import (
+    AllocationError,
+    Inventory,
+    Ledger,
+    NodePools,
+    PausedError,
+    SupposedUse,
+    lacking,
+    one_device,
+    only_devices,
+)
+from allocator.values.masks import positions_of
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.steps import within_steps
+from scheduler.model.node_info import NodeInfo
+from scheduler.model.objects import Pod
+from scheduler.model.resources import counted_amounts, is_extended_resource
+from scheduler.model.stacks import Mode, Stacks
+
+
+class TwoStacks(Struct, frozen=True):
+    """A resource of one node that both serve.
+
+    Args:
+        total, held: What the plugin serves, and what pods hold of that.
+        devices, used: Masks over `pools`: all that it stands for, and those that claims hold, wholly or in part.
+        left_alone: Mask of those that no claim may be given.
+    """
+
+    resource: str
+    total: int
+    held: int
+    pools: NodePools
+    devices: int
+    used: int
+    left_alone: int
+    mode: Mode
+
+    @property
+    def room(self) -> int:
+        """What is left for pods of the plugin; a plugin may serve a device several times over."""
+        if self.used and self.mode == "refuse":
+            return 0
+        return self.total - self.held - self.used.bit_count() * -(-self.total // self.devices.bit_count())
+
+
+def resources_on(node: NodeInfo, view: ClusterView) -> list[str]:
+    """The resources, sorted, that may be devices of the node as well; nearly always there are none."""
+    classes = classes_by_resource(view)
+    if not classes:
+        return []
+    found = (classes.keys() & node.allocatable.keys()) | (classes.keys() & node.requested.keys())
+    return sorted(name for name in found if node.allocatable.get(name) or node.requested.get(name))
+
+
+def stacks_on(node: NodeInfo, view: ClusterView) -> Iterator[TwoStacks]:
+    """What both stacks serve on the node.
+
+    Raises:
+        AllocationError: a slice's node selector cannot be parsed.
+        PausedError: as `allocate`.
+    """
+    for resource in resources_on(node, view):
+        total, inventory = node.allocatable.get(resource, 0), view.inventory
+        held = sum(_held(pod, resource, total) for pod in node.pods.values()) if resource in node.requested else 0
+        if not (total or held):
+            continue
+        pools, devices = inventory.node_pools(node.host, view.features), 0
+        for name in classes_by_resource(view)[resource]:
+            (slot,) = inventory.plan([one_device(name)], view.features).slots
+            devices |= pools.candidates_for(slot).fits
+        if devices:
+            used, mode = _used(pools, devices, view), view.stacks.mode
+            left = devices
+            if mode == "leave" and (not held or _are_alike(pools, devices)):
+                free = list(positions_of(devices & ~used))
+                left = sum(1 << position for position in free[max(0, len(free) - held) :])
+            yield TwoStacks(resource, total, held, pools, devices, used, left, mode)
+
+
+def beside_plugins(node: NodeInfo, view: ClusterView) -> ClusterView:
+    """The cluster as claims see it from the node: devices that are left alone count as in use.
+
+    Raises:
+        AllocationError, PausedError: as `stacks_on`.
+    """
+    left, pools = 0, None
+    for one in stacks_on(node, view):
+        left, pools = left | one.left_alone, one.pools
+    if not left or pools is None:
+        return view
+    known = _ledgers.get(pools)
+    if known is None or known[:2] != (left, view.in_use.serial) or not known[2].is_current():
+        devices = [pools.device(position).id for position in positions_of(left)]
+        known = _ledgers[pools] = (left, view.in_use.serial, only_devices(view.in_use, devices, ()))
+    return cast("ClusterView", _Beside(view, known[2]))
+
+
+def room_on(resource: str, node: NodeInfo, view: ClusterView, cycle: Cycle) -> int | None:
+    """What is left for pods of the plugin, where claims may hold the same devices; None: no steps are left."""
+    total, requested = node.allocatable.get(resource, 0), node.requested.get(resource, 0)
+    if resource not in classes_by_resource(view):
+        return total - requested
+    cycle.charge(len(node.pods))
+    try:
+        with within_steps(cycle, view):
+            return next((one.room for one in stacks_on(node, view) if one.resource == resource), total - requested)
+    except PausedError:
+        return None
+    except AllocationError:
+        return total - requested  # no claim is given anything there
+
+
+def asks_of_both(pod: object, view: ClusterView) -> bool:
+    """Whether what claims do may concern the pod, and what becomes of the pod claims."""
+    return isinstance(pod, Pod) and not classes_by_resource(view).keys().isdisjoint(counted_amounts(pod).requests)
+
+
+def classes_by_resource(view: ClusterView) -> Mapping[str, tuple[str, ...]]:
+    """The names of the classes that a resource stands for."""
+    inventory, stacks = view.inventory, view.stacks
+    if stacks.mode == "ignore":
+        return {}
+    known = _classes.get(inventory)
+    if known is None or known[:2] != (inventory.classes_revision, stacks):
+        found: dict[str, dict[str, None]] = {}
+        named = [(one.extended_resource_name, one.name) for one in inventory.classes.values()]
+        for resource, name in (*named, *stacks.resources.items()):
+            one = inventory.classes.get(name)
+            if one is not None and not one.unread and is_extended_resource(resource or ""):
+                found.setdefault(resource or "", {})[name] = None
+        by_resource = {resource: tuple(names) for resource, names in found.items()}
+        known = _classes[inventory] = (inventory.classes_revision, stacks, by_resource)
+    return known[2]
+
+
+class _Beside:
+    """A view with another ledger."""
+
+    def __init__(self, view: ClusterView, in_use: Ledger) -> None:
+        self._view: Final = view
+        self.in_use: Final = in_use
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+
+_classes: Final[WeakKeyDictionary[Inventory, tuple[int, Stacks, Mapping[str, tuple[str, ...]]]]] = WeakKeyDictionary()
+_ledgers: Final[WeakKeyDictionary[NodePools, tuple[int, int, SupposedUse]]] = WeakKeyDictionary()
+"""The same ledger as long as it says the same: a search that pauses goes on with it."""
+
+
+def _held(pod: Pod, resource: str, total: int) -> int:
+    """What a pod holds of the plugin."""
+    special = pod.status.extended_resource_claim_status
+    if pod.node_name is None:
+        is_served = not total
+    else:
+        mapped = special.request_mappings or () if special is not None else ()
+        is_served = any(one.resource_name == resource for one in mapped)
+    return 0 if is_served else counted_amounts(pod).requests.get(resource, 0)
+
+
+def _used(pools: NodePools, devices: int, view: ClusterView) -> int:
+    use = pools.use_of(view.in_use)
+    used = use.dedicated | use.sharing
+    for number in pools.numbers_among(devices & pools.counting):
+        pool, start = pools.usable[number]
+        used |= lacking(pool, view.in_use, view.features) << start  # partitions of it are in use
+    return devices & used
+
+
+def _are_alike(pools: NodePools, devices: int) -> bool:
+    """Whether any of them is as good as another, for a count."""
+    if devices & (pools.counting | pools.shareable):
+        return False
+    first, *others = [pools.device(position).capacity for position in positions_of(devices)]
+    return all(one == first for one in others)
