@@ -282,7 +282,7 @@ def _problems(asked: ResourceRequest) -> tuple[str, ...]:
     fields += [(f"spec.containers[{index}].resources.requests", one) for index, one in enumerate(asked.containers)]
     fields += [("spec.resources.requests", asked.pod_level), ("spec.overhead", asked.overhead)]
     return tuple(
-        f'{field}["{name}"]: "{amount[:64]}" is not a quantity (use forms like 500m, 2 or 1Gi)'
+        f'{field}["{name}"]: "{str(amount)[:64]}" is not a quantity (use forms like 500m, 2 or 1Gi)'
         for field, amounts in fields
         for name, amount in sorted(amounts, key=lambda item: item[0])
         if parse_nano(amount) is None
