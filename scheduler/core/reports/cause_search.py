@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
+from scheduler.core.reports.equal_answers import EqualAnswers
 from scheduler.core.reports.group_causes import UnplacedGroup, labelled, of_group, values_of, whole_group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
 from scheduler.core.reports.room_causes import why_room
@@ -63,6 +64,10 @@ class _Case(Struct):
     group: UnplacedGroup | None = None
     values: frozenset[str | None] | None = None
     """Of the label that the group's nodes have in common; None where they need none."""
+    equal: Hashable = None
+    """Equal for pods with the same answer."""
+    known: Diagnosis | None = None
+    """That of an equal pod."""
     is_anywhere: bool = False
     """No node was asked: it is refused everywhere."""
     reasons: list[Reason] = field(default_factory=list)
@@ -120,6 +125,7 @@ class CauseSearch(Part):
     def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
         super().__init__(ground)
         self._feasibility: Final = feasibility
+        self._answers: Final = EqualAnswers(self._store)
         self._refusing: tuple[PodSignature | None, int, dict[str, list[NodeInfo]]] | None = None
         """What was found last, for pods of one signature while nothing changes."""
         self.steps = 0
@@ -133,7 +139,11 @@ class CauseSearch(Part):
             reason: That of its condition; when it is not "Unschedulable", a plugin failed.
         """
         if group is None:
-            yield from self._find(_Case(runner, pod, limits), reason)
+            case = _Case(runner, pod, limits)
+            for why in self._find(case, reason):
+                if why is not None and case.equal is not None:
+                    self._answers.put(case.equal, pod, why)
+                yield why
             return
         with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
             finding = self._find(_Case(runner, pod, limits, group, values_of(pod, group, self._store)), reason)
@@ -150,7 +160,9 @@ class CauseSearch(Part):
         else:
             for _ in self._reasons_of(case, is_decided=reason == UNSCHEDULABLE):
                 yield None
-        if case.reasons:
+        if case.known is not None:
+            yield case.known
+        elif case.reasons:
             offered = [removing(fix, one) for one in case.reasons for fix in one.fixes]
             offered = self._worth_asking(case, offered)
             singles: list[Fix] = []
@@ -238,6 +250,11 @@ class CauseSearch(Part):
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return
+        if case.group is None:
+            case.equal = self._answers.key(case.pod, plan.signature, case.limits, is_decided=is_decided)
+            case.known = self._answers.of(case.equal, case.pod)
+            if case.known is not None:
+                return
         if case.beside is None:
             refused = self._refused(case, cycle, plan, filtered, is_decided=is_decided)
         else:  # nothing is remembered of that
