@@ -1,7 +1,8 @@
-"""What makes the pod fit: what the plugins propose, carried out; else edits of objects that no plugin sees.
+"""What makes the pod fit: what the plugins propose; else edits of objects that no plugin sees.
 
 Rules of this module
-  1. Nothing is said to help that was not carried out, after which the scheduler placed the pod.
+  1. Nothing is said to help that was not asked about: what plugins propose as if it were made (`cause_search`), an edit
+     by loading the objects as it leaves them.
   2. The smallest that helps is said; two together where none helps alone.
   3. A question with edits costs a step for each object, and at least `STEPS_LEAST`. When the steps are used up, that
      is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from scheduler.explain.world import Edits, Ruling, World
+from scheduler.explain.world import Ruling, World
 from scheduler.why.reasons import Diagnosis, Fix, Whom
 
 Fixes: TypeAlias = tuple[Fix, ...]
@@ -53,12 +54,12 @@ class Search:
     def smallest(self, ruling: Ruling, edits: Sequence[Fix]) -> Diagnosis:
         """What the plugins say, with the smallest single change that helps, else two; maybe no reason at all."""
         why = self._why(ruling) or Diagnosis(())
-        fixes, also = self._found(why, ruling, edits)
+        fixes, also = self._found(why, edits)
         return Diagnosis(why.reasons, fixes, also, self.asked, self.is_exhausted)
 
-    def _found(self, why: Diagnosis, ruling: Ruling, edits: Sequence[Fix]) -> tuple[Fixes, Fixes]:
+    def _found(self, why: Diagnosis, edits: Sequence[Fix]) -> tuple[Fixes, Fixes]:
         """What makes the pod fit together, and what else does alone."""
-        fixes, also = self._of_the_plugins(why, ruling)
+        fixes, also = why.fixes, why.also
         is_single = len(fixes) == 1
         seconds: list[Fixes] = []
         for edit in edits:
@@ -69,7 +70,7 @@ class Search:
             if made.fits:
                 return (edit,), (*fixes, *also) if is_single else ()
             second = self._why(made) if not fixes else None
-            if second is not None and len(second.fixes) == 1 and self._fits_with(made, second.fixes):
+            if second is not None and len(second.fixes) == 1:
                 seconds.append((edit, *second.fixes))
         if fixes or seconds:
             return fixes or seconds[0], also
@@ -87,38 +88,15 @@ class Search:
         self.asked += why.asked if why is not None else 0
         return why
 
-    def _of_the_plugins(self, why: Diagnosis, ruling: Ruling) -> tuple[Fixes, Fixes]:
-        """What they propose, as far as it proves right when it is carried out."""
-        for place, changes in enumerate([why.fixes, *((one,) for one in why.also)] if why.fixes else []):
-            if place:  # the machine that has seen the last one's objects is of no use any more
-                if not self._may_ask():
-                    break
-                ruling = self._of_world(())
-            if self._fits_with(ruling, changes):
-                return changes, why.also[place:]
-        return (), ()
-
     def _ask(self, edits: Sequence[Fix]) -> Ruling | None:
         """None where the budget is used up."""
         if not self._may_ask():
             return None
         self.asked += 1
-        return self._of_world([one for edit in edits for one in edit.edits])
-
-    def _of_world(self, edits: Edits) -> Ruling:
-        ruling = self.world.ask(edits)
-        self._charge(ruling.turns)
-        return ruling
-
-    def _fits_with(self, ruling: Ruling, changes: Sequence[Fix]) -> bool:
-        before = ruling.turns
-        fits = ruling.fits_with(changes)
-        self._charge(ruling.turns - before)
-        return fits
-
-    def _charge(self, turns: int) -> None:
+        ruling = self.world.ask([one for edit in edits for one in edit.edits])
         if self.others_wait:
-            self.left -= max(0, _STEPS_OF_A_TURN * turns - self._least)
+            self.left -= max(0, _STEPS_OF_A_TURN * ruling.turns - self._least)
+        return ruling
 
     @property
     def _least(self) -> int:

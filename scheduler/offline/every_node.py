@@ -191,7 +191,7 @@ class EveryNode:
                 verdicts[name] = NOT_LOOKED_AT
             else:
                 info = store.node_infos[name]
-                status = beside_nominated(self._machine.ground, runner, cycle, info, self.view)
+                status = beside_nominated(self._machine.ground, runner, cycle, info)
                 if status is SUCCESS:
                     status = runner.verdict(plan, cycle, info, self.view)
                 verdicts[name] = status if status.code is not Code.UNFINISHED else NOT_LOOKED_AT

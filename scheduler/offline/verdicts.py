@@ -22,9 +22,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from msgspec import structs
-
-from allocator import DeviceClass, Features, ResourceSlice
+from allocator import Features
 from scheduler.answering import go_on
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
@@ -32,7 +30,6 @@ from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import (
     Deleted,
     Input,
-    Observed,
     RelistFinished,
     TimerFired,
 )
@@ -50,9 +47,7 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.outcomes import classify
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
-from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ObjectKey, PodUid
-from scheduler.model.objects import Node, Pod
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.after_binding import not_allocated
 from scheduler.offline.group_mates import with_mates
@@ -244,30 +239,20 @@ class Run:
         if isinstance(seen, Seen):
             self._inbox.append(seen.input)
 
-    def places(self, uid: str) -> bool:
-        """Try a pod that waits, whatever it waits for; whether the machine gives it a node."""
-        self._machine.queue.activate(PodUid(uid), self._cluster.now_ms)
-        return self.until(self._cluster.now_ms + _HORIZON_MS, placed=uid)
-
-    def until(self, end_ms: int, *, placed: str = "") -> bool:
-        """Handle what is due up to a time, or until this pod is placed; whether it is."""
+    def until(self, end_ms: int) -> None:
+        """Handle what is due up to a time."""
         machine, cluster = self._machine, self._cluster
         for _ in range(TURNS_MAX):
             go_on()
-            if placed in machine.store.assumed:
-                return True
             if self._inbox:
                 self._execute(machine.handle(self._inbox.popleft(), now_ms=cluster.now_ms))
                 continue
             deadline_ms = machine.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                return False
-            if not self.turns_left:
-                return False
+            if deadline_ms is None or deadline_ms > end_ms or not self.turns_left:
+                return
             self.turns_left -= 1
             cluster.now_ms = max(cluster.now_ms, deadline_ms)
             self._execute(machine.handle(TimerFired(), now_ms=cluster.now_ms))
-        return False
 
     def _execute(self, decisions: tuple[Decision, ...]) -> None:
         for decision in decisions:
@@ -292,22 +277,6 @@ class Run:
                 self._inbox.append(Deleted(kind.name, name, change.current.uid, change.revision))
             else:
                 self._take(kind, kind.decode_object(change.current.body))
-
-    def show(self, kind: str, obj: Pod | Node | ResourceClaim | ResourceSlice | DeviceClass) -> None:
-        """Let the machine observe an object, of the model, as the cluster does not have it."""
-        store = self._cluster.api.store
-        store.revision += 1
-        if isinstance(obj, ResourceClaim):
-            name, uid = ObjectKey(obj.key.namespace, obj.key.name), str(obj.uid)
-            shown: Any = replace(obj, revision=store.revision)
-        elif isinstance(obj, Pod | Node):
-            metadata = structs.replace(obj.metadata, resource_version=str(store.revision))
-            name, uid = ObjectKey(metadata.namespace, metadata.name), metadata.uid
-            shown = structs.replace(obj, metadata=metadata)
-        else:
-            name, uid, shown = ObjectKey("", obj.name), "", obj
-        observed = Observed(kind, name, uid, store.revision, shown)
-        self._execute(self._machine.handle(observed, now_ms=self._cluster.now_ms))
 
     # -- verdicts ----------------------------------------------------------------------------------
 

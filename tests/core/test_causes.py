@@ -11,6 +11,7 @@ from msgspec import structs
 
 from scheduler.core.reports.cause_search import _Case
 from scheduler.core.reports.causes import Causes
+from scheduler.core.reports.equal_answers import EqualAnswers
 from scheduler.framework.decisions import PatchPodStatus
 from scheduler.framework.diagnosis import (
     COMMAND,
@@ -416,6 +417,7 @@ def test_what_harms_others_comes_after_all_that_does_not(monkeypatch, is_importa
     want(rig, "p", builders.request_object(count=2), priority=10, preemptionPolicy="Never")
     rig.settle()
     (asked,) = rig.machine.queue.all()
+    monkeypatch.setattr(EqualAnswers, "of", lambda *_: None)  # the same pod is asked about twice
     for helping in (("ours", "theirs"), ("theirs",)):
         rig.machine.causes._search._helped = lambda _, change, texts=helping: (
             change if change.text(EVERYBODY) in texts else None

@@ -263,12 +263,12 @@ def place(rig: Rig, name: str) -> tuple[Held, ...] | Status:
     info = ground.store.node_infos[NODE]
     filtered = runner.pre_filter(cycle, ground.view)
     assert filtered.status.is_success
-    status = beside_nominated(ground, runner, cycle, info, ground.view)
+    status = beside_nominated(ground, runner, cycle, info)
     if status.is_success:
         status = runner.verdict(runner.plan(cycle, ground.view, filtered), cycle, info, ground.view)
     if not status.is_success:
         return status
-    reserved = reserve(ground, runner, cycle, info, ground.view)
+    reserved = reserve(ground, runner, cycle, info)
     assert reserved.status.is_success, "Filter passed what Reserve cannot have"
     return reserved.held
 

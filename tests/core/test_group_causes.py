@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.framework.diagnosis import cause_of
+from scheduler.framework.diagnosis import COMMAND, cause_of
 from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
 from scheduler.model.keys import PodGroupKey, PodKey
 from scheduler.model.pod_group import PodGroup
 from scheduler.plugins import default_plugins
+from scheduler.why.reasons import Fix
 from tests import builders
 from tests.core.rig import Rig
 
@@ -52,6 +53,14 @@ def causes(rig: Rig, *names: str) -> set[str]:
         assert condition is not None, name
         found.add(cause_of(condition[1]))
     return found
+
+
+def fixes(rig: Rig, name: str) -> tuple[Fix, ...]:
+    """What lets a pod in."""
+    (uid,) = (uid for uid, pod in rig.machine.store.pods.items() if pod.key.name == name)
+    why, _ = rig.machine.causes.why(uid, COMMAND)
+    assert why is not None
+    return why.fixes
 
 
 MATES = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "train"}}}
@@ -187,6 +196,33 @@ def test_a_pod_that_does_not_fit_even_alone(dressing: str) -> None:
     (cause,) = causes(rig, *"xy")
     assert cause.startswith("[group-unmet] y of group default/g (")
     assert "zone=b" in cause
+
+
+@pytest.mark.parametrize(("devices", "helps"), [(2, True), (1, False)])
+@pytest.mark.parametrize("dressing", DRESSINGS)
+def test_what_lets_a_gated_pod_in_is_said_where_the_others_it_needs_fit_too(
+    dressing: str, devices: int, helps: bool
+) -> None:
+    """It was said of the event's pod alone, which is placed with the others or not at all."""
+    rig = world(a=devices)
+    mark = group(rig, dressing, 2)
+    member(rig, "x", mark, devices=1, gates=("example.com/quota",))
+    member(rig, "y", mark, devices=1)
+    rig.wait(5_000)
+    assert [one.kind for one in fixes(rig, "x")] == (["gate-removed"] if helps else [])
+
+
+@pytest.mark.parametrize(("cpu", "helps"), [("1", True), ("5", False)])
+def test_a_claim_that_a_group_shares_is_asked_about_with_all_its_pods(cpu: str, helps: bool) -> None:
+    """Where no node was asked, one pod that fits was enough; and each other pod was asked for devices of its own."""
+    rig = world(a=1)
+    mark = group(rig, "labels", 2)
+    typo = builders.request_object(selector="device.attributes['gpu.example.com'].indexx == 0")
+    rig.server.put_claim(builders.claim("shared", spec=builders.claim_spec_object(typo)))
+    for name in "xy":
+        member(rig, name, mark, claims=("shared",), requests={"cpu": cpu})
+    rig.wait(5_000)
+    assert bool(fixes(rig, "x")) == helps
 
 
 def test_nothing_stays_held_and_nothing_is_woken_by_asking() -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from allocator import Features
 from benchmarks.pools import packed_devices, packed_shares
 from scheduler.cli.explain import explain
 from scheduler.cli.terminal import wrapped
-from scheduler.core.reports.cause_search import CauseSearch
 from scheduler.core.reports.causes import Causes
 from scheduler.explain import Explanation, NotThereError, explain_claim, explain_pod
 from scheduler.explain.world import Ruling
@@ -641,23 +638,6 @@ def test_what_would_help_is_looked_for_within_one_number_of_steps(
     assert answer.exhausted
     assert "the budget is used up after" in answer.advice
     assert bound / 2 < sum(spent) < bound + 1_000
-
-
-def test_what_does_not_help_when_it_is_carried_out_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the plugins think of it."""
-    objects = [node(unschedulable=True), *WORLD[1:], claim(), pod("gpu")]
-    real = CauseSearch.find
-
-    def find(self: CauseSearch, *args: object) -> Iterator[Diagnosis | None]:
-        for why in real(self, *args):
-            useless = () if why is None else (structs.replace(why.fixes[0], node=None, fields={"text": "useless"}),)
-            yield None if why is None else structs.replace(why, fixes=useless, also=why.fixes)
-
-    monkeypatch.setattr(CauseSearch, "find", find)
-    answer = told(*objects)
-    assert "kubectl uncordon node-1" in answer.advice
-    assert "useless" not in str(answer)
-    assert objects[0]["spec"] == {"unschedulable": True}
 
 
 def test_where_a_smaller_amount_helps_no_still_smaller_one_is_said() -> None:

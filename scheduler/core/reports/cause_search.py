@@ -6,7 +6,8 @@ Rules of this module
      are tried: the plugin that refuses a node once the first is made says what the second may be.
   3. Pods that would end give back the claims that only they use.
   4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
-     proposed. If more than one pod is unplaced, a fix on a node helps when all that are needed fit there.
+     proposed. If more than one pod is unplaced, a fix helps when all that are needed fit on its node; where no node was
+     asked, when they fit on those of the fix.
 
 Not here: causes and changes themselves (`framework.diagnosis` and the plugins), when a pod gets its cause (`causes`).
 
@@ -17,19 +18,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from allocator import Allocation
-from scheduler.core.reports.group_causes import UnplacedGroup, labelled, of_group, values_of
+from scheduler.core.reports.equal_answers import EqualAnswers
+from scheduler.core.reports.group_causes import UnplacedGroup, labelled, of_group, values_of, whole_group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
 from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.state.supposition import SupposedDevices
+from scheduler.core.state.supposition import Otherwise, SupposedDevices
 from scheduler.core.trying.attempt import Beside
+from scheduler.core.trying.dry_run import DRY_RUN_STEPS, Asked, as_if
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, Pin
@@ -37,6 +40,7 @@ from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.group import key_of_group
+from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -45,7 +49,6 @@ from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
 
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
-_DRY_RUN_STEPS: Final = 50
 _ALIKE_MAX: Final = 16
 _OTHER_NODES: Final = 10
 """Added to the size of a fix on other nodes than those that the pod names."""
@@ -61,6 +64,10 @@ class _Case(Struct):
     group: UnplacedGroup | None = None
     values: frozenset[str | None] | None = None
     """Of the label that the group's nodes have in common; None where they need none."""
+    equal: Hashable = None
+    """Equal for pods with the same answer."""
+    known: Diagnosis | None = None
+    """That of an equal pod."""
     is_anywhere: bool = False
     """No node was asked: it is refused everywhere."""
     reasons: list[Reason] = field(default_factory=list)
@@ -100,6 +107,14 @@ class _Case(Struct):
         return Diagnosis(tuple(self.reasons), tuple(changes), tuple(also), self.asked, is_exhausted)
 
 
+class _Supposed(NamedTuple):
+    """Another pod of the group, where it would be, and with what."""
+
+    pod: Pod
+    node: NodeName
+    given: Sequence[Held]
+
+
 class CauseSearch(Part):
     """Looks for the cause of one pod at a time.
 
@@ -110,6 +125,7 @@ class CauseSearch(Part):
     def __init__(self, ground: Ground, feasibility: Feasibility) -> None:
         super().__init__(ground)
         self._feasibility: Final = feasibility
+        self._answers: Final = EqualAnswers(self._store)
         self._refusing: tuple[PodSignature | None, int, dict[str, list[NodeInfo]]] | None = None
         """What was found last, for pods of one signature while nothing changes."""
         self.steps = 0
@@ -123,7 +139,11 @@ class CauseSearch(Part):
             reason: That of its condition; when it is not "Unschedulable", a plugin failed.
         """
         if group is None:
-            yield from self._find(_Case(runner, pod, limits), reason)
+            case = _Case(runner, pod, limits)
+            for why in self._find(case, reason):
+                if why is not None and case.equal is not None:
+                    self._answers.put(case.equal, pod, why)
+                yield why
             return
         with group.beside.held() if group.beside is not None else nullcontext(True) as are_there:
             finding = self._find(_Case(runner, pod, limits, group, values_of(pod, group, self._store)), reason)
@@ -140,7 +160,9 @@ class CauseSearch(Part):
         else:
             for _ in self._reasons_of(case, is_decided=reason == UNSCHEDULABLE):
                 yield None
-        if case.reasons:
+        if case.known is not None:
+            yield case.known
+        elif case.reasons:
             offered = [removing(fix, one) for one in case.reasons for fix in one.fixes]
             offered = self._worth_asking(case, offered)
             singles: list[Fix] = []
@@ -220,7 +242,7 @@ class CauseSearch(Part):
             case.reasons += found
             return
         filtered = runner.pre_filter(cycle, self._view)
-        self._charge(case, _DRY_RUN_STEPS)
+        self._charge(case, DRY_RUN_STEPS)
         if not filtered.status.is_success:
             case.reasons += self._diagnose(case, cycle, filtered.status.plugin, [])
             case.is_anywhere = True
@@ -228,6 +250,11 @@ class CauseSearch(Part):
         plan = runner.plan(cycle, self._view, filtered)
         if isinstance(plan, Status):
             return
+        if case.group is None:
+            case.equal = self._answers.key(case.pod, plan.signature, case.limits, is_decided=is_decided)
+            case.known = self._answers.of(case.equal, case.pod)
+            if case.known is not None:
+                return
         if case.beside is None:
             refused = self._refused(case, cycle, plan, filtered, is_decided=is_decided)
         else:  # nothing is remembered of that
@@ -315,7 +342,7 @@ class CauseSearch(Part):
         for name in itertools.islice((one for one in names if filtered.allows(one) and one in infos), _NODES_ASKED):
             before = cycle.steps_left
             status = case.runner.verdict(plan, cycle, infos[name], self._view)
-            self._charge(case, _DRY_RUN_STEPS + before - cycle.steps_left)
+            self._charge(case, DRY_RUN_STEPS + before - cycle.steps_left)
             if status.is_rejection if is_decided else status.code is Code.ERROR:
                 nodes.setdefault(status.plugin, []).append(infos[name])
         return {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
@@ -331,42 +358,60 @@ class CauseSearch(Part):
         return None
 
     def _all_fit(self, case: _Case, change: Fix, name: NodeName) -> bool:
-        """Whether the other pods that the group needs fit on the node, too (rule 4), and all of it may be there."""
-        group = case.group
-        if group is None or case.is_anywhere:
+        """Whether the other pods that the group needs fit then, too (rule 4), and all of it may be there."""
+        group = case.group or whole_group(case.pod, self._store, self._view)
+        if group is None:
             return True
-        info, more = self._store.node_infos[name], group.needed - group.fit - 1
-        value = ((change.node or info.node).metadata.labels or {}).get(group.topology_key)
+        node, more = change.node or self._store.node_infos[name].node, group.needed - group.fit - 1
+        value = (node.metadata.labels or {}).get(group.topology_key)
         if (case.values is not None and {*case.values, value} != {value}) or len(group.others) < more:
             return False
-        added, taken = list[Pod](), list[Allocation]()
-        for pod in (case.pod, *group.others[:more]) if more else ():
-            attempt = case.cycle(change.pod or pod if pod is case.pod else pod, self._timers.wall_ms)
-            steps = attempt.steps_left
-            with self._supposed(change, info, added, taken) as supposed:
-                _, status = case.runner.ask(attempt, supposed, self._view)
-                taken += [one.allocation for one in case.runner.given(attempt, supposed)] if status.is_success else []
-            self._charge(case, _DRY_RUN_STEPS + steps - attempt.steps_left)
-            if not status.is_success or not case.has_steps:
+        beside: list[_Supposed] = []
+        nodes = change.on if case.is_anywhere or case.group is None else (name,)
+        pods = (change.pod or case.pod, *group.others[:more]) if more > 0 else ()
+        if any(case.runner.pre_enqueue(pod, self._view).is_rejection for pod in pods):
+            return False
+        return all(self._has_place(case, pod, change, nodes, beside) for pod in pods)
+
+    def _has_place(
+        self, case: _Case, pod: Pod, change: Fix, nodes: Iterable[NodeName], beside: list[_Supposed]
+    ) -> bool:
+        """Whether the pod fits on one of these nodes, too; then it is there for the next."""
+        for name in nodes:
+            if not case.has_steps:
                 return False
-            added.append(attempt.pod)
-        return True
+            with self._as_if(case, pod, change, self._store.node_infos[name], beside) as asked:
+                given = asked.given()
+            if asked.status.is_success:
+                beside.append(_Supposed(pod, name, given))
+                return True
+        return False
 
     @contextmanager
-    def _supposed(
-        self, change: Fix, info: NodeInfo, added: Sequence[Pod] = (), taken: Sequence[Allocation] = ()
-    ) -> Iterator[NodeInfo]:
-        """The node as if the change were made, and these pods were there with what they take."""
-        view, suppositions = self._view, self._ground.suppositions
-        devices = SupposedDevices(tuple(taken), tuple([one.allocation for one in change.released]))
-        with (
-            suppositions.claims(view, change.claims),
-            suppositions.inventory(view, info, change.slices, change.classes),
-            suppositions.suppose(info, view, added=added, removed=change.removed, devices=devices) as supposed,
-        ):
-            if change.node is not None:
-                supposed.node = change.node
-            yield supposed
+    def _as_if(
+        self, case: _Case, pod: Pod, change: Fix, info: NodeInfo, beside: Iterable[_Supposed] = ()
+    ) -> Iterator[Asked]:
+        """What all plugins say of a pod as if the change were made, and others had places and devices."""
+        cycle = case.cycle(pod, self._timers.wall_ms)
+        steps = cycle.steps_left
+        held = [one for each in beside for one in each.given]
+        claims = {one.key: one for one in change.claims}
+        for one in held:  # whoever shares the claim gets the same devices
+            if (claim := claims.get(one.claim) or self._view.claim(one.claim)) is not None:
+                claims[one.claim] = replace(claim, allocation=one.allocation)
+        released = tuple([one.allocation for one in change.released])
+        otherwise = Otherwise(
+            added=[one.pod for one in beside if one.node == info.name],
+            removed=change.removed,
+            devices=SupposedDevices(tuple([one.allocation for one in held]), released),
+            node=change.node,
+            claims=tuple(claims.values()),
+            slices=change.slices,
+            classes=change.classes,
+        )
+        with as_if(self._ground, case.runner, cycle, info, otherwise) as asked:
+            yield asked
+        self._charge(case, steps - cycle.steps_left)
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
@@ -389,16 +434,12 @@ class CauseSearch(Part):
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
             change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
-        attempt = case.cycle(change.pod or case.pod, self._timers.wall_ms)
-        steps = attempt.steps_left
         found: list[Reason] = []
-        with self._supposed(change, info) as supposed:
-            filtered, status = runner.ask(attempt, supposed, view)
-            if reasons and not status.is_success:
-                nodes = [supposed] if filtered.status.is_success else []
-                found += runner.diagnose(status.plugin, attempt, nodes, view, case.limits)
-        self._charge(case, _DRY_RUN_STEPS + steps - attempt.steps_left)
-        yield status, change, found
+        with self._as_if(case, change.pod or case.pod, change, info) as asked:
+            if reasons and not asked.status.is_success:
+                nodes = [asked.node] if asked.node is not None else []
+                found += runner.diagnose(asked.status.plugin, asked.cycle, nodes, view, case.limits)
+        yield asked.status, change, found
 
     def _charge(self, case: _Case, steps: int) -> None:
         self.steps += max(0, steps)

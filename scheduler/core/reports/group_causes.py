@@ -11,8 +11,9 @@ from msgspec import Struct, structs
 
 from scheduler.core.state.store import Store
 from scheduler.core.trying.attempt import Beside
+from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.diagnosis import Limits, labelling
-from scheduler.model.group import key_of_group
+from scheduler.model.group import counts, declared_count, key_of_group
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
@@ -45,6 +46,22 @@ class UnplacedGroup(Struct, frozen=True):
     beside: Beside | None
     others: tuple[Pod, ...] = ()
     nowhere: Reason | None = None
+
+
+def whole_group(pod: Pod, store: Store, view: ClusterView) -> UnplacedGroup | None:
+    """The group of a pod that was not tried with the others: its own gate, or its claim, keeps it from that."""
+    key = key_of_group(pod)
+    if key is None:
+        return None
+    pods = [store.pods[uid] for uid in store.gangs.of(key)]
+    nodes = [store.node_of(one.uid) for one in pods]
+    others = [one for one, node in zip(pods, nodes, strict=True) if node is None and one.uid != pod.uid]
+    others = [one for one in others if counts(one, is_placed=False)]
+    group = view.pod_group(key.pod_group)
+    needed = declared_count(key, store.gangs.size(key), group)
+    placed = sum(node is not None for node in nodes)
+    needed = placed + 1 + len(others) if needed == 0 else needed or 0
+    return UnplacedGroup(str(key), placed, needed, group.topology_key or "" if group else "", None, tuple(others))
 
 
 def labelled(nowhere: Reason, store: Store, limits: Limits) -> Reason:

@@ -1,4 +1,4 @@
-"""The cluster as if pods were on a node, or gone from it, with their devices: for a question, and never for longer.
+"""The cluster as if objects were otherwise, or pods on a node or gone from it: for a question, and never for longer.
 
 Rules of this module
   1. Plugins read the supposed cluster through their ordinary view; when the question ends, all is as it was. What is in
@@ -7,13 +7,13 @@ Rules of this module
   3. The same question finds the same ledger again while nothing has changed in its pools, so that a search that takes
      more than one cycle goes on where it was.
 
-Not here: which pods and devices to suppose (`dry_run`, `kept_devices`).
+Not here: asking the plugins in the supposed cluster (`dry_run`), which devices to suppose (`kept_devices`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,7 +25,7 @@ from scheduler.core.state.store import Store
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
+from scheduler.model.objects import Node, Pod
 
 _LEDGERS_MAX: Final = 16
 
@@ -47,6 +47,24 @@ class SupposedDevices(Struct, frozen=True):
 AS_THEY_ARE: Final = SupposedDevices()
 
 
+class Otherwise(Struct, frozen=True):
+    """What is not as it is.
+
+    Args:
+        added, removed: Pods that are on the node, and that are gone; of those some may be on other nodes.
+        devices: What is in use.
+        node, claims, slices, classes: Objects as they would be.
+    """
+
+    added: Sequence[Pod] = ()
+    removed: Collection[PodUid] = ()
+    devices: SupposedDevices = AS_THEY_ARE
+    node: Node | None = None
+    claims: Sequence[ResourceClaim] = ()
+    slices: Sequence[ResourceSlice] = ()
+    classes: Sequence[DeviceClass] = ()
+
+
 class Suppositions:
     """Makes one at a time."""
 
@@ -55,21 +73,17 @@ class Suppositions:
         self._ledgers: Final[OrderedDict[tuple[int, ...], tuple[SupposedDevices, SupposedUse]]] = OrderedDict()
 
     @contextmanager
-    def suppose(
-        self,
-        node: NodeInfo,
-        view: CoreView,
-        *,
-        added: Iterable[Pod] = (),
-        removed: Collection[PodUid] = (),
-        devices: SupposedDevices = AS_THEY_ARE,
-    ) -> Iterator[NodeInfo]:
-        """The node with pods more and less; of `removed` some may be on other nodes."""
-        come = tuple(added)
+    def suppose(self, node: NodeInfo, view: CoreView, otherwise: Otherwise) -> Iterator[NodeInfo]:
+        """The node as it would be.
+
+        Raises:
+            AllocationError: A slice's node selector cannot be parsed.
+        """
+        removed = otherwise.removed
         elsewhere = self._elsewhere(node, removed)
         gone = [node.pods[uid] for uid in removed if uid in node.pods]
         gone += [info.pods[uid] for info, uids in elsewhere for uid in uids]
-        supposed = node.simulated(added=come, removed=removed)
+        supposed = node.simulated(added=otherwise.added, removed=removed)
 
         def nodes() -> Iterator[NodeInfo]:
             yield supposed
@@ -78,9 +92,13 @@ class Suppositions:
 
         with (
             self._store.pod_counts.as_if(nodes),
-            self._store.storage.as_if(added=come, removed=gone),
-            self.devices(view, devices),
+            self._store.storage.as_if(added=otherwise.added, removed=gone),
+            self.claims(view, otherwise.claims),
+            self._inventory(view, node, otherwise.slices, otherwise.classes),
+            self.devices(view, otherwise.devices),
         ):
+            if otherwise.node is not None:
+                supposed.node = otherwise.node
             yield supposed
 
     def _elsewhere(self, node: NodeInfo, removed: Collection[PodUid]) -> list[tuple[NodeInfo, list[PodUid]]]:
@@ -119,14 +137,10 @@ class Suppositions:
             view.claim = before
 
     @contextmanager
-    def inventory(
+    def _inventory(
         self, view: CoreView, node: NodeInfo, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass]
     ) -> Iterator[None]:
-        """Slices and classes as they would be, for questions about this node: other nodes' pools are not there.
-
-        Raises:
-            AllocationError: A slice's node selector cannot be parsed.
-        """
+        """Slices and classes as they would be, for questions about this node: other nodes' pools are not there."""
         put, named = {one.name: one for one in slices}, {one.name: one for one in classes}
         if not (put or named):
             yield

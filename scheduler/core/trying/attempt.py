@@ -164,7 +164,7 @@ class Attempts(Part):
         allowed = cycle.steps_left
         _, status = runner.ask(cycle, info, self._view)
         if status is SUCCESS:
-            status = beside_nominated(self._ground, runner, cycle, info, self._view)
+            status = beside_nominated(self._ground, runner, cycle, info)
         self._feasibility.steps += allowed - cycle.steps_left
         return self._reserve(queued, runner, cycle, node) if status is SUCCESS else self._refused(queued, status)
 
@@ -189,7 +189,7 @@ class Attempts(Part):
         self, queued: QueuedPod, runner: Runner, cycle: Cycle, node: NodeName, plan: Plan | None = None
     ) -> Placed | Refused:
         allowed = cycle.steps_left
-        reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node], self._view)
+        reserved = reserve(self._ground, runner, cycle, self._store.node_infos[node])
         self._feasibility.steps += allowed - cycle.steps_left
         if not reserved.status.is_success:
             return self._refused(queued, reserved.status, node)

@@ -1,7 +1,7 @@
-"""All filters asked about a node as if it were another: with pods more or less, and their devices.
+"""All filters asked about a node as if objects were otherwise: preemption, causes and plans ask what would be here.
 
 Not here: what is supposed of the cluster meanwhile (`supposition`), which devices are kept (`kept_devices`); whom to
-remove (the plugin DefaultPreemption).
+remove (the plugin DefaultPreemption), which fixes are worth asking about (`cause_search`).
 
 Source: RunFilterPluginsWithNominatedPods of pkg/scheduler/framework/runtime/framework.go, SelectVictimsOnNode of
 pkg/scheduler/framework/plugins/defaultpreemption v1.36.3. Differs on purpose: PreFilter is run again instead of each
@@ -10,12 +10,14 @@ plugin's AddPod and RemovePod, as its answers are kept up to date from what chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-from scheduler.core.state.core_view import CoreView
+from msgspec import Struct
+
 from scheduler.core.state.ground import Ground
-from scheduler.core.state.supposition import AS_THEY_ARE, SupposedDevices
+from scheduler.core.state.supposition import AS_THEY_ARE, Otherwise, SupposedDevices
 from scheduler.core.trying.dry_run_memory import DryRunMemory
 from scheduler.framework.api import ReserveResult
 from scheduler.framework.cycle import Cycle
@@ -25,7 +27,6 @@ from scheduler.framework.status import SUCCESS, UNFINISHED, Code, Status
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod
 
 DRY_RUN_STEPS: Final = 50
 """Asking all filters about a node that must be simulated first, what searches take beside it not counted."""
@@ -35,24 +36,24 @@ NODES_PER_STEP: Final = 2
 """Nodes of which is known what they are to preemption."""
 
 
-def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> Status:
+def beside_nominated(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo) -> Status:
     """What the plugins say of `node` as if the pods were there that the cycle's pod must leave room for."""
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
     if not ahead and not ground.kept.everywhere(cycle):
         return SUCCESS
-    return _ask(ground, runner, cycle, node, view, added=ahead, devices=ground.kept.from_pod(cycle, node.name, ahead))[
-        0
-    ]
+    otherwise = Otherwise(ahead, devices=ground.kept.from_pod(cycle, node.name, ahead))
+    with as_if(ground, runner, cycle, node, otherwise) as asked:
+        return asked.status
 
 
-def reserve(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, view: CoreView) -> ReserveResult:
+def reserve(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo) -> ReserveResult:
     """Reserve, without the devices that the cycle's pod must leave to others."""
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
     kept = ground.kept.from_pod(cycle, node.name, ahead)
     if kept is AS_THEY_ARE:
-        return runner.reserve(cycle, node, view)
-    with ground.suppositions.devices(view, kept):
-        return runner.reserve(cycle, node, view)
+        return runner.reserve(cycle, node, ground.view)
+    with ground.suppositions.devices(ground.view, kept):
+        return runner.reserve(cycle, node, ground.view)
 
 
 class DryRuns:
@@ -126,41 +127,48 @@ class DryRuns:
 
 def without(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, removed: Collection[PodUid]) -> Trial:
     """What all filters say of `node` as if `removed` were gone, beside nominated pods and without them."""
-    view = ground.view
-    released = runner.released(cycle.pod, node, removed, view)
+    released = runner.released(cycle.pod, node, removed, ground.view)
     ahead = ground.store.nominations.ahead_of(cycle.pod, node.name)
     given: tuple[Held, ...] = ()
     if ahead or ground.kept.everywhere(cycle):
         kept = ground.kept.from_pod(cycle, node.name, ahead, released)
-        status, given = _ask(ground, runner, cycle, node, view, added=ahead, removed=removed, devices=kept)
-        if not status.is_success:
-            return Trial(status)
+        with as_if(ground, runner, cycle, node, Otherwise(ahead, removed, kept)) as asked:
+            if not asked.status.is_success:
+                return Trial(asked.status)
+            given = asked.given()
     devices = SupposedDevices(released=tuple([one.allocation for one in released]))
-    status, found = _ask(ground, runner, cycle, node, view, removed=removed, devices=devices)
-    # Beside nominated pods, so that what is kept for them is not given to this one, too.
-    return Trial(status, released, given or found) if status.is_success else Trial(status)
+    with as_if(ground, runner, cycle, node, Otherwise((), removed, devices)) as asked:
+        # Beside nominated pods, so that what is kept for them is not given to this one, too.
+        found = given or asked.given()
+        return Trial(asked.status, released, found) if asked.status.is_success else Trial(asked.status)
 
 
-def _ask(
-    ground: Ground,
-    runner: Runner,
-    cycle: Cycle,
-    node: NodeInfo,
-    view: CoreView,
-    *,
-    added: Sequence[Pod] = (),
-    removed: Collection[PodUid] = (),
-    devices: SupposedDevices,
-) -> tuple[Status, tuple[Held, ...]]:
-    """The filters' answer in a supposed cluster, and on success what the pod's claims would be given."""
-    elsewhere = sum([uid not in node.pods for uid in removed])
+class Asked(Struct, frozen=True):
+    """What all filters say of a node in a supposed cluster, while it is supposed.
+
+    Args:
+        cycle: In which they were asked.
+        node: As it would be; None where PreFilter refuses all nodes.
+    """
+
+    runner: Runner
+    cycle: Cycle
+    node: NodeInfo | None
+    status: Status
+
+    def given(self) -> tuple[Held, ...]:
+        """What the pod's claims would be given; nothing where it is refused."""
+        return self.runner.given(self.cycle, self.node) if self.node is not None and self.status.is_success else ()
+
+
+@contextmanager
+def as_if(ground: Ground, runner: Runner, cycle: Cycle, node: NodeInfo, otherwise: Otherwise) -> Iterator[Asked]:
+    """Ask about the cycle's pod, whose steps it takes, with what is asked of the plugins meanwhile."""
+    elsewhere = sum([uid not in node.pods for uid in otherwise.removed])
     left = cycle.steps_left - DRY_RUN_STEPS - _STEPS_ELSEWHERE * elsewhere
     allowed = max(1, left)
     attempt = Cycle(cycle.pod, cycle.now_ms, allowed)
-    given: tuple[Held, ...] = ()
-    with ground.suppositions.suppose(node, view, added=added, removed=removed, devices=devices) as supposed:
-        _, status = runner.ask(attempt, supposed, view)
-        if status.is_success:
-            given = runner.given(attempt, supposed)
+    with ground.suppositions.suppose(node, ground.view, otherwise) as supposed:
+        filtered, status = runner.ask(attempt, supposed, ground.view)
+        yield Asked(runner, attempt, supposed if filtered.status.is_success else None, status)
     cycle.steps_left = left - (allowed - attempt.steps_left)
-    return status, given

@@ -348,7 +348,7 @@ class Feasibility(Part):
             if not record.beside:
                 pod = cycle.pod
                 record.nominated[name] = pod.uid if self._store.nominations.node_of(pod.uid) == name else None
-            status = beside_nominated(self._ground, runner, cycle, info, view)
+            status = beside_nominated(self._ground, runner, cycle, info)
             if status is not SUCCESS:
                 facts = status
         if facts is None:
