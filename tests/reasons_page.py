@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from scheduler.why.kinds import KINDS
-from scheduler.why.rows import Kind
+from scheduler.why.kinds import KINDS, Kind
 from scheduler.why.say import TOKEN
 
 ROOT: Final = Path(__file__).parents[1]
