@@ -103,7 +103,7 @@ def _explained(
         explanation = _explain(search, cycle, node, view, limits)
         if explanation is None or not explanation.requests:
             return
-        yield NearNode(search, cycle, node, view, limits, explanation)
+        yield NearNode(search, cycle, view, limits, explanation.problem.plan, (node.name,), node, explanation)
         devices += len(explanation.requests) * explanation.requests[0].published
         if devices > limits.devices:
             return

@@ -15,18 +15,14 @@ from msgspec import Struct, structs
 
 from allocator import Device, DeviceId, Explanation, Funnel, Stage
 from allocator.requests.requests import Slot
-from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.group import key_of_group
 from scheduler.model.held import Held
-from scheduler.model.keys import ClaimKey, NodeName
+from scheduler.model.keys import ClaimKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of, edited_object, is_replica
 from scheduler.plugins.dynamic_resources.changed_claims import held_by
-from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason, Whom
 from scheduler.why.say import Pods
@@ -54,20 +50,8 @@ class Holder(Struct, frozen=True):
 class NearNode(Requests):
     """See the module's text."""
 
-    search: NodeSearch
-    cycle: Cycle
     node: NodeInfo
-    view: ClusterView
-    limits: Limits
     explanation: Explanation
-
-    @property
-    def on(self) -> tuple[NodeName, ...]:
-        return (self.node.name,)
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        return self.explanation.problem.plan.slots
 
     def facts(self, funnel: Funnel, *said: Stage) -> Mapping[str, object]:
         """What sentences about a request name: where, how much it asks for, what is left of that, and what took others.

@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -70,26 +71,19 @@ def diagnose_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
 
 
 def diagnose_selector_errors(looked: Survey) -> Iterator[Reason]:
-    """Selectors that fail for a device, so that no node was decided about."""
+    """Selectors, and expressions of derived attributes, that fail for a device, so that no node was decided about."""
     for slot in looked.plan.slots:
-        for device in looked.devices:
-            answer = slot.matcher.answer(device)
-            if isinstance(answer, Failure):
-                yield _error(looked, slot, device, answer)
-                break
-            failing = _underivable(slot, device) if answer is None else None
-            if failing is not None:
-                yield _derivation_error(looked, slot, device, *failing)
-                break
+        yield from islice(_errors(looked, slot), 1)
 
 
-def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
-    """A derived attribute of the request whose expression fails for the device."""
-    for name, derivation in slot.derivations.items():
-        found = derivation.value(device)
-        if isinstance(found, Failure):
-            return name, found
-    return None
+def _errors(looked: Survey, slot: Slot) -> Iterator[Reason]:
+    for device in looked.devices:
+        answer = slot.matcher.answer(device)
+        if isinstance(answer, Failure):
+            yield _error(looked, slot, device, answer)
+        for name, derivation in slot.derivations.items() if answer is None else ():
+            if isinstance(failure := derivation.value(device), Failure):
+                yield _derivation_error(looked, slot, device, name, failure)
 
 
 def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Reason:
