@@ -24,7 +24,7 @@ from scheduler.lint.findings import Finding, Severity
 from scheduler.lint.mistakes import find_mistakes
 from scheduler.lint.published import read_published
 from scheduler.model.selector_mistakes import PublishedNames
-from scheduler.model.selector_reading import parses
+from scheduler.model.selector_reading import parsed
 from scheduler.offline import SourceObject
 from tests.lint.test_against import cluster, deployment, template
 from tests.lint.test_convert import CASES, PARAMETERS, WITH_PARAMETERS
@@ -189,7 +189,7 @@ def test_any_expression_is_answered(pieces: list[str]) -> None:
     for mistake in find_mistakes(expression, NOTHING_KNOWN, ("gpu.example.com",)):
         assert mistake.message
     for meant in PublishedNames(published({"model": {"string": "A100"}})).mistakes(expression):
-        assert parses(meant.expression)
+        assert parsed(meant.expression) is not None
 
 
 ENVIRONMENT = environments.get("1.37", kind="new", list_type_attributes=True)

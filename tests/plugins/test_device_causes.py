@@ -360,8 +360,7 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
             claim({"name": "gpu", "firstAvailable": [{**one, "selectors": []} for one in BIG_SMALL["firstAvailable"]]}),
         ],
         "alternatives-unmet",
-        "request gpu: no alternative fits on node node-1: big, small: 2 of 2 in use by pods default/also, "
-        "default/runs (priority 0)",
+        "request gpu: all 2 devices of its 2 alternatives are in use by pods default/also, default/runs (priority 0)",
         "end pod default/also (priority 0)",
     ),
     (
