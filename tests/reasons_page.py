@@ -74,7 +74,7 @@ def _placeholder(field: re.Match[str]) -> str:
     """A template's field by its name, a plural as for one; brackets of parts that may be left out go."""
     name, spec = field[1], field[2] or ""
     if name is None:
-        return field[0][0] * (len(field[0]) == 2)
+        return ""
     return spec.partition("|")[0] if "|" in spec else f"{spec} {name.upper()}".strip()
 
 

@@ -630,6 +630,19 @@ def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
         assert "pod hidden/secret" in command.text(EVERYBODY)
 
 
+def test_devices_in_the_way_stand_in_the_order_of_their_names() -> None:
+    """What a pool's ledger holds is a set of names, whose order differs from process to process."""
+    names = [f"part-{number}" for number in range(6)]
+    pool = {"resourceSliceCount": 2}
+    parts = slice_(*[counted(name, "10Gi") for name in names], counted("whole-9", "80Gi"), pool=pool)
+    counters = slice_(name="counters", pool=pool, sharedCounters=COUNTERS)
+    theirs = allocated(claim(name="theirs"), *names, users=[])
+    wants = claim(request("device.attributes['gpu.example.com'].index == 9"))
+    (stale, *_), _, _ = blamed([node(), parts, counters, device_class(), theirs, wants, pod("gpu")])
+
+    assert stale.fields["devices"] == tuple([f"node-1/{name}" for name in names])
+
+
 def test_steps_are_bounded_by_what_is_looked_at() -> None:
     """10,000 devices, lists of 8 alternatives, 500 partitions: an event has no time for them, a command has."""
     many = [with_numa(f"gpu-{n}", n) for n in range(10_000)]

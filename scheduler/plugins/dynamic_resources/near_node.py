@@ -7,13 +7,13 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import Struct, structs
 
-from allocator import Device, DeviceId, Explanation, Funnel, Stage
+from allocator import Device, DeviceId, Explanation, Funnel, PoolId, Stage
 from allocator.requests.requests import Slot
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.group import key_of_group
@@ -93,6 +93,11 @@ class NearNode(Requests):
         """Those that hold one of the devices."""
         wanted = set(devices)
         return [one for one in self.holders if not wanted.isdisjoint(one.devices)]
+
+    def held(self, pool: PoolId) -> Set[str]:
+        """Devices of a pool that are in use."""
+        use = self.view.in_use.pools.get(pool)
+        return use.held() if use is not None else frozenset[str]()
 
     def pods(self, holders: Iterable[Holder]) -> Pods:
         """Their pods, the least important first."""
