@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from scheduler.why.kinds import KINDS
-from scheduler.why.rows import Kind
+from scheduler.why.kinds import KINDS, Kind
 from scheduler.why.say import TOKEN
 
 ROOT: Final = Path(__file__).parents[1]
@@ -75,7 +74,7 @@ def _placeholder(field: re.Match[str]) -> str:
     """A template's field by its name, a plural as for one; brackets of parts that may be left out go."""
     name, spec = field[1], field[2] or ""
     if name is None:
-        return field[0][0] * (len(field[0]) == 2)
+        return ""
     return spec.partition("|")[0] if "|" in spec else f"{spec} {name.upper()}".strip()
 
 

@@ -24,7 +24,7 @@ from scheduler.lint.published import Published
 from scheduler.lint.view import View, at, selector_holders, text
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
 from scheduler.model.nearest import listed, nearest
-from scheduler.model.selector_reading import Selector, parses
+from scheduler.model.selector_reading import Selector, parsed
 
 _QUOTES: Final = str.maketrans("“”„‘’", '"""\'\'')
 
@@ -69,7 +69,7 @@ def _selectors(
 def _with_quotes(view: View, path: FieldPath, expression: str) -> str:
     """Typographic quotes in the place of CEL's: one character for one, so all places stay."""
     plain = expression.translate(_QUOTES)
-    if plain == expression or parses(expression) or not parses(plain):
+    if plain == expression or parsed(expression) is not None or parsed(plain) is None:
         return expression
     at = next(index for index, char in enumerate(expression) if ord(char) in _QUOTES)
     view.never_valid(

@@ -6,7 +6,7 @@ Rules of this module
 Not here: reading selectors (`selector_reading`), whether one compiles (`cel`), which selectors a request has (its
 callers).
 
-Cost: `add` O(1) an attribute; `mistakes` O(names), compared one by one with what is written.
+Cost: O(attributes of the devices); `mistakes` O(names), compared one by one with what is written.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from allocator import Device
 from scheduler.model.nearest import near
 from scheduler.model.selector_reading import Part, Reference, Selector
 
 _VALUES_SAID: Final = 3
 _ATTRIBUTES: Final = "attributes"
+_GUARD: Final = "guard"
 _KINDS: Final = {"int": "an int", "bool": "a bool"}
 
 
@@ -45,65 +47,53 @@ class Mistake(NamedTuple):
 class PublishedNames:
     """Attributes and capacities that devices have: on how many, and with which values."""
 
-    def __init__(self, where: str = "") -> None:
+    def __init__(self, devices: Iterable[Device], where: str = "") -> None:
         """`where`, after "no device" in causes: those that are counted, where these are not all."""
         self._where: Final = where
         self._counts: Final[Counter[tuple[str, str, str]]] = Counter()  # by attributes or capacity, domain and name
         self._values: Final[dict[tuple[str, str], Counter[tuple[str, str]]]] = {}  # kind and text of attributes
         self._drivers: Final[Counter[str]] = Counter()
+        for device in devices:
+            driver = device.id.driver
+            self._drivers[driver] += 1
+            self._counts.update([("capacity", *_parted(driver, name)) for name in device.capacity])
+            for name, one in device.attributes.items():
+                key = _parted(driver, name)
+                self._counts[_ATTRIBUTES, *key] += 1
+                self._values.setdefault(key, Counter())[one.kind, str(one.value)] += 1
 
-    def add(self, driver: str, attributes: Iterable[tuple[str, str, str]], capacity: Iterable[str]) -> None:
-        """One device.
+    def mistakes(self, expression: str) -> list[Mistake]:
+        """What no device has of what a selector names; what is like another one first, what some lack last."""
+        found = self._mistakes(Selector(expression))
+        return sorted(found, key=lambda one: (one.kind == _GUARD, not one.instead))
 
-        Args:
-            attributes: Name, kind (string, version, int, bool) and value as text of each.
-            capacity: Names. A name without a domain has the driver's.
-        """
-        self._drivers[driver] += 1
-        for full, kind, value in attributes:
-            domain, name = _parted(driver, full)
-            self._counts["attributes", domain, name] += 1
-            self._values.setdefault((domain, name), Counter())[kind, value] += 1
-        for full in capacity:
-            self._counts["capacity", *_parted(driver, full)] += 1
-
-    def mistakes(self, expression: str) -> Iterator[Mistake]:
-        """What no device has of what a selector names."""
-        selector = Selector(expression)
+    def _mistakes(self, selector: Selector) -> Iterator[Mistake]:
         for driver in selector.drivers:
-            meant = near(driver.text, self._drivers)
-            if driver.text not in self._drivers and meant:
-                cause = f"no device{self._where} has the driver {driver.text}; {meant} publishes {self._drivers[meant]}"
-                yield Mistake("driver-name", 1, cause, meant, selector.put(driver, meant))
+            if driver.text not in self._drivers:
+                meant = near(driver.text, self._drivers)
+                more = f"; {meant} publishes {self._drivers[meant]}" if meant else ""
+                cause = f"no device{self._where} has the driver {driver.text}{more}"
+                yield Mistake("driver-name", 1, cause, meant, selector.put(driver, meant or driver.text))
         for found in selector.references:
-            yield from self._named(selector, found)
+            if found.key in self._counts:
+                yield from self._unguarded(selector, found)
+            else:
+                cause = f"no device{self._where} has {found.which} {found.domain.text}/{found.name.text}"
+                named = [*self._named(selector, found, cause)]
+                yield from named or [Mistake("attribute-name", 1, cause, "", selector.expression)]
         for found, values in selector.comparisons:
             yield from self._compared(selector, found, values)
 
-    def unknown(self, expression: str) -> Iterator[Mistake]:
-        """Names that no device has and that are like no other: for them `instead` is empty."""
-        selector = Selector(expression)
-        for driver in selector.drivers:
-            if driver.text not in self._drivers and not near(driver.text, self._drivers):
-                text = f"no device{self._where} has the driver {driver.text}"
-                yield Mistake("driver-name", 1, text, "", expression)
-        for found in selector.references:
-            what, domain, name = found.key
-            if found.key not in self._counts and not [*self._named(selector, found)]:
-                text = f"no device{self._where} has {what} {domain}/{name}"
-                yield Mistake("attribute-name", 1, text, "", expression)
-
-    def _named(self, selector: Selector, found: Reference) -> Iterator[Mistake]:
+    def _unguarded(self, selector: Selector, found: Reference) -> Iterator[Mistake]:
         what, domain, name = found.key
-        if found.key in self._counts:
+        lacking, total = self._drivers.total() - self._counts[found.key], self._drivers.total()
+        if lacking and not any(one.is_question and one.key == found.key for one in selector.references):
             guard = f'"{name}" in device.{what}["{domain}"] && '
-            have, total = self._counts[found.key], self._drivers.total()
-            is_guarded = any(one.is_question and one.key == found.key for one in selector.references)
-            if have < total and not is_guarded:
-                cause = f"{total - have} of {total} devices{self._where} have no {what} {domain}/{name}"
-                yield Mistake("guard", 4, cause, f"{guard}…", f"({guard}({selector.expression}))")
-            return
-        cause = f"no device{self._where} has {what} {domain}/{name}"
+            cause = f"{lacking} of {total} devices{self._where} have no {what} {domain}/{name}"
+            yield Mistake(_GUARD, 4, cause, f"{guard}…", f"({guard}({selector.expression}))")
+
+    def _named(self, selector: Selector, found: Reference, cause: str) -> Iterator[Mistake]:
+        what, domain, name = found.key
         names = [one for kind, place, one in self._counts if kind == what and place == domain]
         if meant := near(name, names):
             text = f"{cause}; {self._counts[what, domain, meant]} have {domain}/{meant}"

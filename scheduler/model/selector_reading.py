@@ -68,7 +68,8 @@ class Selector:
 
     def __init__(self, expression: str) -> None:
         self.expression: Final = expression
-        nodes = [*nodes_of(expression)]
+        root = parsed(expression)
+        nodes = [*walk(root)] if root is not None else []
         self._tokens: Final = tokenize(expression)
         self._indexes: Final = {offset: index for index, offset in enumerate(self._tokens.offsets)}
         must_equal = [one for one in nodes if isinstance(one, Call) and one.function in _EQUAL]
@@ -141,13 +142,12 @@ def is_field(name: str) -> bool:
     return is_c_identifier(name) and name not in _NO_FIELDS
 
 
-def nodes_of(expression: str) -> Iterator[Expr]:
-    """All parts of an expression; none of one that does not parse."""
+def parsed(expression: str) -> Expr | None:
+    """None for an expression that is none."""
     try:
-        root = parse(expression).expr
+        return parse(expression).expr
     except (CompileError, RecursionError):
-        return
-    yield from walk(root)
+        return None
 
 
 def walk(node: Expr) -> Iterator[Expr]:
@@ -159,25 +159,13 @@ def walk(node: Expr) -> Iterator[Expr]:
         pending += children(current)
 
 
-def parses(expression: str) -> bool:
-    """Whether an expression is one, whatever it means."""
-    try:
-        parse(expression)
-    except (CompileError, RecursionError):
-        return False
-    return True
-
-
 def pinned_drivers(expression: str, meant: Callable[[str], str | None] = lambda name: None) -> frozenset[str]:
     """Drivers of which one a matching device must have: those of `device.driver == "..."` that is a term of `&&`.
 
     `meant` gives the name that a driver has today, None for an unchanged one.
     """
-    try:
-        root = parse(expression).expr
-    except (CompileError, RecursionError):
-        return frozenset()
-    pending, found = [root], set[str]()
+    root, found = parsed(expression), set[str]()
+    pending = [root] if root is not None else []
     while pending:
         node = pending.pop()
         if isinstance(node, Call) and node.function == operators.LOGICAL_AND:

@@ -17,7 +17,7 @@ from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_selectors import Selector
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Affinity, Pod
+from scheduler.model.objects import Pod
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.plugins.ended_reasons import ending, is_one_of_a_group
 from scheduler.plugins.label_reasons import requirement_text
@@ -29,6 +29,10 @@ _LOOKUPS_A_RULE: Final = 16
 _LOOKUPS_A_POD: Final = 32
 _REQUIREMENTS_SAID: Final = 3
 _TERMS_MAX: Final = 64
+_RULES: Final = (
+    ("podAffinity", "pod_affinity", Role.REQUIRED_AFFINITY),
+    ("podAntiAffinity", "pod_anti_affinity", Role.REQUIRED_ANTI_AFFINITY),
+)
 
 
 class Rules(NamedTuple):
@@ -145,15 +149,8 @@ def _relaxed(pod: Pod, on: tuple[NodeName, ...]) -> Iterator[Fix]:
     affinity, terms = pod.affinity, pod_terms(pod)
     if affinity is None or is_one_of_a_group(pod):
         return
-    for kind, role in (("podAffinity", Role.REQUIRED_AFFINITY), ("podAntiAffinity", Role.REQUIRED_ANTI_AFFINITY)):
+    for kind, field, role in _RULES:
         if terms_of(terms, role):
-            relaxed = with_spec(pod, affinity=_without(affinity, role))
+            soft = structs.replace(getattr(affinity, field), required=None)
+            relaxed = with_spec(pod, affinity=structs.replace(affinity, **{field: soft}))
             yield Fix("rule-relaxed", {"rule": f"required {kind}"}, on, pod=relaxed)
-
-
-def _without(affinity: Affinity, role: Role) -> Affinity:
-    if role is Role.REQUIRED_AFFINITY and affinity.pod_affinity is not None:
-        return structs.replace(affinity, pod_affinity=structs.replace(affinity.pod_affinity, required=None))
-    if affinity.pod_anti_affinity is not None:
-        return structs.replace(affinity, pod_anti_affinity=structs.replace(affinity.pod_anti_affinity, required=None))
-    return affinity

@@ -21,7 +21,7 @@ from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Node, Pod
 from scheduler.model.owners import edited_object
 from scheduler.why.kinds import FIXES, KINDS
-from scheduler.why.say import Fields, Reader, Sentence, fields_of, say
+from scheduler.why.say import Fields, Reader, Sentence, say
 
 TO_MAKE_IT_FIT: Final = "; to make it fit: "
 """Between a cause and a fix."""
@@ -84,9 +84,8 @@ class Fix(Struct, frozen=True):
     @property
     def same(self) -> Hashable:
         """Equal for fixes of which the first that helps is enough: where less helps, still less does, too."""
-        row = FIXES[self.kind]
         said = self._said
-        return self.kind, *(_hashable(said.get(name)) for name in row.same or fields_of(row.says))
+        return self.kind, *(_hashable(said.get(name)) for name in FIXES[self.kind].same)
 
     def text(self, reader: Reader) -> str:
         """What to do, with the names of all whom it concerns."""

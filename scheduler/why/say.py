@@ -29,8 +29,8 @@ LENGTH: Final = 160
 """Characters of a sentence, beyond which fewer pods are named."""
 _PODS_NAMED: Final = 4
 _NAMES_SAID: Final = 3
-TOKEN: Final = re.compile(r"\{\{|\}\}|\{(\w+)(?::([^{}]*))?\}|[\[\]]")
-"""What is not said as it is written: a doubled brace, a field with what stands behind its colon, a bracket."""
+TOKEN: Final = re.compile(r"\{(\w+)(?::([^{}]*))?\}|[\[\]]")
+"""What is not said as it is written: a field with what stands behind its colon, a bracket."""
 
 Fields: TypeAlias = Mapping[str, object]
 
@@ -174,8 +174,6 @@ def _parsed(template: str) -> list[_Part]:
                 stack.append(group)
             case "]":
                 stack.pop()
-            case "{{" | "}}":
-                stack[-1].append(token[0][0])
             case _:
                 stack[-1].append((token[1], token[2] or ""))
     if rest := template[start:]:

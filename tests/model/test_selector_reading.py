@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from allocator import Device, decode_slice
 from cel.parser.frontend import parse
 from scheduler.model.selector_mistakes import PublishedNames, compared_values, named_drivers
 from scheduler.model.selector_reading import Selector, pinned_drivers
@@ -92,10 +93,17 @@ def test_a_name_that_can_follow_no_dot_is_a_key() -> None:
     assert selector.put(named.name, "in") == 'device.attributes.gpu ["in"]'
 
 
+def published(*attributes: dict[str, dict[str, str]]) -> tuple[Device, ...]:
+    """Devices of one driver."""
+    pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{number}", "attributes": one} for number, one in enumerate(attributes)]
+    spec = {"driver": "gpu.example.com", "nodeName": "node", "pool": pool, "devices": devices}
+    return decode_slice({"metadata": {"name": "slice"}, "spec": spec}).devices
+
+
 def mistakes(expression: str) -> list[tuple[str, str, str]]:
-    names = PublishedNames()
-    names.add("gpu.example.com", [("model", "string", "A100"), ("cc", "version", "8.0.0")], [])
-    names.add("gpu.example.com", [("model", "string", "A100")], [])
+    model = {"model": {"string": "A100"}}
+    names = PublishedNames(published({**model, "cc": {"version": "8.0.0"}}, model))
     return [(one.kind, one.instead, one.expression) for one in names.mistakes(expression)]
 
 

@@ -360,8 +360,7 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
             claim({"name": "gpu", "firstAvailable": [{**one, "selectors": []} for one in BIG_SMALL["firstAvailable"]]}),
         ],
         "alternatives-unmet",
-        "request gpu: no alternative fits on node node-1: big, small: 2 of 2 in use by pods default/also, "
-        "default/runs (priority 0)",
+        "request gpu: all 2 devices of its 2 alternatives are in use by pods default/also, default/runs (priority 0)",
         "end pod default/also (priority 0)",
     ),
     (
@@ -629,6 +628,19 @@ def test_what_others_run_is_named_to_who_reads_all_objects_alone() -> None:
         assert "secret" not in texts
         assert "hidden" not in texts
         assert "pod hidden/secret" in command.text(EVERYBODY)
+
+
+def test_devices_in_the_way_stand_in_the_order_of_their_names() -> None:
+    """What a pool's ledger holds is a set of names, whose order differs from process to process."""
+    names = [f"part-{number}" for number in range(6)]
+    pool = {"resourceSliceCount": 2}
+    parts = slice_(*[counted(name, "10Gi") for name in names], counted("whole-9", "80Gi"), pool=pool)
+    counters = slice_(name="counters", pool=pool, sharedCounters=COUNTERS)
+    theirs = allocated(claim(name="theirs"), *names, users=[])
+    wants = claim(request("device.attributes['gpu.example.com'].index == 9"))
+    (stale, *_), _, _ = blamed([node(), parts, counters, device_class(), theirs, wants, pod("gpu")])
+
+    assert stale.fields["devices"] == tuple([f"node-1/{name}" for name in names])
 
 
 def test_steps_are_bounded_by_what_is_looked_at() -> None:

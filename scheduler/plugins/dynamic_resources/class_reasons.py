@@ -16,10 +16,9 @@ from allocator.requests.subterms import last_subterm
 from allocator.values.model import DeviceSelector, RequestAlternative
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.model.keys import NodeName
-from scheduler.model.selector_mistakes import compared_values, named_drivers
+from scheduler.model.selector_mistakes import PublishedNames, compared_values, named_drivers
 from scheduler.plugins.dynamic_resources.selector_reasons import (
     changes_of_class,
-    mistakes_of,
     of_class,
     unmet_term,
 )
@@ -42,7 +41,7 @@ def diagnose_class(looked: Survey, slot: Slot) -> Sequence[Reason]:
     found = last_subterm([one.expression or "" for one in selectors], looked.devices, slot.features, slot.matcher.meter)
     if found is None:
         return ()
-    mistakes = mistakes_of(found.text, found.before, looked.place())
+    mistakes = PublishedNames(found.before, looked.place()).mistakes(found.text)
     is_meant = any(one.instead for one in mistakes)
     drivers = Counter(device.id.driver for device in looked.devices).most_common()
     fields = {

@@ -75,9 +75,7 @@ def _diagnose(found: NearNode, unmet: Unmet, facts: dict[str, object]) -> Reason
 
 def diagnose_several(found: NearNode, funnel: Funnel) -> Reason:
     """Constraints of which each could be satisfied, and that leave the request too little together."""
-    constraints = [
-        found.explanation.problem.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints
-    ]
+    constraints = [found.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints]
     claim = found.claim(funnel.slot)
     fixes = [fix for one in constraints for fix in _without(found, claim, one)] if claim is not None else []
     attributes = " and ".join(dict.fromkeys(one.attribute for one in constraints))
@@ -89,7 +87,7 @@ def diagnose_several(found: NearNode, funnel: Funnel) -> Reason:
 def diagnose_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping[str, object]) -> Reason | None:
     """Constraints that could be satisfied, by devices that do not fit together as far as the search knows."""
     drops, said = list[Fix](), list[Reason]()
-    for plan in found.explanation.problem.plan.claims:
+    for plan in found.plan.claims:
         slots = [one.slot for one in funnels if one.slot.claim == plan.index]
         claim = found.claim(slots[0]) if slots else None
         if claim is None:

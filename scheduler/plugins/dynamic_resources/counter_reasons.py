@@ -90,7 +90,7 @@ def diagnose_groups(found: NearNode, funnel: Funnel) -> Reason:
     position = next(positions_of(funnel.step(Stage.GROUPS).removed))
     _, view, index = funnel.pools.locate(position)
     device, use = view.devices[index], found.view.in_use.pools.get(view.id)
-    common, held = view.groups_left(use), use.held() if use is not None else set[str]()
+    common, held = view.groups_left(use), found.held(view.id)
     number, mask = refusing(common, view.groups.of[index]) or view.groups.of[index][0]
     set_ = view.groups.set_name(number)
     users = [
@@ -170,8 +170,7 @@ def _blocked(found: NearNode, funnel: Funnel) -> Iterator[_Blocked]:
 
 def _users(found: NearNode, blocked: _Blocked) -> list[DeviceId]:
     """Devices of the pool that are held and take of the counter."""
-    use = found.view.in_use.pools.get(blocked.view.id)
-    held = use.held() if use is not None else set()
+    held = found.held(blocked.view.id)
     return [one.id for one in blocked.view.devices if one.name in held and _takes(one, blocked.counter)]
 
 

@@ -104,7 +104,7 @@ def _explained(
         explanation = _explain(search, cycle, node, view, limits)
         if explanation is None or not explanation.requests:
             return
-        yield NearNode(search, cycle, node, view, limits, explanation)
+        yield NearNode(search, cycle, view, limits, explanation.problem.plan, (node.name,), node, explanation)
         devices += len(explanation.requests) * explanation.requests[0].published
         if devices > limits.devices:
             return
@@ -191,26 +191,31 @@ def _of_funnel(found: NearNode, funnel: Funnel) -> Reason:
 def _of_alternatives(found: NearNode, funnels: Sequence[Funnel]) -> Reason:
     """What keeps each alternative of a prioritized list from the node, in a few words; equal ones together."""
     slot, ways = funnels[0].slot, dict[str, tuple[Sentence, list[str]]]()
+    fields: dict[str, object] = {"of": (funnels[0].claim, slot.base), "request": slot.base, "node": found.node.name}
+    fixes = tuple([fix for one in funnels for fix in _of_funnel(found, one).fixes])
+    if all(one.end is not None and one.end.stage is Stage.IN_USE for one in funnels):
+        taken = [ids_of(one.devices(one.step(Stage.IN_USE).removed)) for one in funnels]
+        devices = dict.fromkeys(itertools.chain(*taken))
+        fields |= {"every": "" if any(one.left for one in funnels) else "all ", "count": len(devices)}
+        fields |= {"alternatives": len(funnels), "pods": found.users(devices)}
+        return Reason("alternatives-unmet", fields, "taken", fixes)
     for one in funnels:
         why = _in_short(found, one)
         ways.setdefault(why.said(EVERYBODY), (why, []))[1].append(one.slot.name)
     said = [Sentence("{names}: {why}", {"names": names(some, len(some)), "why": why}) for why, some in ways.values()]
-    fields: dict[str, object] = {"of": (funnels[0].claim, slot.base), "request": slot.base, "node": found.node.name}
     fields |= dict(itertools.zip_longest(_PLACES, said[: len(_PLACES)])) | {"more": len(said[len(_PLACES) :])}
-    fixes = tuple([fix for one in funnels for fix in _of_funnel(found, one).fixes])
     return Reason("alternatives-unmet", fields, fixes=fixes)
 
 
 def _in_short(found: NearNode, funnel: Funnel) -> Sentence:
     if (end := funnel.end) is None:
         return Sentence("{there} of {needed} devices are there", {"there": funnel.left, "needed": funnel.needed})
-    fields: dict[str, object] = {"gone": end.removed.bit_count(), "all": funnel.before(end.stage).bit_count()}
-    fields |= {"stage": end.stage, "failure": "", "pods": ""}
     if end.stage is Stage.UNDECIDED:
-        fields["failure"] = found.explanation.failure_of(funnel).rpartition("error: ")[2].removesuffix(OPTIONAL_HINT)
-    if end.stage is Stage.IN_USE:
-        fields["pods"] = found.users(ids_of(funnel.devices(end.removed)))
-    return Sentence("{gone} of {all} {stage}[ by {pods}][: {failure}]", fields)
+        failure = found.explanation.failure_of(funnel).rpartition("error: ")[2].removesuffix(OPTIONAL_HINT)
+        return Sentence("its selector fails: {failure}", {"failure": failure})
+    fields: dict[str, object] = {"gone": end.removed.bit_count(), "all": funnel.before(end.stage).bit_count()}
+    users = found.users(ids_of(funnel.devices(end.removed))) if end.stage is Stage.IN_USE else ""
+    return Sentence("{gone} of {all} {stage}[ by {pods}]", {**fields, "stage": end.stage, "pods": users})
 
 
 def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:

@@ -91,27 +91,21 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Reason | None:
 
     Asked as if this node's pool had its own name.
     """
-    node, view = found.node.name, found.view
-    for device in funnel.devices(funnel.step(Stage.IN_USE).removed):
-        pool = device.id.pool_id
-        faults = view.inventory.faults(view.features).get(pool, ())
-        if all(one.kind != "two-nodes" for one in faults):
-            continue
-        own = f"{pool.pool}-{node}"
-        slices = [
-            replace(
-                slice_,
-                pool=own,
-                devices=tuple([replace(one, id=DeviceId(pool.driver, own, one.name)) for one in slice_.devices]),
-            )
-            for slice_ in view.inventory.slices_of_pool(pool).values()
-            if slice_.node_name == node
-        ]
-        fix = Fix("rename-pool", {"pool": pool.pool}, found.on, slices=tuple(slices))
-        nodes = listed_names(sorted({one.node_name or "" for one in view.inventory.slices_of_pool(pool).values()}))
-        fields = {"pool": pool, "nodes": nodes, "device": listed([device.id])}
-        return Reason("pool-contradictory", fields, "two-nodes", (fix,))
-    return None
+    node, inventory = found.node.name, found.view.inventory
+    faults = inventory.faults(found.view.features)
+    devices = ids_of(funnel.devices(funnel.step(Stage.IN_USE).removed))
+    twice = (one for one in devices if any(each.kind == "two-nodes" for each in faults.get(one.pool_id, ())))
+    if (device := next(twice, None)) is None:
+        return None
+    own, published = f"{device.pool}-{node}", inventory.slices_of_pool(device.pool_id).values()
+    renamed = []
+    for slice_ in [one for one in published if one.node_name == node]:
+        own_devices = [replace(one, id=DeviceId(device.driver, own, one.name)) for one in slice_.devices]
+        renamed.append(replace(slice_, pool=own, devices=tuple(own_devices)))
+    fix = Fix("rename-pool", {"pool": device.pool}, found.on, slices=tuple(renamed))
+    nodes = listed_names(sorted({one.node_name or "" for one in published}))
+    fields = {"pool": device.pool_id, "nodes": nodes, "device": listed([device])}
+    return Reason("pool-contradictory", fields, "two-nodes", (fix,))
 
 
 def _in_the_way(found: NearNode, funnel: Funnel) -> Iterable[DeviceId]:
@@ -119,9 +113,8 @@ def _in_the_way(found: NearNode, funnel: Funnel) -> Iterable[DeviceId]:
     taken = funnel.step(Stage.IN_USE).removed | funnel.step(Stage.CAPACITY).removed
     in_the_way = dict.fromkeys(ids_of(funnel.devices(taken)))
     blocked = funnel.step(Stage.COUNTERS).removed | funnel.step(Stage.GROUPS).removed
-    for pool in {one.id.pool_id for one in funnel.devices(blocked)}:
-        use = found.view.in_use.pools.get(pool)
-        in_the_way |= dict.fromkeys(DeviceId(*pool, name) for name in (use.held() if use is not None else ()))
+    for pool in dict.fromkeys(one.id.pool_id for one in funnel.devices(blocked)):
+        in_the_way |= dict.fromkeys(DeviceId(*pool, name) for name in sorted(found.held(pool)))
     return in_the_way
 
 

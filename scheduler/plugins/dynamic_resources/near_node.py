@@ -7,59 +7,51 @@ Rules of this module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import Struct, structs
 
-from allocator import Device, DeviceId, Explanation, Funnel, Stage
+from allocator import Device, DeviceId, Explanation, Funnel, PoolId, Stage
 from allocator.requests.requests import Slot
-from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.diagnosis import Limits
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.group import key_of_group
 from scheduler.model.held import Held
-from scheduler.model.keys import ClaimKey, NodeName, PodUid
+from scheduler.model.keys import ClaimKey
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.owners import controller_of, edited_object, is_replica
 from scheduler.plugins.dynamic_resources.changed_claims import held_by
-from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason, Whom
 from scheduler.why.say import Pods
 
 
 class Holder(Struct, frozen=True):
-    """A claim that is counted on the node's devices, and whose pods all run there."""
+    """A claim that is counted on the node's devices, and whose pods all run there; of the asked pod's own, no pods."""
 
     claim: ResourceClaim
-    users: tuple[PodUid, ...]
-    priority: int
+    pods: tuple[Pod, ...]
     released: tuple[Held, ...]
-    devices: frozenset[DeviceId]
+
+    @property
+    def devices(self) -> frozenset[DeviceId]:
+        """Those that it would give back."""
+        return frozenset([one.device_id for held in self.released for one in held.allocation.results])
+
+    @property
+    def priority(self) -> int:
+        """Of its most important pod."""
+        return max([one.priority for one in self.pods], default=0)
 
 
 @dataclass(frozen=True)
 class NearNode(Requests):
     """See the module's text."""
 
-    search: NodeSearch
-    cycle: Cycle
     node: NodeInfo
-    view: ClusterView
-    limits: Limits
     explanation: Explanation
-
-    @property
-    def on(self) -> tuple[NodeName, ...]:
-        return (self.node.name,)
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        return self.explanation.problem.plan.slots
 
     def facts(self, funnel: Funnel, *said: Stage) -> Mapping[str, object]:
         """What sentences about a request name: where, how much it asks for, what is left of that, and what took others.
@@ -87,33 +79,29 @@ class NearNode(Requests):
     @cached_property
     def holders(self) -> Sequence[Holder]:
         """Of the node's devices, the pod's own claims too; those of the least important pods first."""
-        found: dict[ClaimKey, Holder] = {}
-        claims = [(claim.key, claim, tuple[PodUid, ...]()) for claim in self.search.claims.claims]
-        self.cycle.charge(len(self.node.pods))
-        for uid in self.node.pods:
-            for key in self.view.claims_of(uid):
-                users = tuple(self.view.users_of(key))
-                if (claim := self.view.claim(key)) is not None and all(one in self.node.pods for one in users):
-                    claims.append((key, claim, users))
-        for key, claim, users in claims:
-            if key not in found:
-                released = held_by(claim, self.view)
-                devices = frozenset(one.device_id for held in released for one in held.allocation.results)
-                if devices:
-                    priority = max([self.node.pods[one].spec.priority or 0 for one in users], default=0)
-                    found[key] = Holder(claim, users, priority, released, devices)
-        return sorted(found.values(), key=lambda one: (one.priority, one.claim.key))
+        found: dict[ClaimKey, tuple[ResourceClaim, tuple[Pod, ...]]]
+        found, pods = {claim.key: (claim, ()) for claim in self.search.claims.claims}, self.node.pods
+        self.cycle.charge(len(pods))
+        for key in [key for uid in pods for key in self.view.claims_of(uid)]:
+            users, claim = self.view.users_of(key), self.view.claim(key)
+            if key not in found and claim is not None and all(one in pods for one in users):
+                found[key] = claim, tuple([pods[one] for one in users])
+        holders = [Holder(claim, users, held_by(claim, self.view)) for claim, users in found.values()]
+        return sorted([one for one in holders if one.devices], key=lambda one: (one.priority, one.claim.key))
 
     def holding(self, devices: Iterable[DeviceId]) -> list[Holder]:
         """Those that hold one of the devices."""
         wanted = set(devices)
         return [one for one in self.holders if not wanted.isdisjoint(one.devices)]
 
+    def held(self, pool: PoolId) -> Set[str]:
+        """Devices of a pool that are in use."""
+        use = self.view.in_use.pools.get(pool)
+        return use.held() if use is not None else frozenset[str]()
+
     def pods(self, holders: Iterable[Holder]) -> Pods:
         """Their pods, the least important first."""
-        users = dict.fromkeys(one for holder in holders for one in holder.users)
-        pods = [pod for one in users if (pod := self.node.pods.get(one)) is not None]
-        return Pods.of(pods)
+        return Pods.of({pod.uid: pod for holder in holders for pod in holder.pods}.values())
 
     def users(self, devices: Iterable[DeviceId]) -> Pods | str:
         """Who has them, for a sentence."""
@@ -135,17 +123,13 @@ class NearNode(Requests):
 
     def is_siblings(self, holder: Holder, is_one: Callable[[Pod, Pod], bool] = is_replica) -> bool:
         """Whether a pod of the same controller uses the claim, or one of another revision of its Deployment."""
-        return any(is_one(self.pod, pod) for uid in holder.users if (pod := self.node.pods.get(uid)) is not None)
+        return any(is_one(self.pod, pod) for pod in holder.pods)
 
     def is_planned(self, holder: Holder) -> bool:
         """Whether pods of the pod's group have it that wait as it does: nobody uses it yet."""
         group = key_of_group(self.pod)
-        users = [pod for uid in holder.users if (pod := self.node.pods.get(uid)) is not None]
-        return (
-            group is not None
-            and bool(users)
-            and all(key_of_group(pod) == group and pod.node_name is None for pod in users)
-        )
+        is_waiting = all(key_of_group(pod) == group and pod.node_name is None for pod in holder.pods)
+        return group is not None and bool(holder.pods) and is_waiting
 
     # Changes that several facts share
 
@@ -175,7 +159,7 @@ class NearNode(Requests):
             self.on,
             more=len(holders) - 1,
             whom=Whom.OWN if all(one.claim.key.namespace == own for one in holders) else Whom.OTHERS,
-            removed=tuple(dict.fromkeys(one for holder in holders for one in holder.users)),
+            removed=tuple(dict.fromkeys(pod.uid for holder in holders for pod in holder.pods)),
             released=tuple([held for holder in holders for held in holder.released]),
         )
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from allocator import Fault, FaultKind, PoolId, ResourceSlice, newest_slices
 from allocator.requests.requests import Slot
@@ -41,37 +39,30 @@ def diagnose_unpublished(looked: Survey) -> Sequence[Reason]:
     return found
 
 
-class _Hiding(Struct):
-    """A fault, and how many devices that would do it keeps from counting; pools of which the same is so."""
+class _Hiding(NamedTuple):
+    """A fault, and how many devices that would do it keeps from counting."""
 
+    devices: int
     fault: Fault
     pool: PoolId
-    devices: int
-    pools: int = 1
 
 
 def _hidden(looked: Survey, slot: Slot) -> list[Reason]:
     """The worst fault of each kind."""
-    worst: dict[FaultKind, _Hiding] = {}
+    hiding: dict[FaultKind, list[_Hiding]] = {}
     left = looked.limits.devices
     for pool, faults in looked.faults.items():
         slices = looked.view.inventory.slices_of_pool(pool)
-        for fault in faults:
-            if fault.kind not in HIDING:
-                continue
-            count = 0
-            for name in fault.slices if fault.kind == "older-generation" else slices:
-                left -= 1 + len(slices[name].devices)
-                count += _would_do(looked, slot, slices[name])
-            hiding = worst.get(fault.kind)
-            if count and hiding is not None:
-                hiding.pools += 1
-            if count and (hiding is None or count > hiding.devices):
-                worst[fault.kind] = _Hiding(fault, pool, count, hiding.pools if hiding is not None else 1)
+        for fault in [one for one in faults if one.kind in HIDING]:
+            read = [slices[name] for name in (fault.slices if fault.kind == "older-generation" else slices)]
+            left -= sum(1 + len(one.devices) for one in read)
+            if count := sum(_would_do(looked, slot, one) for one in read):
+                hiding.setdefault(fault.kind, []).append(_Hiding(count, fault, pool))
         if left <= 0:
             break
-    ordered = sorted(worst.values(), key=lambda one: (one.fault.kind == "older-generation", -one.devices))
-    return [_diagnose(looked, slot, one) for one in ordered] or list(_without_node(looked, slot))
+    worst = [(max(some, key=lambda one: one.devices), len(some) - 1) for some in hiding.values()]
+    ordered = sorted(worst, key=lambda one: (one[0].fault.kind == "older-generation", -one[0].devices))
+    return [_diagnose(looked, slot, *one) for one in ordered] or list(_without_node(looked, slot))
 
 
 def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
@@ -88,8 +79,9 @@ def _would_do(looked: Survey, slot: Slot, slice_: ResourceSlice) -> int:
     )
 
 
-def _diagnose(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
-    fault, pool = hiding.fault, hiding.pool
+def _diagnose(looked: Survey, slot: Slot, hiding: _Hiding, more: int) -> Reason:
+    """The fault; `more` pools have one of its kind."""
+    _, fault, pool = hiding
     slices = looked.view.inventory.slices_of_pool(pool).values()
     newest = newest_slices(slices, looked.view.features)
     generation, wanted = newest[0].generation, newest[0].resource_slice_count
@@ -104,7 +96,7 @@ def _diagnose(looked: Survey, slot: Slot, hiding: _Hiding) -> Reason:
         "wanted": wanted,
         "missing": wanted - len(newest),
         "old": min([one.generation for one in older], default=generation),
-        "more": hiding.pools - 1,
+        "more": more,
     }
     kind, form, fix = "pool-contradictory", fault.kind if fault.kind in _TWICE else "", "pool-anew"
     match fault.kind:
@@ -155,13 +147,12 @@ def _without_node(looked: Survey, slot: Slot) -> Iterator[Reason]:
     if not gone:
         return
     looked.cycle.charge(len(inventory.slices) // NAMES_A_STEP)
-    left, best, count = looked.limits.devices, None, 0
+    left, best, most = looked.limits.devices, None, 0
     for slice_ in inventory.slices.values():
         if slice_.node_name in gone and left > 0:
             left -= 1 + len(slice_.devices)
-            found = sum(judge(slot, device).is_selectable for device in slice_.devices)
-            if found > count:
-                best, count = slice_, found
+            count = sum(judge(slot, device).is_selectable for device in slice_.devices)
+            best, most = (slice_, count) if count > most else (best, most)
     if best is None:
         return
     slices = [one for one in inventory.slices_of_pool(best.pool_id).values() if one.node_name == best.node_name]

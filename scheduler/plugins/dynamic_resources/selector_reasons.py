@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -63,39 +64,33 @@ def diagnose_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
     where = f" of its class{looked.place()}"
     if len(found.before) < len(devices):
         where = f" of the {len(found.before)} that its other terms leave"
-    mistakes = mistakes_of(found.text, found.before, where) or smaller_amounts(found, where)
+    mistakes = PublishedNames(found.before, where).mistakes(found.text) or smaller_amounts(found, where)
     fact = mistakes[0].cause if mistakes else unmet_term(found, where)
     fields = {"owner": looked.named(slot), "fact": fact}
     return (Reason("selector-unmet", fields, fixes=tuple(_changes(looked, slot, found, mistakes))),)
 
 
 def diagnose_selector_errors(looked: Survey) -> Iterator[Reason]:
-    """Selectors that fail for a device, so that no node was decided about."""
+    """Selectors, and expressions of derived attributes, that fail for a device, so that no node was decided about."""
     for slot in looked.plan.slots:
-        for device in looked.devices:
-            answer = slot.matcher.answer(device)
-            if isinstance(answer, Failure):
-                yield _error(looked, slot, device, answer)
-                break
-            failing = _underivable(slot, device) if answer is None else None
-            if failing is not None:
-                yield _derivation_error(looked, slot, device, *failing)
-                break
+        yield from islice(_errors(looked, slot), 1)
 
 
-def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
-    """A derived attribute of the request whose expression fails for the device."""
-    for name, derivation in slot.derivations.items():
-        found = derivation.value(device)
-        if isinstance(found, Failure):
-            return name, found
-    return None
+def _errors(looked: Survey, slot: Slot) -> Iterator[Reason]:
+    for device in looked.devices:
+        answer = slot.matcher.answer(device)
+        if isinstance(answer, Failure):
+            yield _error(looked, slot, device, answer)
+        for name, derivation in slot.derivations.items() if answer is None else ():
+            if isinstance(failure := derivation.value(device), Failure):
+                yield _derivation_error(looked, slot, device, name, failure)
 
 
 def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Reason:
     expression = next(one.expression for one in slot.details.derived if one.name == name)
     devices = [one for one in looked.devices if slot.matcher.answer(one) is None]
-    mistakes = mistakes_of(expression, devices, f" that the request selects{looked.place()}")
+    names = PublishedNames(devices, f" that the request selects{looked.place()}")
+    mistakes = names.mistakes(expression)
     reason = _failing(looked.named(slot), mistakes, device, failure, name)
     return structs.replace(reason, fixes=tuple(_changes_of_derived(looked, slot, name, mistakes)))
 
@@ -137,7 +132,7 @@ def _error(looked: Survey, slot: Slot, device: Device, failure: Failure) -> Reas
     devices = looked.devices if is_class else of_class(looked, slot)
     owner = f"DeviceClass {slot.device_class.name}" if is_class else looked.named(slot)
     expression = (slot.device_class.selectors if is_class else slot.details.selectors)[failure.number].expression or ""
-    mistakes = mistakes_of(expression, devices, place if is_class else f" of its class{place}")
+    mistakes = PublishedNames(devices, place if is_class else f" of its class{place}").mistakes(expression)
     whole = Subterm(failure.number, (expression,), 0, tuple(devices), ())
     reason = _failing(owner, mistakes, device, failure)
     changes = changes_of_class if is_class else partial(_changes, kind=reason.kind)
@@ -189,22 +184,12 @@ def _mended_selectors(
 def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
     """The same name put right wherever it stands."""
     for _ in range(_PLACES_MAX if mistake.kind in _NAMES else 0):
-        again = mistakes_of(expression, found.before, "")
+        again = PublishedNames(found.before).mistakes(expression)
         same = next((one for one in again if (one.kind, one.instead) == (mistake.kind, mistake.instead)), None)
         if same is None:
             break
         expression = same.expression
     return expression
-
-
-def mistakes_of(expression: str, devices: Iterable[Device], where: str) -> list[Mistake]:
-    """Names and values that none of the devices has, what is like another one first; `where` after "no device"."""
-    names = PublishedNames(where)
-    for device in devices:
-        attributes = [(name, one.kind, str(one.value)) for name, one in device.attributes.items()]
-        names.add(device.id.driver, attributes, device.capacity)
-    found = [*names.mistakes(expression), *names.unknown(expression)]
-    return sorted(found, key=lambda mistake: mistake.kind == "guard")
 
 
 def smaller_amounts(found: Subterm, where: str) -> list[Mistake]:

@@ -50,27 +50,25 @@ NAMES_A_STEP: Final = 40
 """Of nodes, devices or slices that are only looked up, for one look-up of the cycle."""
 
 
+@dataclass(frozen=True)
 class Requests:
-    """The requests of a pod, as sentences name them."""
+    """The requests of a pod, as sentences name them.
+
+    Attributes:
+        on: The nodes on which a fix is tried.
+    """
 
     search: NodeSearch
     cycle: Cycle
     view: ClusterView
+    limits: Limits
+    plan: Plan
+    on: tuple[NodeName, ...]
 
     @property
     def pod(self) -> Pod:
         """Who asks."""
         return self.cycle.pod
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        """All of its requests."""
-        raise NotImplementedError
-
-    @property
-    def on(self) -> tuple[NodeName, ...]:
-        """The nodes on which a fix is tried."""
-        raise NotImplementedError
 
     def named(self, slot: Slot) -> str:
         """A request by its name; with its claim where another claim has one of that name."""
@@ -80,7 +78,7 @@ class Requests:
             self.cycle.charge(len(classes))
             is_shared = sum(one.extended_resource_name == resource for one in classes) > 1
             return f"resource {resource}" + (f" (DeviceClass {slot.device_class.name})" if is_shared else "")
-        is_ambiguous = any(one.base == slot.base and one.claim != slot.claim for one in self.slots)
+        is_ambiguous = any(one.base == slot.base and one.claim != slot.claim for one in self.plan.slots)
         return f"request {slot.label} of ResourceClaim {claim.key}" if is_ambiguous else f"request {slot.label}"
 
     def all_named(self, slots: Iterable[Slot]) -> str:
@@ -121,24 +119,11 @@ class Survey(Requests):
         devices: Published for some node, in slices that count; all of the cluster's where `is_whole`.
     """
 
-    search: NodeSearch
-    cycle: Cycle
-    plan: Plan
     refused: Mapping[str, NodeInfo]
     nodes: tuple[NodeInfo, ...]
     faults: Mapping[PoolId, tuple[Fault, ...]]
     devices: tuple[Device, ...]
     is_whole: bool
-    view: ClusterView
-    limits: Limits
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        return self.plan.slots
-
-    @property
-    def on(self) -> tuple[NodeName, ...]:
-        return tuple([node.name for node in self.nodes[:NODES_TRIED]])
 
     def place(self) -> str:
         """Where devices were looked for, after "no device"."""
@@ -210,7 +195,8 @@ def _survey(
     faults = inventory.faults(view.features)
     devices, is_whole = _devices(cycle, having, faults, view, limits)
     refused: dict[str, NodeInfo] = {node.name: node for node in nodes}
-    return Survey(search, cycle, plan, refused, tuple(having), faults, devices, is_whole, view, limits)
+    on = tuple([node.name for node in having[:NODES_TRIED]])
+    return Survey(search, cycle, view, limits, plan, on, refused, tuple(having), faults, devices, is_whole)
 
 
 def _devices(
