@@ -24,9 +24,17 @@ from allocator import ClaimSpec, Device, PausedError
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.subterms import Subterm, last_subterm
-from allocator.values.model import Attribute, DeviceCapacity, DeviceSelector, Request, RequestAlternative
+from allocator.values.model import (
+    Attribute,
+    Constraint,
+    DeviceCapacity,
+    DeviceSelector,
+    Request,
+    RequestAlternative,
+)
+from allocator.values.pool_attribute import published
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason, Whom
 
@@ -84,6 +92,27 @@ def _errors(looked: Survey, slot: Slot) -> Iterator[Reason]:
         for name, derivation in slot.derivations.items() if answer is None else ():
             if isinstance(failure := derivation.value(device), Failure):
                 yield _derivation_error(looked, slot, device, name, failure)
+        if answer is None and (constraint := _incomparable(looked, slot, device)) is not None:
+            yield _incomparable_error(looked, slot, device, constraint)
+
+
+def _incomparable(looked: Survey, slot: Slot, device: Device) -> Constraint | None:
+    """A constraint on an attribute of which the device has a value that cannot be compared."""
+    constraints = [looked.plan.claims[slot.claim].constraints[number] for number in slot.constraints]
+    return next((one for one in constraints if published((device,), one.attribute, slot.features).failed), None)
+
+
+def _incomparable_error(looked: Survey, slot: Slot, device: Device, constraint: Constraint) -> Reason:
+    claim, attribute = looked.claim(slot), constraint.attribute
+    fixes: tuple[Fix, ...] = ()
+    if claim is not None and claim.spec is not None and attribute not in slot.derivations:
+        what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
+        left = tuple([one for one in claim.spec.constraints if one != constraint])
+        changed = replace(claim, spec=replace(claim.spec, constraints=left))
+        named = {"what": what, "attribute": attribute, "claim": label_of(claim, looked.cycle.pod)}
+        fixes = (Fix("drop-constraint", named, looked.tried, claims=(changed,)),)
+    fields = {"owner": looked.named(slot), "attribute": attribute, "device": f"{device.id.pool}/{device.name}"}
+    return Reason("selector-error", fields, "incomparable", fixes=fixes)
 
 
 def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Reason:
