@@ -154,7 +154,10 @@ class Generator:
 
     def _spelled(self, driver: str, amounts: dict[str, Any]) -> dict[str, Any]:
         """Some names with their driver."""
-        return {f"{driver}/{name}" if self._is_odd() else name: amount for name, amount in amounts.items()}
+        return {
+            f"{driver}/{name}" if "/" not in name and self._is_odd() else name: amount
+            for name, amount in amounts.items()
+        }
 
     def _draw_features(self) -> dict[str, bool]:
         rnd = self._rnd
@@ -496,7 +499,10 @@ class Generator:
                 if tuple(key.values()) in seen or not self._has("allocated") or rnd.random() < 0.5:
                     continue
                 seen.add(tuple(key.values()))
-                if (device.get("allowMultipleAllocations") and rnd.random() < 0.8) or self._is_odd():
+                is_shared = device.get("allowMultipleAllocations") and rnd.random() < 0.8
+                # With the gate off a scheduler holds the devices of shares whole.
+                can_share = self._features.get("ConsumableCapacity", True) or self.release in ("1.36", "1.37")
+                if can_share and (is_shared or self._is_odd()):
                     for number in range(rnd.choice((1, 1, 2))):
                         consumed = {
                             name: rnd.choice(("1Gi", "2Gi") if name == "memory" else ("1", "500m"))
