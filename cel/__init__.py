@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cel.errors import EvaluationError as EvaluationError
     from cel.errors import EvaluationFailure as EvaluationFailure
     from cel.evaluator.readset import ReadSet as ReadSet
+    from cel.library.device import UNREADABLE as UNREADABLE
     from cel.library.device import DeviceView as DeviceView
-    from cel.library.device import UnsupportedAttribute as UnsupportedAttribute
     from cel.library.device import decode_attribute as decode_attribute
     from cel.library.device import device_view as device_view
     from cel.library.device import partial_view as partial_view
@@ -54,7 +54,7 @@ _MODULES: Final = {
     "ReadSet": "evaluator.readset",
     "Selector": "program",
     "Semver": "semver",
-    "UnsupportedAttribute": "library.device",
+    "UNREADABLE": "library.device",
     "answer_with_work": "work",
     "compile_derived": "program",
     "compile_derived_in_stages": "program",

@@ -105,7 +105,7 @@ class Selector(DeviceExpression):
         try:
             self.matches_exactly(device)
         except EvaluationError as error:
-            offset = None if device.problem is not None else self._exact.failing_offset(device)
+            offset = self._exact.failing_offset(device)
             return EvaluationFailure(
                 self.expression, self._checked.expr.offset if offset is None else offset, str(error)
             )
@@ -140,8 +140,6 @@ class _ExactEvaluator:
         raise _not_a_bool(value)
 
     def evaluate(self, device: DeviceView) -> object:
-        if device.problem is not None:
-            raise EvaluationError(device.problem)
         if self._plan is None:
             from cel.evaluator.walker import plan  # noqa: PLC0415 - most selectors never need it
 
@@ -276,7 +274,7 @@ def evaluate(expression: str, environment: Environment | None = None, device: De
 
     Raises:
         CompileError: It does not compile.
-        EvaluationError: It fails, or `device` has a problem.
+        EvaluationError: It fails.
     """
     from cel.evaluator.walker import plan  # noqa: PLC0415
 
@@ -286,6 +284,4 @@ def evaluate(expression: str, environment: Environment | None = None, device: De
         planned = plan(checked)
     except RecursionError:
         raise CompileError("compilation failed: expression nests too deeply to be compiled") from None
-    if device is not None and device.problem is not None:
-        raise EvaluationError(device.problem)
     return planned.evaluate({} if device is None else {"device": device.fields})

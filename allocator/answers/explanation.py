@@ -50,7 +50,7 @@ class Explanation:
 
     def failure_of(self, row: Funnel) -> str:
         """The same of one request."""
-        failing = self.problem.pools.candidates_for(row.slot).failed | self.problem.underivable(row.slot)
+        failing = self.problem.pools.candidates_for(row.slot).failed | self.problem.incomparable(row.slot)
         failed = row.step(Stage.UNDECIDED).removed & failing
         return str(self.problem.failure(row.slot, next(positions_of(failed)))) if failed else ""
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
+from allocator.values.features import Features
 from allocator.values.masks import positions_of
 from allocator.values.pool_attribute import NOTHING, PoolAttribute, Value
 
@@ -42,12 +43,12 @@ class AttributeIndex:
     Attributes:
         present: Devices that have the attribute.
         unknown: Those whose value has no kind this version can compare.
-        failed: Those for which an expression should give the value, and fails.
+        failed: Those for which it fails (`PoolAttribute`).
     """
 
-    def __init__(self, parts: Sequence[tuple[PoolAttribute, int]], lists: bool) -> None:
+    def __init__(self, parts: Sequence[tuple[PoolAttribute, int]], features: Features) -> None:
         """`parts`: of each pool, and the position of its first device."""
-        self._lists: Final = lists
+        self._lists: Final = features.list_type_attributes
         self._parts: Final = parts
         self._starts: Final = [start for _, start in parts]
         self._masks: Final[dict[Value, int]] = {}

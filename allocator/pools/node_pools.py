@@ -185,9 +185,9 @@ class NodePools:
         return candidates
 
     def _derived(self, slot: Slot) -> Mapping[str, AttributeIndex]:
-        lists = self._features.list_type_attributes
+        features = self._features
         return {
-            name: AttributeIndex([(view.mask_for(slot).derived[name], start) for view, start in self.usable], lists)
+            name: AttributeIndex([(view.mask_for(slot).derived[name], start) for view, start in self.usable], features)
             for name in slot.derivations
         }
 
@@ -195,8 +195,8 @@ class NodePools:
         """The devices' values of an attribute."""
         known = self._attributes.get(name)
         if known is None:
-            lists = self._features.list_type_attributes
-            known = AttributeIndex([(view.attribute(name, lists), start) for view, start in self.usable], lists)
+            features = self._features
+            known = AttributeIndex([(view.attribute(name, features), start) for view, start in self.usable], features)
             self._attributes[name] = known
         return known
 

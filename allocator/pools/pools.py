@@ -129,7 +129,7 @@ class PoolView:
         self.has_binding_conditions: Final = any(device.binding_conditions is not None for device in self.devices)
         self.has_per_device_selection: Final = any(slice_.per_device_node_selection for slice_ in slices)
         self.masks: Final[dict[SlotKey, SlotMask]] = {}
-        self._attributes: Final[dict[tuple[str, bool], PoolAttribute]] = {}
+        self._attributes: Final[dict[tuple[str, Features], PoolAttribute]] = {}
         self._costs: tuple[CounterCosts, ...] | None = None
         self._held = NOTHING_HELD
         self._left: _CountersLeft | None = None
@@ -178,11 +178,11 @@ class PoolView:
             mask.decide(slot, self.devices)
         return mask
 
-    def attribute(self, name: str, lists: bool) -> PoolAttribute:
+    def attribute(self, name: str, features: Features) -> PoolAttribute:
         """The devices' values of an attribute."""
-        known = self._attributes.get((name, lists))
+        known = self._attributes.get((name, features))
         if known is None:
-            known = self._attributes[name, lists] = published(self.devices, name, lists)
+            known = self._attributes[name, features] = published(self.devices, name, features)
         return known
 
     def held(self, use: PoolUse, features: Features) -> HeldDevices:

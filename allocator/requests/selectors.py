@@ -25,6 +25,7 @@ from allocator.values.meter import Meter, PausedError
 from allocator.values.model import Attribute, AttributeKind, AttributeValue, Device, DeviceCapacity, DeviceSelector
 from cel import (
     ANSWER_WORK_MAX,
+    UNREADABLE,
     CompileError,
     DerivedAttribute,
     DeviceExpression,
@@ -33,7 +34,6 @@ from cel import (
     EvaluationError,
     EvaluationFailure,
     Selector,
-    UnsupportedAttribute,
     answer_with_work,
     compile_derived_in_stages,
     compile_in_stages,
@@ -252,14 +252,10 @@ class Answering(ABC, Generic[C, A]):
             names, amounts = self._reads
             attributes = [_read(device.attributes, domain, name, driver) for domain, name in names]
             capacity = [_read(device.capacity, domain, name, driver) for domain, name in amounts]
-            problem = None
-            if device.has_odd_attributes:
-                problem = view_of(device, self._features).problem
-            else:
-                read = attributes, capacity
+            read = attributes, capacity
             # Equal amounts are not one value to `isInteger`, and what a share may take no expression sees.
             amounts_read = [one and one.value.representation for one in capacity]
-            key = (driver, device.allow_multiple_allocations, problem, *attributes, *amounts_read)
+            key = (driver, device.allow_multiple_allocations, *attributes, *amounts_read)
         try:
             return self._answers[key]
         except KeyError:
@@ -275,7 +271,11 @@ class Answering(ABC, Generic[C, A]):
         (names, amounts), (attributes, capacity) = self._reads, read
         return partial_view(
             device.id.driver,
-            [(*name, _value(one, False)) for name, one in zip(names, attributes, strict=True) if one is not None],
+            [
+                (*name, _value(one, self._features))
+                for name, one in zip(names, attributes, strict=True)
+                if one is not None
+            ],
             [(*name, one.value) for name, one in zip(amounts, capacity, strict=True) if one is not None],
             device.allow_multiple_allocations,
         )
@@ -401,8 +401,7 @@ def first_failure(
 
 def view_of(device: Device, features: Features) -> DeviceView:
     """The device as expressions see it; where a name is there with and without its domain, the full one wins."""
-    shows_lists = features.list_type_attributes or features.has_137_semantics
-    attributes = {name: _value(attribute, shows_lists) for name, attribute in _bare_first(device.attributes)}
+    attributes = {name: _value(attribute, features) for name, attribute in _bare_first(device.attributes)}
     capacity = {name: capacity.value for name, capacity in _bare_first(device.capacity)}
     return device_view(device.id.driver, attributes, capacity, device.allow_multiple_allocations)
 
@@ -420,11 +419,12 @@ def _bare_first(values: Mapping[str, T]) -> list[tuple[str, T]]:
     return sorted(values.items(), key=lambda item: "/" in item[0])
 
 
-def _value(attribute: Attribute, shows_lists: bool) -> object:
+def _value(attribute: Attribute, features: Features) -> object:
     if attribute.kind in _PLAIN_KINDS:
         return attribute.value
     if attribute.value is None:
-        return UnsupportedAttribute()
+        return UNREADABLE
+    shows_lists = features.list_type_attributes or features.has_137_semantics
     return decode_attribute({attribute.kind: attribute.value}, is_list_enabled=shows_lists)
 
 

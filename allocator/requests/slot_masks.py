@@ -69,8 +69,7 @@ class SlotMask:
         self.late: dict[int, SlotVerdict] = _NONE_LATE
         self.failures: dict[int, Failure | CapacityError] = _NO_FAILURES
         self.consumption: dict[int, Consumption] = _NO_CONSUMPTION
-        lists = slot.features.list_type_attributes
-        self.derived: Final = {name: PoolAttribute(lists) for name in slot.derivations} or _NOT_DERIVED
+        self.derived: Final = {name: PoolAttribute(slot.features) for name in slot.derivations} or _NOT_DERIVED
 
     def decide(self, slot: Slot, devices: Sequence[Device]) -> None:
         """Evaluate the pool's devices up to the first failure.

@@ -182,10 +182,10 @@ class OneDevice(Choice):
         bit = 1 << position
         if search.picked.allowed(self.slot, bit) == bit:
             return True
-        name = search.picked.underivable(self.slot, position)
+        name = search.picked.incomparable(self.slot, position)
         # Counters come before constraints.
         if name and search.picked.can_charge(self.slot, position):
-            raise search.problem.derivation_failure(self.slot, position, name)
+            raise search.problem.attribute_failure(self.slot, position, name)
         return False
 
 
@@ -268,9 +268,9 @@ class AllDevices(Choice):
         # Counters come before constraints: without them it is an ordinary failure.
         if bit & picked.special and picked.charge(slot, position) in (Stage.GROUPS, Stage.COUNTERS):
             return False
-        name = picked.underivable(slot, position)
+        name = picked.incomparable(slot, position)
         if name:
-            raise search.problem.derivation_failure(slot, position, name)
+            raise search.problem.attribute_failure(slot, position, name)
         claim = search.problem.claims[slot.claim]
         device = search.problem.pools.device(position).id
         raise claim_error(

@@ -56,8 +56,8 @@ class Picked:
             devices = states[index].allowed(slot, devices)
         return devices
 
-    def underivable(self, slot: Slot, position: int) -> str:
-        """The attribute whose expression fails on the device before a constraint refuses it; empty where none does."""
+    def incomparable(self, slot: Slot, position: int) -> str:
+        """The attribute that a constraint cannot compare before one refuses the device; empty where there is none."""
         bit = 1 << position
         constraints = self._problem.plan.claims[slot.claim].constraints
         for index in slot.constraints:

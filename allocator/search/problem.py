@@ -6,7 +6,7 @@ depends on their entries in the ledger too (`node_use`), so a further call for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from allocator.pools.attribute_index import AttributeIndex
@@ -64,9 +64,9 @@ class Problem:
                 usable &= ~self._exhausted(slot)
             if candidates.derived:
                 self.derived[slot.index] = candidates.derived
-                if not slot.is_all:
-                    failed = usable & self.underivable(slot)
-                    usable, doubtful = usable ^ failed, doubtful | failed
+            if slot.constraints and not slot.is_all:
+                failed = usable & self.incomparable(slot)
+                usable, doubtful = usable ^ failed, doubtful | failed
             self.usable.append(usable)
             self.doubtful.append(0 if slot.is_all else doubtful)
             self.reachable.append(usable | doubtful)
@@ -75,10 +75,17 @@ class Problem:
         """By slot index the values of an attribute, of slots whose request derives it."""
         return {number: by_name[name] for number, by_name in self.derived.items() if name in by_name}
 
-    def underivable(self, slot: Slot) -> int:
-        """Devices for which an expression of the slot's request fails that a constraint asks for."""
+    def compared(self, slot: Slot) -> Iterator[tuple[str, AttributeIndex]]:
+        """The attributes that the slot's constraints compare, with what they see of the slot's devices."""
+        derived = self.derived.get(slot.index, {})
+        for number in slot.constraints:
+            name = self.plan.claims[slot.claim].constraints[number].attribute
+            yield name, derived[name] if name in derived else self.pools.attribute(name)
+
+    def incomparable(self, slot: Slot) -> int:
+        """Devices of which a constraint of the slot asks for a value that cannot be had, or not be compared."""
         mask = 0
-        for index in self.derived.get(slot.index, {}).values():
+        for _, index in self.compared(slot):
             mask |= index.failed
         return mask
 
@@ -191,21 +198,21 @@ class Problem:
         if failure is None and position in self.pools.undecided:
             return AllocationError(self.pools.undecided[position])
         if failure is None:
-            derived = self.derived[slot.index].items()
-            return self.derivation_failure(
-                slot, position, next(name for name, one in derived if one.failed & 1 << position)
-            )
+            names = (name for name, one in self.compared(slot) if one.failed & 1 << position)
+            return self.attribute_failure(slot, position, next(names))
         if isinstance(failure, CapacityError):
             where = device.name if slot.is_all else device.id
             return claim_error(claim, f", request {slot.name}: checking capacity for device {where}: {failure}")
         return AllocationError(failure.message(slot.device_class.name, claim, device.id))
 
-    def derivation_failure(self, slot: Slot, position: int, name: str) -> AllocationError:
-        """The error for a device on which the expression of a derived attribute fails."""
+    def attribute_failure(self, slot: Slot, position: int, name: str) -> AllocationError:
+        """The error for a device whose value of an attribute a constraint cannot have, or not compare."""
         device = self.pools.device(position)
-        found = slot.derivations[name].value(device)
-        assert isinstance(found, Failure)
-        return AllocationError(found.message_of_attribute(name, device.id))
+        found = slot.derivations[name].value(device) if name in slot.derivations else None
+        if isinstance(found, Failure):
+            return AllocationError(found.message_of_attribute(name, device.id))
+        text = f", request {slot.name}: device {device.id}: unsupported attribute value for {name}"
+        return claim_error(self.claims[slot.claim], text)
 
     def consumption(self, slot: Slot, position: int) -> Consumption:
         """What a share for the slot consumes of the device."""

@@ -61,7 +61,6 @@ from allocator.values.model import (
     ValidRange,
 )
 from cel.quantity import Quantity
-from cel.semver import Semver
 
 _UNKNOWN: Final = Attribute("unknown", None)
 _NO_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
@@ -112,9 +111,7 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
         node_selector,
         all_nodes,
         per_device,
-        tuple(
-            [Device(DeviceId(driver, pool, device), *attributes, *others) for device, attributes, *others in devices]
-        ),
+        tuple([Device(DeviceId(driver, pool, device), attributes, *others) for device, attributes, *others in devices]),
         shared_counters,
         skip_node_operations,
         unread,
@@ -147,11 +144,10 @@ def _below_zero(values: list[Any]) -> tuple[str, ...]:
     return paths
 
 
-def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
-    """The attributes, and whether any is odd; only plain attributes are shared."""
+def _attributes_of(raw: Json) -> Mapping[str, Attribute]:
+    """The attributes; equal scalars are shared."""
     check_object(raw)
     attributes: dict[str, Attribute] = {}
-    has_odd = False
     shared = _attributes
     for name, value in raw.items():
         try:
@@ -164,12 +160,10 @@ def _attributes_of(raw: Json) -> tuple[Mapping[str, Attribute], bool]:
         except (AttributeError, TypeError, ValueError):
             pass  # lists and everything odd: read with care below
         try:
-            attribute = attributes[name] = _attribute(value)
+            attributes[name] = _attribute(value)
         except FieldError as error:
             raise error.below(f"[{name}]") from None
-        if (attribute.kind, attribute.value) not in shared:
-            has_odd = True
-    return attributes, has_odd
+    return attributes
 
 
 def _attribute(obj: Any) -> Attribute:
@@ -187,18 +181,8 @@ def _attribute(obj: Any) -> Attribute:
             raise error.below(kind) from None
         if attribute.value == ():
             continue  # an empty list is as good as none
-        if isinstance(attribute.value, tuple) or (kind == "version" and not _is_version(content)):
-            return attribute
-        return _share_attribute(attribute)
+        return attribute if isinstance(attribute.value, tuple) else _share_attribute(attribute)
     return _UNKNOWN
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Semver.parse(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _share_attribute(attribute: Attribute) -> Attribute:
@@ -248,7 +232,7 @@ _consumption: Final = record(
 _read_capacity: Final = like(entries(_capacity).read, _shared_capacity)
 _device_fields: Final = fields(
     name=TEXT,
-    attributes=Field(_attributes_of, (_NO_ATTRIBUTES, False)),
+    attributes=Field(_attributes_of, _NO_ATTRIBUTES),
     capacity=Field(_read_capacity, _NO_CAPACITY),
     allow_multiple_allocations=BOOL,
     consumes_counters=many(_consumption),

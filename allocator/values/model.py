@@ -164,14 +164,12 @@ class CounterSet(NamedTuple):
 class Device:
     """One device of a slice.
 
-    `binding_conditions` is None where the list is absent (it orders pools); `has_odd_attributes`: some attribute is a
-    list, of unknown type, or a malformed version. `unread`: paths of fields of it, or of its slice (`spec.…`), that
-    nobody here acts on; it is given to nobody.
+    `binding_conditions` is None where the list is absent (it orders pools). `unread`: paths of fields of it, or
+    of its slice (`spec.…`), that nobody here acts on; it is given to nobody.
     """
 
     id: DeviceId
     attributes: Mapping[str, Attribute]
-    has_odd_attributes: bool
     capacity: Mapping[str, DeviceCapacity]
     allow_multiple_allocations: bool
     consumes_counters: tuple[CounterConsumption, ...]

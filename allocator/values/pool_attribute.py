@@ -1,18 +1,23 @@
 """Values of one attribute in one pool: as its devices publish it, or as an expression gives it.
 
-Values are scalars, unless `lists` is on (DRAListTypeAttributes): then a device has a set of elements.
+Values are scalars, unless DRAListTypeAttributes is on: then a device has a set of elements. From 1.38 on versions are
+compared without their build, and what cannot be compared is an error for those who need it, before it was a value that
+is like no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from allocator.values.features import Features
 from allocator.values.model import Attribute, Device
+from cel import Semver
 
 Value: TypeAlias = Hashable
 """(kind, value) of a scalar or list element."""
 
+NOTHING: Final[frozenset[Value]] = frozenset()
 _SCALAR_KINDS: Final = ("string", "int", "bool", "version")
 _KIND_OF_LIST: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 
@@ -32,13 +37,14 @@ class PoolAttribute:
     """Values of one attribute in one pool: of the devices that were noted.
 
     Attributes:
-        failed: Devices for which an expression should give the value, and fails.
+        failed: Devices for which an expression should give the value, and fails; from 1.38 on also those whose value
+            cannot be compared.
     """
 
-    __slots__ = ("_lists", "failed", "masks", "present", "unknown", "values")
+    __slots__ = ("_features", "failed", "masks", "present", "unknown", "values")
 
-    def __init__(self, lists: bool) -> None:
-        self._lists: Final = lists
+    def __init__(self, features: Features) -> None:
+        self._features: Final = features
         self.values: Final[dict[int, frozenset[Value]]] = {}
         self.masks: Final[dict[Value, int]] = {}
         self.present = 0
@@ -48,8 +54,11 @@ class PoolAttribute:
     def note(self, index: int, attribute: Attribute) -> None:
         """The device with this index has the attribute."""
         bit = 1 << index
+        values = _values(attribute, self._features)
+        if not values and self._features.has_138_semantics:
+            self.failed |= bit
+            return
         self.present |= bit
-        values = _values(attribute, self._lists)
         if not values:
             self.unknown |= bit
             return
@@ -58,9 +67,9 @@ class PoolAttribute:
             self.masks[value] = self.masks.get(value, 0) | bit
 
 
-def published(devices: Iterable[Device], name: str, lists: bool) -> PoolAttribute:
+def published(devices: Iterable[Device], name: str, features: Features) -> PoolAttribute:
     """What the devices of a pool say for themselves."""
-    found = PoolAttribute(lists)
+    found = PoolAttribute(features)
     for index, device in enumerate(devices):
         attribute = lookup_attribute(device, name)
         if attribute is not None:
@@ -68,13 +77,25 @@ def published(devices: Iterable[Device], name: str, lists: bool) -> PoolAttribut
     return found
 
 
-def _values(attribute: Attribute, lists: bool) -> frozenset[Value]:
-    if attribute.kind in _SCALAR_KINDS:
-        return frozenset(((attribute.kind, attribute.value),))
-    kind = _KIND_OF_LIST.get(attribute.kind)
-    if lists and kind is not None and isinstance(attribute.value, tuple):
-        return frozenset((kind, element) for element in attribute.value)
-    return frozenset()
+def _values(attribute: Attribute, features: Features) -> frozenset[Value]:
+    kind: str = attribute.kind
+    elements: tuple[object, ...] = (attribute.value,)
+    if kind not in _SCALAR_KINDS:
+        listed = attribute.value if features.list_type_attributes else None
+        kind = _KIND_OF_LIST.get(kind, "")
+        if not kind or not isinstance(listed, tuple):
+            return NOTHING
+        elements = listed
+    if kind == "version" and features.has_138_semantics:
+        return _versions([str(text) for text in elements])
+    return frozenset((kind, element) for element in elements)
 
 
-NOTHING: Final[frozenset[Value]] = frozenset()
+def _versions(texts: Sequence[str]) -> frozenset[Value]:
+    """Without their builds; none where one of them is no version."""
+    try:
+        for text in texts:
+            Semver.parse(text)
+    except ValueError:
+        return NOTHING
+    return frozenset(("version", text.partition("+")[0]) for text in texts)

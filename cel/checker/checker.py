@@ -263,7 +263,8 @@ class _Checker(Unifier):
         self.problem(offset, f"expected type '{expected.display()}' but found '{found.display()}'")
 
     def undeclared(self, offset: int, name: str) -> Type:
-        self.problem(offset, f"undeclared reference to '{name}' (in container '')")
+        container = "" if self.environment.minor >= 38 else " (in container '')"
+        self.problem(offset, f"undeclared reference to '{name}'{container}")
         return ERROR
 
     # Names.

@@ -537,6 +537,7 @@ cidr_contains_ip_ip member (net.CIDR, net.IP) -> bool""",
 cidr_contains_cidr_string member (net.CIDR, string) -> bool
 cidr_contains_cidr member (net.CIDR, net.CIDR) -> bool""",
     "prefixLength": "cidr_prefix_length member (net.CIDR) -> int",
+    "isMask": "cidr_is_mask member (net.CIDR) -> bool",
     "masked": "cidr_masked member (net.CIDR) -> net.CIDR",
     # Named formats.
     **{f"format.{name}": f"format.{name} () -> kubernetes.NamedFormat" for name in _FORMATS},

@@ -9,6 +9,7 @@ whatever the gates say. Both environments of each supported version are built he
 | 1.34 | lists library (`slice`, `flatten`, `distinct`, `sort`, `lists.range`, ...), `device.allowMultipleAllocations` |
 | 1.36 | `includes`, attributes that are lists (gate ListTypeAttributes) |
 | 1.37 | cel-go 0.29: back-quoted fields, `.name` looks past local variables; no `duration(int)` |
+| 1.38 | `isMask` of CIDR blocks; names that are not there are told without their container |
 
 Everything older is in all of them.
 
@@ -140,6 +141,8 @@ class Environment:
             since_37 = overload_id == "list_includes_dyn_dyn"
             is_released = self.minor >= 37 if since_37 else self.minor == 36
             return is_released and (self.kind == "stored" or self.is_list_attributes_enabled)
+        if function == "isMask":
+            return self.minor >= 38 and self.kind == "stored"
         return self.minor <= 36 or overload_id != "int64_to_duration"
 
     def identifier_type(self, name: str) -> Type | None:

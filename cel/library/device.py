@@ -2,8 +2,7 @@
 
 Rules of this module
   1. A view is built once per device and never changed; any number of selectors read it.
-  2. A device with a value that no selector may see has a `problem` instead. Every selector fails on it with that
-     text, even a selector that reads other attributes (as upstream).
+  2. A value that nobody can read fails the expressions that ask for it, and no others (as 1.38, whatever the release).
   3. `attributes` and `capacity` map domain → id → value; an unknown domain reads as an empty map.
 
 Not here: how attributes come from the API (`decode_attribute` takes the one field that is set).
@@ -18,74 +17,37 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cel.errors import EvaluationError
-from cel.library.values import DefaultMap, Optional, TypeValue
+from cel.library.values import DefaultMap, Optional, PartlyRead, TypeValue
 from cel.quantity import Quantity
 from cel.semver import Semver
 
-UNSUPPORTED_VALUE: Final = "unsupported attribute value"
-_SCALAR_CLASSES: Final = frozenset((bool, int, str, Semver))
-_ATTRIBUTE_CLASSES: Final = _SCALAR_CLASSES | {list}
-
-
-class UnsupportedAttribute:
-    """Stands for an attribute value that no selector may see; `problem` says why, in upstream's words."""
-
-    __slots__ = ("problem",)
-
-    def __init__(self, problem: str = UNSUPPORTED_VALUE) -> None:
-        self.problem: Final = problem
-
-    def __eq__(self, other: object) -> bool:
-        return self.problem == other.problem if isinstance(other, UnsupportedAttribute) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.problem)
-
-    def __repr__(self) -> str:
-        return f"UnsupportedAttribute({self.problem!r})"
+UNREADABLE: Final = object()
+"""Stands for the value of an attribute that nobody can read: of a newer kind, or a version that is none."""
 
 
 class DeviceView:
     """One device.
 
     driver: the driver's name.
-    problem: why no selector can be evaluated on this device, or None.
-    fields: the CEL map `device`; lists are Python lists.
+    fields: the CEL map `device`; lists are Python lists. The rest is what generated code reads of it.
     """
 
-    __slots__ = (
-        "_attributes",
-        "_capacity",
-        "_driver",
-        "_multiple",
-        "driver",
-        "fields",
-        "problem",
-    )
+    __slots__ = ("_attributes", "_capacity", "_driver", "_multiple", "driver", "fields")
 
     def __init__(
-        self,
-        driver: str,
-        attributes: DefaultMap,
-        capacity: DefaultMap,
-        allow_multiple_allocations: bool,
-        problem: str | None,
+        self, driver: str, attributes: DefaultMap, capacity: DefaultMap, allow_multiple_allocations: bool
     ) -> None:
         self.driver: Final = driver
-        self.problem: Final = problem
         self.fields: Final[dict[str, Any]] = {
             "driver": driver,
             "attributes": attributes,
             "capacity": capacity,
             "allowMultipleAllocations": allow_multiple_allocations,
         }
-        if problem is None:
-            # What generated code reads. A device with a problem has none of it, so that code fails and the
-            # exact evaluator says why.
-            self._driver: Final = driver
-            self._attributes: Final = attributes
-            self._capacity: Final = capacity
-            self._multiple: Final = allow_multiple_allocations
+        self._driver: Final = driver
+        self._attributes: Final = attributes
+        self._capacity: Final = capacity
+        self._multiple: Final = allow_multiple_allocations
 
 
 def device_view(
@@ -99,25 +61,16 @@ def device_view(
     Args:
         driver: Name of the driver; also the domain of names without one.
         attributes: By published name (`model` or `domain/model`): bool, int, str, Semver, a tuple or list
-            of these, or an `UnsupportedAttribute`.
+            of these, or UNREADABLE.
         capacity: By published name.
         allow_multiple_allocations: As published.
     """
-    problem = None
-    by_domain = DefaultMap()
-    for name, value in attributes.items():
-        decoded = [*value] if isinstance(value, tuple) else value  # CEL lists are lists
-        if decoded.__class__ not in _ATTRIBUTE_CLASSES or not _are_scalars(decoded):
-            reason = decoded.problem if isinstance(decoded, UnsupportedAttribute) else UNSUPPORTED_VALUE
-            # Go reports the first it meets in a map's random order; the first by name is as good.
-            text = f"attribute {name}: {reason}"
-            problem = text if problem is None or text < problem else problem
-            continue
-        _put(by_domain, driver, name, decoded)
-    amounts = DefaultMap()
-    for name, amount in capacity.items():
-        _put(amounts, driver, name, amount)
-    return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, problem)
+    return partial_view(
+        driver,
+        [(*_split(driver, name), value) for name, value in attributes.items()],
+        [(*_split(driver, name), amount) for name, amount in capacity.items()],
+        allow_multiple_allocations,
+    )
 
 
 def partial_view(
@@ -126,31 +79,27 @@ def partial_view(
     capacity: Iterable[tuple[str, str, Quantity]],
     allow_multiple_allocations: bool = False,
 ) -> DeviceView:
-    """The view of a device for expressions that read nothing but these values, each with its domain and name.
-
-    Values are bool, int, str or Semver, and the device has no other that `device_view` would find a problem with.
-    """
+    """The view of a device for expressions that read nothing but these values, each with its domain and name."""
     by_domain, amounts = DefaultMap(), DefaultMap()
     for domain, name, value in attributes:
-        by_domain.setdefault(domain, {})[name] = value
+        inner = by_domain.setdefault(domain, {})
+        if value is UNREADABLE:
+            if inner.__class__ is dict:
+                inner = by_domain[domain] = PartlyRead(inner)
+            inner.pop(name, None)
+            inner.hidden.add(name)
+            continue
+        inner[name] = [*value] if isinstance(value, tuple) else value  # CEL lists are lists
+        if inner.__class__ is PartlyRead:
+            inner.hidden.discard(name)
     for domain, name, amount in capacity:
         amounts.setdefault(domain, {})[name] = amount
-    return DeviceView(driver, by_domain, amounts, allow_multiple_allocations, None)
+    return DeviceView(driver, by_domain, amounts, allow_multiple_allocations)
 
 
-def _are_scalars(value: object) -> bool:
-    return not isinstance(value, list) or all(element.__class__ in _SCALAR_CLASSES for element in value)
-
-
-def _put(by_domain: DefaultMap, driver: str, name: str, value: object) -> None:
+def _split(driver: str, name: str) -> tuple[str, str]:
     domain, slash, identifier = name.partition("/")
-    if not slash:
-        domain, identifier = driver, name
-    inner = by_domain.get(domain)
-    if inner is None:
-        by_domain[domain] = {identifier: value}
-    else:
-        inner[identifier] = value
+    return (domain, identifier) if slash else (driver, name)
 
 
 _LIST_FIELDS: Final = ("ints", "bools", "strings", "versions")
@@ -165,7 +114,7 @@ def decode_attribute(fields: Mapping[str, Any], *, is_list_enabled: bool = True)
         is_list_enabled: Whether list values may be read (1.36: gate DRAListTypeAttributes; 1.37: always).
 
     Returns:
-        bool, int, str, Semver or a tuple of these, or an `UnsupportedAttribute`.
+        bool, int, str, Semver or a tuple of these, or UNREADABLE.
     """
     if is_list_enabled:
         for name in _LIST_FIELDS:
@@ -183,14 +132,14 @@ def decode_attribute(fields: Mapping[str, Any], *, is_list_enabled: bool = True)
             return value
         versions = _versions([value])
         return versions[0] if isinstance(versions, tuple) else versions
-    return UnsupportedAttribute()
+    return UNREADABLE
 
 
-def _versions(texts: list[str]) -> tuple[Semver, ...] | UnsupportedAttribute:
+def _versions(texts: list[str]) -> object:
     try:
         return tuple(map(Semver.parse, texts))
-    except ValueError as error:
-        return UnsupportedAttribute(f"parse semantic version: {error}")
+    except ValueError:
+        return UNREADABLE
 
 
 _KINDS: Final = {bool: "bool", int: "int", str: "string", Semver: "version"}

@@ -198,6 +198,7 @@ _KUBERNETES: Final[dict[str, Implementation]] = {
     "cidr_ip": lambda cidr: cidr.ip,
     "cidr_prefix_length": lambda cidr: cidr.bits,
     "cidr_masked": lambda cidr: cidr.masked(),
+    "cidr_is_mask": lambda cidr: cidr == cidr.masked(),
     "format-named": _lazy("cel.library.formats", "named"),
     "format-validate": _lazy("cel.library.formats", "validate"),
 }

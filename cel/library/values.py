@@ -188,6 +188,32 @@ class DefaultMap(dict[str, Any]):
 EMPTY_MAP: Final[dict[str, Any]] = {}
 
 
+class PartlyRead(dict[str, Any]):
+    """A domain's attributes without those in `hidden`, whose values nobody can read: to ask for one is an error."""
+
+    __slots__ = ("hidden",)
+
+    def __init__(self, read: Mapping[str, Any]) -> None:
+        super().__init__(read)
+        self.hidden: Final[set[str]] = set()
+
+    def __missing__(self, key: str) -> Any:
+        self._check(key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:  # `has(...)`; what `in` says does not come here
+        self._check(key)
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._check(key)
+        return super().get(key, default)
+
+    def _check(self, key: object) -> None:
+        if key in self.hidden:
+            raise EvaluationError(f"attribute {key}: value is invalid or its type is not supported by this version")
+
+
 class Map:
     """A map whose keys are not all strings; 1, 1u, 1.0 and true are four keys, as in cel-go."""
 
@@ -231,6 +257,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     list: "list",
     dict: "map",
     DefaultMap: "map",
+    PartlyRead: "map",
     Map: "map",
     type(None): "null_type",
     TypeValue: "type",
@@ -252,6 +279,7 @@ _GO_TYPES: Final[dict[type, str]] = {
     list: "*types.baseList",
     dict: "*types.baseMap",
     DefaultMap: "cel.mapper",
+    PartlyRead: "cel.mapper",
     Map: "*types.baseMap",
     type(None): "types.Null",
     TypeValue: "*types.Type",
@@ -263,7 +291,7 @@ _GO_TYPES: Final[dict[type, str]] = {
     Semver: "cel.Semver",
 }
 
-MAP_CLASSES: Final[frozenset[Any]] = frozenset({dict, DefaultMap, Map})
+MAP_CLASSES: Final[frozenset[Any]] = frozenset({dict, DefaultMap, Map, PartlyRead})
 _UNHASHABLE: Final = frozenset({bytes, Semver})
 
 
@@ -436,6 +464,7 @@ _EQUAL: Final[dict[type, Any]] = {
     list: _equal_lists,
     dict: _equal_maps,
     DefaultMap: _equal_maps,
+    PartlyRead: _equal_maps,
     Map: _equal_maps,
     TypeValue: _same_opaque,
     Optional: _equal_optionals,
@@ -545,7 +574,7 @@ def map_find(mapping: Any, key: Any) -> Any:
             found = mapping.get(key, MISSING)
         else:
             found = MISSING
-            if mapping and mapping.__class__ is dict:
+            if mapping and mapping.__class__ is not DefaultMap:
                 hashable_key(key)
         return EMPTY_MAP if found is MISSING and mapping.__class__ is DefaultMap else found
     if not len(mapping):
@@ -578,7 +607,7 @@ def contains(element: Any, collection: Any) -> bool:
         if element.__class__ is str:
             return any(other.__class__ is str and other == element for other in collection)
         return any(equal_or_false(element, other) for other in collection)
-    if cls is DefaultMap:
+    if cls is DefaultMap or cls is PartlyRead:
         return element.__class__ is str and dict.__contains__(collection, element)
     if cls in MAP_CLASSES:
         return map_find(collection, element) is not MISSING

@@ -93,8 +93,8 @@ class Asking:
         for number in pools.numbers_among(free):
             view, _ = pools.usable[number]
             mask = pools.among(free, number)
-            values = view.attribute(attribute, self._features.list_type_attributes)
-            if values.unknown:
+            values = view.attribute(attribute, self._features)
+            if values.unknown or values.failed:
                 return min(free.bit_count(), RESULTS_MAX)
             for value, having in values.masks.items():
                 counts[value] += (mask & having).bit_count()

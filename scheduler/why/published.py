@@ -69,12 +69,15 @@ ROWS: Final = (
     ),
     Kind(
         "selector-error",
-        "A CEL selector, or the expression of a derived attribute, fails for a device instead of answering.",
-        "Correct the expression.",
+        "A CEL selector, or the expression of a derived attribute, fails for a device instead of answering; since 1.38 "
+        "also a constraint on a value that cannot be compared.",
+        "Correct the expression, or the driver.",
         {
             "": "{owner}: {fact}",
             "fails": "{owner}: the selector fails for device {device}: {error}",
             "derived": "{owner}: the expression of {attribute} fails for device {device}: {error}",
+            "incomparable": "{owner}: a constraint compares {attribute}, and the value that device {device} has of it "
+            "cannot be compared",
         },
         ("owner", "fact", "error"),
     ),

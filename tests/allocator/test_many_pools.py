@@ -133,7 +133,9 @@ def racks() -> NodePools:
 
 def racks_of(pools: NodePools, lists: bool) -> AttributeIndex:
     name = "driver-a/rack"
-    return AttributeIndex([(published(view.devices, name, lists), start) for view, start in pools.usable], lists)
+    features = Features(list_type_attributes=lists)
+    parts = [(published(view.devices, name, features), start) for view, start in pools.usable]
+    return AttributeIndex(parts, features)
 
 
 @pytest.mark.parametrize("lists", [False, True])

@@ -88,8 +88,6 @@ def _answer(question: Mapping[str, Any], kubernetes: str) -> Answer:
         raise InputError('device: is missing; without one, ask with "result": "any"')
     reply: Answer = {}
     try:
-        if view is not None and view.problem is not None:
-            raise EvaluationError(view.problem)
         if compiled.selector is not None:
             assert view is not None
             reply["value"] = compiled.selector.matches(view)

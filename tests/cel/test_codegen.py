@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cel
 from cel.checker import environments
 from cel.evaluator import codegen
-from cel.library.device import DeviceView, UnsupportedAttribute
+from cel.library.device import UNREADABLE, DeviceView
 from cel.program import Selector
 from tests.cel.expressions import DEVICES, Generator
 from tests.oracle.fixture import oracle  # noqa: F401
@@ -376,11 +376,20 @@ def test_generated_code_has_no_builtins() -> None:
     assert matches.__globals__["__builtins__"] == {}
 
 
-def test_a_device_with_a_problem_fails_every_selector() -> None:
-    device = cel.device_view(D, {"model": "A100", "bad": UnsupportedAttribute("parse semantic version: no")}, {}, False)
-    for expression in (*SELECTORS.values(), "true", "1 == 1", f'has({A}.model) || device.driver == "{D}"'):
-        with pytest.raises(cel.EvaluationError, match="attribute bad: parse semantic version: no"):
+@pytest.mark.parametrize("name", ["bad", f"{D}/bad"])
+def test_a_value_that_nobody_can_read_fails_what_asks_for_it(name: str) -> None:
+    device = cel.device_view(D, {"model": "A100", name: UNREADABLE, f"{D}/mended": 1, "other/bad": 2}, {}, False)
+    for expression in ("true", f'{A}.model == "A100"', f'!("bad" in {A})', 'device.attributes["other"].bad == 2'):
+        selector = cel.compile_selector(expression)
+        assert selector.matches(device)
+        assert selector.matches_exactly(device)
+    text = "attribute bad: value is invalid or its type is not supported by this version"
+    for expression in (f"{A}.bad == 1", f"has({A}.bad)", f"!has({A}.bad)", f'{A}[?"bad"].orValue("x") == "x"'):
+        with pytest.raises(cel.EvaluationError) as error:
             cel.compile_selector(expression).matches(device)
+        assert str(error.value) == text
+    guarded = cel.compile_selector(f'{A}.model == "A100" || {A}.bad == 1')
+    assert guarded.matches(device) is guarded.matches_exactly(device) is True
 
 
 # --- loops: written out over a few literals, else the exact evaluator's

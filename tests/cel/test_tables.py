@@ -56,4 +56,6 @@ def test_every_implementation_is_of_a_declared_overload(minor: int) -> None:
 
 def test_what_is_not_always_available_is_declared() -> None:
     assert OVERLOADS.keys() >= environments._LISTS_FUNCTIONS
-    assert FUNCTION_BY_OVERLOAD.keys() >= {"list_includes_dyn_dyn", "dra_includes_dyn_dyn", "int64_to_duration"}
+    assert FUNCTION_BY_OVERLOAD.keys() >= {
+        *("list_includes_dyn_dyn", "dra_includes_dyn_dyn", "int64_to_duration", "cidr_is_mask")
+    }

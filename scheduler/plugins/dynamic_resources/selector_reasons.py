@@ -23,9 +23,17 @@ from allocator import ClaimSpec, Device, PausedError
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
 from allocator.requests.subterms import Subterm, last_subterm
-from allocator.values.model import Attribute, DeviceCapacity, DeviceSelector, Request, RequestAlternative
+from allocator.values.model import (
+    Attribute,
+    Constraint,
+    DeviceCapacity,
+    DeviceSelector,
+    Request,
+    RequestAlternative,
+)
+from allocator.values.pool_attribute import published
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
-from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
 from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason, Whom
 
@@ -81,6 +89,9 @@ def diagnose_selector_errors(looked: Survey) -> Iterator[Reason]:
             if failing is not None:
                 yield _derivation_error(looked, slot, device, *failing)
                 break
+            if answer is None and (constraint := _incomparable(looked, slot, device)) is not None:
+                yield _incomparable_error(looked, slot, device, constraint)
+                break
 
 
 def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
@@ -90,6 +101,25 @@ def _underivable(slot: Slot, device: Device) -> tuple[str, Failure] | None:
         if isinstance(found, Failure):
             return name, found
     return None
+
+
+def _incomparable(looked: Survey, slot: Slot, device: Device) -> Constraint | None:
+    """A constraint on an attribute of which the device has a value that cannot be compared."""
+    constraints = [looked.plan.claims[slot.claim].constraints[number] for number in slot.constraints]
+    return next((one for one in constraints if published((device,), one.attribute, slot.features).failed), None)
+
+
+def _incomparable_error(looked: Survey, slot: Slot, device: Device, constraint: Constraint) -> Reason:
+    claim, attribute = looked.claim(slot), constraint.attribute
+    fixes: tuple[Fix, ...] = ()
+    if claim is not None and claim.spec is not None and attribute not in slot.derivations:
+        what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
+        left = tuple([one for one in claim.spec.constraints if one != constraint])
+        changed = replace(claim, spec=replace(claim.spec, constraints=left))
+        named = {"what": what, "attribute": attribute, "claim": label_of(claim, looked.cycle.pod)}
+        fixes = (Fix("drop-constraint", named, looked.tried, claims=(changed,)),)
+    fields = {"owner": looked.named(slot), "attribute": attribute, "device": f"{device.id.pool}/{device.name}"}
+    return Reason("selector-error", fields, "incomparable", fixes=fixes)
 
 
 def _derivation_error(looked: Survey, slot: Slot, device: Device, name: str, failure: Failure) -> Reason:
