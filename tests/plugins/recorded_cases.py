@@ -43,10 +43,6 @@ def _answers(release: str) -> Path:
     return FOLDER / f"scheduler-answers-{release}.json.gz"
 
 
-RECORDED_RELEASES: Final = tuple(one for one in RELEASES if one == RELEASES[0] or _answers(one).exists())
-"""Those whose program was asked; a beta's cannot always be built."""
-
-
 @lru_cache(maxsize=len(RELEASES))
 def recorded(release: str = RELEASES[0]) -> dict[str, list[Case]]:
     """All cases by family, each with the release's answer; those in which its program ends are left out."""
@@ -187,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="?")
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
-    parser.add_argument("--release", choices=RECORDED_RELEASES, default=NEWEST_RELEASE)
+    parser.add_argument("--release", choices=RELEASES, default=NEWEST_RELEASE)
     parser.add_argument("--record", choices=RELEASES[1:], metavar="RELEASE")
     given = parser.parse_args()
     if given.record:
