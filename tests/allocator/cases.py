@@ -49,6 +49,9 @@ _FLAGS = {
     "DerivedAttributes": "derived_attributes",
 }
 
+LOCKED_138 = ("DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
+"""What nobody can turn off in 1.38."""
+
 
 @lru_cache(maxsize=1)
 def recorded() -> tuple[dict[str, Any], ...]:
@@ -145,5 +148,6 @@ def answer_of(outcome: AllocationResult) -> dict[str, Any]:
     if isinstance(outcome, BudgetExhausted):
         return {"outcome": "exhausted", "steps": outcome.steps}
     if outcome.invalid_pools:
-        return {"outcome": "error", "error": "invalid resource pools were encountered", "steps": outcome.steps}
+        text = "invalid resource pools were encountered"
+        return {"outcome": "error", "error": text, "nodeOnly": True, "steps": outcome.steps}
     return {"outcome": "none", "steps": outcome.steps}

@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from tests.allocator.cases import LOCKED_138
 from tests.allocator.derived import BROKEN, LISTS, SCALARS
 
 NODE = {"metadata": {"name": "node-a", "labels": {"zone": "z1", "rack": "r7", "gpus": "8"}}}
@@ -39,7 +40,8 @@ BROKEN_CEL = (
     "device.driver ==",
     "1",
 )
-ODD_VERSIONS = ("1.2.3+a", "1.2.3+b", "1.2.3-rc.1+a", "1.0.99999999999999999999")
+ODD_VERSIONS = ("1.2.3+a", "1.2.3+b", "1.2.3-rc.1+a")
+TOO_LARGE = "1.0.99999999999999999999"
 KEPT = ("name", "nodeName", "nodeSelector", "allNodes", "consumesCounters")
 TAINTS = (("broken", "yes"), ("broken", "maybe"), ("maintenance", ""), ("vendor.io/unhealthy", "xid"))
 
@@ -152,7 +154,10 @@ class Generator:
 
     def _spelled(self, driver: str, amounts: dict[str, Any]) -> dict[str, Any]:
         """Some names with their driver."""
-        return {f"{driver}/{name}" if self._is_odd() else name: amount for name, amount in amounts.items()}
+        return {
+            f"{driver}/{name}" if "/" not in name and self._is_odd() else name: amount
+            for name, amount in amounts.items()
+        }
 
     def _draw_features(self) -> dict[str, bool]:
         rnd = self._rnd
@@ -168,6 +173,8 @@ class Generator:
             features["DeviceBindingAndStatus"] = False
         if rnd.random() < 0.3:
             features["ListTypeAttributes"] = True
+        if self.release not in ("1.36", "1.37"):
+            features = {name: on for name, on in features.items() if name not in LOCKED_138}
         return features | own
 
     # --- slices -----------------------------------------------------------------------------------------
@@ -272,7 +279,7 @@ class Generator:
             "version": {"version": rnd.choice(("0.9.1", "1.2.3", "2.0.0-rc.1"))},
         }
         if self._is_odd():
-            attributes["version"] = {"version": rnd.choice(ODD_VERSIONS)}
+            attributes["version"] = {"version": rnd.choice(ODD_VERSIONS) if rnd.random() < 0.95 else TOO_LARGE}
         if rnd.random() < 0.4:
             attributes["ecc"] = {"bool": rnd.random() < 0.5}
         if self._has("pcie"):
@@ -492,7 +499,10 @@ class Generator:
                 if tuple(key.values()) in seen or not self._has("allocated") or rnd.random() < 0.5:
                     continue
                 seen.add(tuple(key.values()))
-                if (device.get("allowMultipleAllocations") and rnd.random() < 0.8) or self._is_odd():
+                is_shared = device.get("allowMultipleAllocations") and rnd.random() < 0.8
+                # With the gate off a scheduler holds the devices of shares whole.
+                can_share = self._features.get("ConsumableCapacity", True) or self.release in ("1.36", "1.37")
+                if can_share and (is_shared or self._is_odd()):
                     for number in range(rnd.choice((1, 1, 2))):
                         consumed = {
                             name: rnd.choice(("1Gi", "2Gi") if name == "memory" else ("1", "500m"))

@@ -1,13 +1,16 @@
-"""What kube-scheduler 1.36.3 and 1.37.2 said about 2,432 pods, and what we say: equal but for the parts listed.
+"""What three releases of kube-scheduler said about 2,432 pods, and what we say: equal but for the parts listed.
 
 Which rows differ, and how: `python -m tests.plugins.recorded_cases [FAMILY [PART]]`.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from tests.plugins.recorded_cases import RECORDED_RELEASES, differences, expected, recorded
+from allocator import RELEASES
+from tests.plugins.recorded_cases import differences, expected, recorded
 
 DIFFERENT = {
     "preemption-shared-27 preemption": "Spread counts no terminating pod, but upstream's RemovePod takes it off the "
@@ -17,7 +20,9 @@ DIFFERENT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", RECORDED_RELEASES)
+@pytest.mark.parametrize(
+    "release", [*RELEASES[:2], pytest.param("1.38", marks=pytest.mark.xfail(reason="3.1 to 3.4 are not followed yet"))]
+)
 @pytest.mark.parametrize("family", sorted(recorded()))
 def test_every_part_of_every_answer_is_equal(family: str, release: str) -> None:
     rows = sorted({f"{name} {part}" for name, part, _, _ in differences(family, release)})
@@ -27,12 +32,13 @@ def test_every_part_of_every_answer_is_equal(family: str, release: str) -> None:
 
 
 def test_nothing_was_dropped() -> None:
-    assert [sum(map(len, recorded(release).values())) for release in ("1.36", "1.37")] == [2432, 2420]
+    assert [sum(map(len, recorded(release).values())) for release in RELEASES] == [2432, 2420, 2420]
 
 
 def test_some_answers_are_others_than_before() -> None:
-    before, now = [
-        {case["name"]: expected(case["answer"]) for rows in recorded(one).values() for case in rows}
-        for one in ("1.36", "1.37")
+    of = [
+        {case["name"]: expected(case["answer"]) for rows in recorded(one).values() for case in rows} for one in RELEASES
     ]
-    assert sum(before[name] != answer for name, answer in now.items()) > 500
+    changed = [sum(before[name] != answer for name, answer in now.items()) for before, now in pairwise(of)]
+    assert changed[0] > 500
+    assert 0 < changed[1] < 200
