@@ -78,7 +78,12 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 
 LOCKED_GATES: Final[Mapping[str, frozenset[str]]] = {
-    "1.38": frozenset(("DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices"))
+    "1.38": frozenset(
+        (
+            *("DRAAdminAccess", "DRADeviceBindingConditions", "DRADeviceTaints", "DRAExtendedResource"),
+            *("DRAPartitionableDevices", "DRAPrioritizedList"),
+        )
+    )
 }
 """By release those of them that nobody can turn off."""
 
