@@ -157,6 +157,7 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates
     """The settings of the options; a usage error when there is no such version, or a pair is none."""
     from cel.checker.environments import minor_of
     from scheduler.lint.context import Settings
+    from scheduler.model.api_rules import LOCKED_GATES
     from scheduler.validation.device_rules import check_driver
 
     pairs = {}
@@ -168,9 +169,12 @@ def find_settings(kubernetes: str, driver: str, driver_map: Sequence[str], gates
             raise click.UsageError(f"--driver-map {given}: {error}")
         pairs[written] = meant
     try:
-        return Settings(kubernetes=f"1.{minor_of(kubernetes)}", driver=driver, driver_map=pairs, gates=gates)
+        release = f"1.{minor_of(kubernetes)}"
     except ValueError as error:
         raise click.UsageError(f"--kubernetes: {error}") from None
+    for gate in sorted(gate for gate in LOCKED_GATES.get(release, ()) if gates.get(gate) is False):
+        raise click.UsageError(f"--feature-gates {gate}=false: it is locked to true since Kubernetes {release}")
+    return Settings(kubernetes=release, driver=driver, driver_map=pairs, gates=gates)
 
 
 def read_sources(files: Sequence[str]) -> tuple[list[Source], list[Finding]]:

@@ -23,12 +23,13 @@ from scheduler.config.config_findings import may_follow, without
 from scheduler.config.fields import UPSTREAM, FieldsError, Section, suggestion
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
 from scheduler.config.profile_config import PluginConfig
-from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
+from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_KIND, Config
 from scheduler.config.words import parts_of, words
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import Place
 from scheduler.lint.scheduler_config import ACCEPTED, CONFIG_GROUP, modernize_config
 from scheduler.lint.view import View
+from scheduler.model.api_rules import UPSTREAM_FIELDS
 from scheduler.yaml_reading import without_nulls
 
 _HEAD: Final = ("apiVersion", "kind")

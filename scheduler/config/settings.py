@@ -23,7 +23,7 @@ from scheduler.config.fields import (
     suggestion,
 )
 from scheduler.config.plugin_args import VolumeBindingArgs
-from scheduler.config.profile_config import PluginsSection, ProfileConfig
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.sections import ClientConnection, Extender, LeaderElection, Serving, extender_errors
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.scheduling_cycle import PREEMPTION
@@ -38,18 +38,8 @@ KIND: Final = "DraSchedulerConfiguration"
 UPSTREAM_API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 UPSTREAM_KIND: Final = "KubeSchedulerConfiguration"
 TOPOLOGY_GATE: Final = "TopologyAwareWorkloadScheduling"  # groups are placed by topology with and without it
-UPSTREAM_FIELDS: Final = (
-    *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
-    *(
-        "percentageOfNodesToScore",
-        "percentageOfPlacementsToScore",
-        "podInitialBackoffSeconds",
-        "podMaxBackoffSeconds",
-        "profiles",
-        "extenders",
-    ),
-    "delayCacheUntilActive",
-)
+_PERCENTAGE: Final = "percentage_of_placements_to_score"
+_SINCE: Final = {_PERCENTAGE: "1.38", "placement_feasible": "1.38", "pod_group_post_filter": "1.37"}
 
 
 class Config(Section):
@@ -176,25 +166,17 @@ class Config(Section):
                 if isinstance(one.args, VolumeBindingArgs) and one.args.scoring_shape:
                     shape = [point.model_dump(by_alias=True) for point in one.args.scoring_shape]
                     yield invalid(f"profiles[{index}].pluginConfig[{at}].args.shape", shape, text)
-        yield from self._placements_in(release)
+        of_profiles = [(f"profiles[{index}].", one) for index, one in enumerate(self.profiles)]
+        of_plugins = [(f"{path}plugins.", one.plugins) for path, one in of_profiles if one.plugins is not None]
+        for path, section in (("", self), *of_profiles, *of_plugins):
+            for name in (name for name in _SINCE if getattr(section, name, None) is not None):
+                field = f"{path}{type(section).model_fields[name].alias}"
+                if release < _SINCE[name]:
+                    yield forbidden(field, f"it is there since Kubernetes {_SINCE[name]}")
+                elif name == _PERCENTAGE and not self.feature_gates.get(TOPOLOGY_GATE):
+                    yield forbidden(field, f"it requires {TOPOLOGY_GATE} feature gate to be enabled")
         for gate in self._locked_in(release):
             yield invalid(f"featureGates.{gate}", False, f"it is locked to true since Kubernetes {release}")
-
-    def _placements_in(self, release: str) -> Iterator[FieldError]:
-        later, percentage = "it is there since Kubernetes 1.38", "percentageOfPlacementsToScore"
-        written = {percentage: self.percentage_of_placements_to_score}
-        for index, profile in enumerate(self.profiles):
-            path, plugins = f"profiles[{index}]", profile.plugins or PluginsSection()
-            written[f"{path}.{percentage}"] = profile.percentage_of_placements_to_score
-            if plugins.placement_feasible is not None and release != "1.38":
-                yield forbidden(f"{path}.plugins.placementFeasible", later)
-            if plugins.pod_group_post_filter is not None and release == "1.36":
-                yield forbidden(f"{path}.plugins.podGroupPostFilter", "it is there since Kubernetes 1.37")
-        for field in (field for field, value in written.items() if value is not None):
-            if release != "1.38":
-                yield forbidden(field, later)
-            elif not self.feature_gates.get(TOPOLOGY_GATE):
-                yield forbidden(field, f"{percentage} requires {TOPOLOGY_GATE} feature gate to be enabled")
 
     @property
     def scheduler_names(self) -> tuple[str, ...]:

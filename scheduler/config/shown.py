@@ -14,7 +14,8 @@ from allocator import Features
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, with_defaults
 from scheduler.config.plugin_sets import MULTI_POINT, POINTS, Enabled, PluginSet
 from scheduler.config.profile_config import ProfileConfig
-from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_FIELDS, UPSTREAM_KIND, Config
+from scheduler.config.settings import API_VERSION, KIND, UPSTREAM_API_VERSION, UPSTREAM_KIND, Config
+from scheduler.model.api_rules import UPSTREAM_FIELDS
 from scheduler.yaml_reading import without_nulls
 
 _HEAD: Final = {"api_version", "kind"}

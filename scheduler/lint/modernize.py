@@ -27,7 +27,7 @@ from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
 from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
 from scheduler.validation.api_fields import kinds_in
-from scheduler.validation.slice_rules import SELECTS_EVERYTHING, selects_everything
+from scheduler.validation.slice_rules import warnings_of_rule
 
 _DRA_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 _OLD_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -376,8 +376,9 @@ def _taint_rule(view: View, minor: int) -> None:
                 served="1.33 to 1.34",
                 key=True,
             )
-    if selects_everything(mapping(view.obj.get("spec"))):
-        view.warning("taint-rule-everything", ("spec", "deviceSelector"), SELECTS_EVERYTHING, "driver: ...", key=True)
+    for said in warnings_of_rule(mapping(view.obj.get("spec"))):
+        path: FieldPath = ("spec", "deviceSelector")
+        view.warning("taint-rule-everything", path, said.partition(": ")[2], "driver: ...", key=True)
     wanted = "v1" if minor >= 37 else "v1beta2"
     older = ("v1alpha3", "v1beta1", "v1beta2") if minor >= 37 else ("v1alpha3", "v1beta1", "v1")
     if view.version not in older:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.view import View, mapping, mappings, text
+from scheduler.model.api_rules import UPSTREAM_FIELDS
 from scheduler.model.gone_plugins import INSTEAD_OF
 
 CONFIG_GROUP: Final = "kubescheduler.config.k8s.io"
@@ -24,22 +25,6 @@ GONE: Final[Mapping[str, str]] = {
 }
 """When kube-scheduler read the versions that are refused here."""
 _UPSTREAM_ARGS: Final = ("apiVersion", "kind", "filterTimeout", "bindingTimeout")
-_V1_FIELDS: Final = (
-    "apiVersion",
-    "kind",
-    "parallelism",
-    "leaderElection",
-    "clientConnection",
-    "enableProfiling",
-    "enableContentionProfiling",
-    "percentageOfNodesToScore",
-    "percentageOfPlacementsToScore",
-    "podInitialBackoffSeconds",
-    "podMaxBackoffSeconds",
-    "profiles",
-    "extenders",
-    "delayCacheUntilActive",
-)
 
 
 def modernize_config(view: View) -> None:
@@ -65,12 +50,12 @@ def modernize_config(view: View) -> None:
             served="1.23 to 1.28",
             converted=f"apiVersion: {ACCEPTED[0]}",
         )
-    for name in [name for name in view.obj if name not in _V1_FIELDS and name != "metadata"]:
+    for name in [name for name in view.obj if name not in ("apiVersion", "kind", "metadata", *UPSTREAM_FIELDS)]:
         view.error(
             "unknown-field",
             (name,),
             f"there is no field {name} in v1",
-            f"known here: {', '.join(_V1_FIELDS[2:])}",
+            f"known here: {', '.join(UPSTREAM_FIELDS)}",
             key=True,
         )
     for index, profile in mappings(view.obj.get("profiles")):

@@ -9,7 +9,7 @@ Not here: expressions (`selector_rules`); what needs the cluster (admin access, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from scheduler.lint.view import View, mapping
 from scheduler.validation.claim_refusals import default_claim_spec, validate_claim_spec
 from scheduler.validation.field_errors import FieldError
 from scheduler.validation.name_rules import validate_metadata
-from scheduler.validation.refused_since_138 import SINCE, refused_claim_spec, refused_devices
 from scheduler.validation.slice_rules import validate_class_spec, validate_rule_spec, validate_slice_spec
 
 _WRONG_TYPES: Final = frozenset({"invalid-value", "broken-yaml"})
@@ -35,8 +34,7 @@ def check_server_rules(view: View, minor: int) -> None:
     wrong = [finding for finding in view.findings if finding.is_error and not finding.converted]
     if check is None or not isinstance(spec, dict) or any(finding.code in _WRONG_TYPES for finding in wrong):
         return
-    later = _SINCE_138.get(view.kind) if minor >= SINCE else None
-    for error in (*check(deepcopy(spec)), *(later(spec) if later is not None else ())):
+    for error in check(deepcopy(spec), minor):
         path, key = _place(view.obj, error)
         field = field_text(view.origin(path))
         if not any(_is_said(error, error.field, each) or _is_said(error, field, each) for each in wrong):
@@ -50,17 +48,17 @@ def _is_said(error: FieldError, field: str, found: Finding) -> bool:
     return field.startswith(found.field) or found.field.startswith(field)
 
 
-def _claim(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:
+def _claim(spec: dict[str, Any], minor: int, path: str = "spec") -> list[FieldError]:
     default_claim_spec(spec)
-    return validate_claim_spec(_without_expressions(spec), path)
+    return validate_claim_spec(_without_expressions(spec), path, minor)
 
 
-def _template(spec: dict[str, Any]) -> list[FieldError]:
+def _template(spec: dict[str, Any], minor: int) -> list[FieldError]:
     written = mapping(spec.get("metadata"))
     metadata = {"name": "x", **{field: written.get(field) for field in ("labels", "annotations", "finalizers")}}
     errors = validate_metadata(metadata, namespaced=True, rule=lambda name: [])
     nested = [FieldError(error.reason, f"spec.{error.field}", error.body) for error in errors]
-    return nested + _claim(mapping(spec.get("spec")), "spec.spec")
+    return nested + _claim(mapping(spec.get("spec")), minor, "spec.spec")
 
 
 def _without_expressions(spec: dict[str, Any]) -> dict[str, Any]:
@@ -80,23 +78,17 @@ def _without_parameters(holder: dict[str, Any]) -> None:
             opaque["parameters"] = {}
 
 
-def _class(spec: dict[str, Any]) -> list[FieldError]:
+def _class(spec: dict[str, Any], minor: int) -> list[FieldError]:
     _without_parameters(spec)
     return validate_class_spec({**spec, "selectors": _TRUE * len(spec.get("selectors") or ())}, {})
 
 
-_BY_KIND: Final[Mapping[str, Callable[[dict[str, Any]], list[FieldError]]]] = {
+_BY_KIND: Final[Mapping[str, Callable[[dict[str, Any], int], list[FieldError]]]] = {
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,
     "DeviceClass": _class,
-    "ResourceSlice": lambda spec: validate_slice_spec(spec, None),
-    "DeviceTaintRule": validate_rule_spec,
-}
-
-_SINCE_138: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[FieldError]]]] = {
-    "ResourceClaim": lambda spec: refused_claim_spec(spec, "spec"),
-    "ResourceClaimTemplate": lambda spec: refused_claim_spec(mapping(spec.get("spec")), "spec.spec"),
-    "ResourceSlice": lambda spec: refused_devices(spec, None),
+    "ResourceSlice": lambda spec, minor: validate_slice_spec(spec, None, minor),
+    "DeviceTaintRule": lambda spec, minor: validate_rule_spec(spec),
 }
 
 

@@ -77,8 +77,18 @@ FIELD_BY_GATE: Final[Mapping[str, str]] = {
 }
 """The feature gates that decide what is allocated, and their fields of `allocator.Features`."""
 
+UPSTREAM_FIELDS: Final = (
+    *("parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling"),
+    *("percentageOfNodesToScore", "percentageOfPlacementsToScore", "podInitialBackoffSeconds"),
+    *("podMaxBackoffSeconds", "profiles", "extenders", "delayCacheUntilActive"),
+)
+"""Of a KubeSchedulerConfiguration of v1."""
+
 LOCKED_GATES: Final[Mapping[str, frozenset[str]]] = {
-    "1.38": frozenset(("DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices"))
+    "1.38": frozenset(
+        {"DRAAdminAccess", "DRADeviceBindingConditions", "DRADeviceTaints", "DRAExtendedResource"}
+        | {"DRAPartitionableDevices", "DRAPrioritizedList"}
+    )
 }
 """By release those of them that nobody can turn off."""
 

@@ -17,6 +17,7 @@ from scheduler.model.api_rules import (
     RESERVED_FOR_MAX,
     SUB_REQUESTS_MAX,
 )
+from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.derived import check_derived_attributes
 from scheduler.validation.device_rules import (
     check_binding_conditions,
@@ -44,6 +45,7 @@ from scheduler.validation.field_errors import (
     too_long,
     too_many,
 )
+from scheduler.validation.refused_since_138 import SINCE, refused_claim_spec, refused_results
 
 _REFERENCE_TEXT: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
@@ -87,7 +89,7 @@ def request_names(spec: Mapping[str, Json]) -> dict[str, frozenset[str]]:
     }
 
 
-def validate_claim_spec(spec: Mapping[str, Json], path: str) -> list[FieldError]:
+def validate_claim_spec(spec: Mapping[str, Json], path: str, minor: int = NEWEST) -> list[FieldError]:
     """A claim's spec, in a claim or in a template."""
     devices = spec.get("devices") or {}
     where = f"{path}.devices"
@@ -102,12 +104,13 @@ def validate_claim_spec(spec: Mapping[str, Json], path: str) -> list[FieldError]
         f"{where}.constraints",
     )
     errors += check_derived_attributes(devices, where)
-    return errors + check_items(
+    errors += check_items(
         devices.get("config") or (),
         CONFIG_MAX,
         lambda config, at: _check_references(config, at, names) + check_opaque_config(config, at),
         f"{where}.config",
     )
+    return [*errors, *(refused_claim_spec(spec, path) if minor >= SINCE else ())]
 
 
 def _check_request(request: Json, path: str) -> list[FieldError]:
@@ -143,7 +146,7 @@ def _check_exact(request: Mapping[str, Json], path: str) -> list[FieldError]:
             errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
     else:
         errors.append(not_supported(f"{path}.allocationMode", mode, ALLOCATION_MODES))
-    # No limit, and no rule for the names in `capacity`: the API documents both, its server checks neither.
+    # Of `capacity` no limit, and no rule for names: the API documents both, its server checks them since 1.38.
     return errors + check_items(request.get("tolerations") or (), None, check_toleration, f"{path}.tolerations")
 
 
@@ -200,7 +203,7 @@ def _device_text(key: DeviceKey) -> str:
 
 
 def validate_claim_status(
-    status: Mapping[str, Json], old_status: Mapping[str, Json], names: RequestNames, *, is_deleted: bool
+    status: Mapping[str, Json], old_status: Mapping[str, Json], names: RequestNames, minor: int, *, is_deleted: bool
 ) -> list[FieldError]:
     reserved, allocation = status.get("reservedFor") or [], status.get("allocation")
     errors = check_set(
@@ -224,7 +227,7 @@ def validate_claim_status(
         if allocation != old_allocation:
             errors.append(invalid("status.allocation", allocation, "field is immutable"))
     elif allocation is not None:
-        errors += _check_allocation(allocation, names)
+        errors += (*_check_allocation(allocation, names), *(refused_results(status) if minor >= SINCE else ()))
     return errors
 
 

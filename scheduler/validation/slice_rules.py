@@ -23,6 +23,7 @@ from scheduler.model.api_rules import (
     TAINTS_MAX,
     VALID_VALUES_MAX,
 )
+from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.device_rules import (
     check_binding_conditions,
     check_device_name,
@@ -48,6 +49,7 @@ from scheduler.validation.field_errors import (
     too_long,
 )
 from scheduler.validation.name_rules import check_text, dns_subdomain, label_key
+from scheduler.validation.refused_since_138 import SINCE, refused_devices
 
 # Not cel.semver: the API server checks the text by this expression, which allows numbers that CEL cannot hold.
 _SEMVER: Final = re.compile(
@@ -64,7 +66,9 @@ _NODE_AMOUNTS: Final = ("capacityMultiplier", "deviceMultiplier", "perPod", "per
 # -- slices ----------------------------------------------------------------------------------------
 
 
-def validate_slice_spec(spec: Mapping[str, Json], old: Mapping[str, Json] | None) -> list[FieldError]:
+def validate_slice_spec(
+    spec: Mapping[str, Json], old: Mapping[str, Json] | None, minor: int = NEWEST
+) -> list[FieldError]:
     pool = spec.get("pool") or {}
     errors = check_driver(spec.get("driver"), "spec.driver")
     errors += check_pool_name(pool.get("name"), "spec.pool.name")
@@ -94,13 +98,14 @@ def validate_slice_spec(spec: Mapping[str, Json], old: Mapping[str, Json] | None
         lambda device: device.get("name", ""),
         "spec.devices",
     )
-    return errors + check_set(
+    errors += check_set(
         spec.get("sharedCounters") or (),
         COUNTER_SETS_MAX,
         _check_counter_set,
         lambda counters: counters.get("name", ""),
         "spec.sharedCounters",
     )
+    return [*errors, *(refused_devices(spec, old) if minor >= SINCE else ())]
 
 
 def _is_advanced(device: Mapping[str, Json]) -> bool:
@@ -462,13 +467,12 @@ def _is_extended_resource(name: str) -> bool:
 # -- taint rules -----------------------------------------------------------------------------------
 
 
-SELECTS_EVERYTHING: Final = "an empty selector matches every device from every driver in the cluster"
-
-
-def selects_everything(spec: Mapping[str, Json]) -> bool:
-    """Whether a DeviceTaintRule has a selector that says nothing; without one it taints no device."""
+def warnings_of_rule(spec: Mapping[str, Json]) -> list[str]:
+    """What 1.38 says of a DeviceTaintRule whose selector says nothing; one without a selector taints no device."""
     selector = spec.get("deviceSelector")
-    return selector is not None and all(selector.get(field) is None for field in ("driver", "pool", "device"))
+    if selector is None or any(selector.get(field) is not None for field in ("driver", "pool", "device")):
+        return []
+    return ["spec.deviceSelector: an empty selector matches every device from every driver in the cluster"]
 
 
 def validate_rule_spec(spec: Mapping[str, Json]) -> list[FieldError]:

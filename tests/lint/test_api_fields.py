@@ -12,6 +12,7 @@ import pytest
 from kubernetes_asyncio.client import models
 
 from scheduler.lint.shapes import Anything, ListOf, MapOf, Object, shape_of, shape_of_type
+from scheduler.model.api_rules import FIELD_BY_GATE, LOCKED_GATES
 from scheduler.validation import api_fields
 from scheduler.validation.api_fields import (
     _TYPE_OF_KIND,
@@ -127,12 +128,17 @@ def test_gates_are_those_of_gos_markers() -> None:
     assert not wrong
 
 
-def stages_in(minor: int) -> dict[str, str]:
-    """The stage of each gate."""
+def specs_in(minor: int) -> list[tuple[str, str]]:
+    """Each gate, and the lines that say its stages."""
     folder = module_or_skip(f"k8s.io/kubernetes@{KUBERNETES[minor]}")
     text = (folder / "pkg/features/kube_features.go").read_text(encoding="utf-8")
+    return re.findall(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t\{Version.*\n)+)", text, re.MULTILINE)
+
+
+def stages_in(minor: int) -> dict[str, str]:
+    """The stage of each gate."""
     found = {}
-    for name, specs in re.findall(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t\{Version.*\n)+)", text, re.MULTILINE):
+    for name, specs in specs_in(minor):
         # A line that has more to say holds where the operator has set another compatibility version.
         *_, (is_on, stage) = re.findall(r"Default: (\w+), PreRelease: \S*?(\w+)(?:, LockToDefault: \w+)?}", specs)
         stages = {"Alpha": "A", "Beta": "B" if is_on == "true" else "B-", "GA": "GA"}
@@ -147,6 +153,11 @@ def test_gates_have_the_stages_of_the_release(minor: int) -> None:
     assert {name: gate.stage(minor) for name, gate in gates().items()} == {
         name: released.get(name, "GA" if gate.stage(minor - 1) == "GA" else "-") for name, gate in gates().items()
     }
+
+
+def test_the_gates_that_nobody_can_turn_off_are_those_of_the_release() -> None:
+    locked = {name for name, specs in specs_in(BETA) if "LockToDefault: true}" in specs}
+    assert LOCKED_GATES[f"1.{BETA}"] == locked & set(FIELD_BY_GATE)
 
 
 @pytest.mark.parametrize("minor", KUBERNETES)

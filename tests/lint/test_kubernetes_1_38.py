@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from scheduler.cli.main import cli
+from scheduler.model.api_rules import LOCKED_GATES
+from scheduler.validation.api_fields import gates
 from tests.lint.texts import find
 
 CLAIM = """apiVersion: resource.k8s.io/{0}
@@ -81,3 +87,66 @@ def test_a_release_has_its_findings(text: str, before: str, now: str) -> None:
         found = find(text, kubernetes=kubernetes)
         said = sorted(f"{'E' if one.is_error else 'W'} {one.code}" for one in found)
         assert said == sorted(filter(None, expected.split(", "))), (kubernetes, [one.message for one in found])
+
+
+GATES = {
+    "DRAPartitionableDevices": "B GA",
+    "DRADeviceBindingConditions": "B GA",
+    "DRAConsumableCapacity": "B GA",
+    "DRAFractionalCapacityRange": "B- GA",
+    "SchedulerPreQueueingHints": "A B",
+    "CompositePodGroup": "A B-",
+    "TopologyAwareWorkloadScheduling": "A B-",
+    "GenericWorkload": "B- B-",
+    "DRAWorkloadResourceClaims": "B- B-",
+    "PodGroupPreemptionPolicy": "A -",
+    "DRANodeAllocatableResources": "A A",
+    "DRAListTypeAttributes": "A A",
+    "DRADerivedAttributes": "A A",
+    "DRADeviceCompatibilityGroups": "A A",
+    "DRAOptionalNodeOperations": "A A",
+    "DRAPartitionableDevicesType": "A A",
+    "DRAResourcePoolStatus": "A A",
+    "DynamicResourceAllocation": "GA GA",
+    "InPlacePodVerticalScaling": "GA GA",
+    "PodCertificateMLDSA": "- B-",
+    "SecurityProfileOCI": "- A",
+    "AtomicWriteVolumeUserFields": "A B",
+    "StorageCapacityScoring": "B B",
+    "VolumeLimitScaling": "B B",
+    "OpportunisticBatching": "B B",
+    "SchedulerAsyncAPICalls": "B- B-",
+    "WorkloadWithJob": "A A",
+}
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_gate_has_its_stage(gate: str) -> None:
+    assert " ".join(gates()[gate].stage(minor) for minor in (37, 38)) == GATES[gate]
+
+
+SHARED = device("allowMultipleAllocations: true")
+
+
+def test_a_gate_that_is_there_for_good_and_not_locked_takes_its_field_where_it_is_off() -> None:
+    found = find(SHARED, kubernetes="1.38", gates={"DRAConsumableCapacity": False})
+    assert [one.code for one in found] == ["gate-off"]
+
+
+@pytest.mark.parametrize("gate", sorted(LOCKED_GATES["1.38"]))
+def test_a_locked_gate_cannot_be_turned_off(gate: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(SHARED)
+    for release, code in (("1.37", 0), ("1.38", 2)):
+        command = ["lint", "-f", str(tmp_path / "x.yaml"), "--kubernetes", release, "--feature-gates", f"{gate}=false"]
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == code, done.output
+        assert ("locked to true since Kubernetes 1.38" in done.output) == (code == 2)
+
+
+@pytest.mark.parametrize("gate", ["DynamicResourceAllocation", "PodGroupPreemptionPolicy", "InPlacePodVerticalScaling"])
+def test_a_gate_that_is_gone_is_none(gate: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(SHARED)
+    file = str(tmp_path / "x.yaml")
+    done = CliRunner().invoke(cli, ["lint", "-f", file, "--kubernetes", "1.38", "--feature-gates", f"{gate}=true"])
+    assert done.exit_code == 2
+    assert "is not known here" in done.output

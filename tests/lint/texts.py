@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from allocator import Features
 from scheduler.explain.linted import check_fit
 from scheduler.lint.codes import CODES
@@ -52,7 +54,7 @@ def indented(text: str, width: int) -> str:
     return "".join(f"{' ' * width}{line}\n" for line in text.splitlines())
 
 
-def find(*texts: str, published: Published | None = None, **settings: str) -> list[Finding]:
+def find(*texts: str, published: Published | None = None, **settings: Any) -> list[Finding]:
     """The findings in files `0.yaml`, `1.yaml`, …, beside what is published those about pods that do not fit."""
     sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts)]
     report = lint(sources, Settings(**settings), published)

@@ -94,19 +94,16 @@ class LabelValues(Part):
             return False
         names = tuple(changed)
         self.looked_at += len(names)
-        return all(self._value(name, key) == kept.by_node.get(name) for name in names)
+        return all(_value_of(self._ground, name, key) == kept.by_node.get(name) for name in names)
 
     def _read(self, key: str) -> _Kept:
         names = self._store.node_order
         self.looked_at += len(names)
-        by_node = {name: value for name in names if (value := self._value(name, key)) is not None}
+        by_node = {name: value for name in names if (value := _value_of(self._ground, name, key)) is not None}
         by_value: dict[str, list[NodeName]] = {}
         for name, value in by_node.items():
             by_value.setdefault(value, []).append(name)
         return _Kept(by_node, {value: frozenset(by_value[value]) for value in sorted(by_value)}, 0)
-
-    def _value(self, name: NodeName, key: str) -> str | None:
-        return _value_of(self._ground, name, key)
 
 
 def _value_of(ground: Ground, name: NodeName, key: str) -> str | None:

@@ -31,7 +31,6 @@ from scheduler.validation.claim_refusals import (
 )
 from scheduler.validation.field_errors import FieldError, Json, forbidden
 from scheduler.validation.name_rules import validate_metadata
-from scheduler.validation.refused_since_138 import SINCE, refused_claim_spec, refused_results
 
 
 class ClaimStrategy(Strategy):
@@ -45,8 +44,7 @@ class ClaimStrategy(Strategy):
     def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
         spec = obj["spec"]
         errors = _check_admin_requests(spec, obj["metadata"].get("namespace", ""), cluster)
-        errors += validate_claim_spec(spec, "spec")
-        return errors + (list(refused_claim_spec(spec, "spec")) if cluster.minor >= SINCE else [])
+        return errors + validate_claim_spec(spec, "spec", cluster.minor)
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return check_immutable(new, old, "spec")
@@ -70,8 +68,7 @@ class ClaimStrategy(Strategy):
         errors = _check_admin_results(status, old_status, new["metadata"].get("namespace", ""), cluster)
         names = request_names(new["spec"])
         is_deleted = bool(new["metadata"].get("deletionTimestamp"))
-        errors += validate_claim_status(status, old_status, names, is_deleted=is_deleted)
-        return errors + (list(refused_results(status, old_status)) if cluster.minor >= SINCE else [])
+        return errors + validate_claim_status(status, old_status, names, cluster.minor, is_deleted=is_deleted)
 
     def usage(self, obj: Mapping[str, Json]) -> Mapping[str, int]:
         """The most devices of each class that it may get. What a pod's extended resources made is the pod's."""
@@ -105,8 +102,7 @@ class ClaimTemplateStrategy(Strategy):
         named = {**metadata, "name": "x"}
         for error in validate_metadata(named, namespaced=True, rule=lambda text: []):
             errors.append(FieldError(error.reason, f"spec.{error.field}", error.body))
-        errors += validate_claim_spec(spec, "spec.spec")
-        return errors + (list(refused_claim_spec(spec, "spec.spec")) if cluster.minor >= SINCE else [])
+        return errors + validate_claim_spec(spec, "spec.spec", cluster.minor)
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
         return check_immutable(new, old, "spec")

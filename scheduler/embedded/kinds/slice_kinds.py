@@ -12,14 +12,13 @@ from scheduler.embedded.kinds.decoding import check_quantities
 from scheduler.embedded.server.strategy import Object, Strategy, StrategyView
 from scheduler.model.api_rules import CONDITIONS_MAX
 from scheduler.validation.field_errors import FieldError, Json, too_many
-from scheduler.validation.refused_since_138 import SINCE, refused_devices
+from scheduler.validation.refused_since_138 import SINCE
 from scheduler.validation.slice_rules import (
-    SELECTS_EVERYTHING,
     quantities_of,
-    selects_everything,
     validate_class_spec,
     validate_rule_spec,
     validate_slice_spec,
+    warnings_of_rule,
 )
 
 
@@ -33,10 +32,10 @@ class SliceStrategy(Strategy):
         _default_slice(obj.setdefault("spec", {}), cluster)
 
     def validate_create(self, obj: Object, cluster: StrategyView) -> list[FieldError]:
-        return validate_slice_spec(obj["spec"], None) + _refused_since(cluster, obj["spec"], None)
+        return validate_slice_spec(obj["spec"], None, cluster.minor)
 
     def validate_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> list[FieldError]:
-        return validate_slice_spec(new["spec"], old["spec"]) + _refused_since(cluster, new["spec"], old["spec"])
+        return validate_slice_spec(new["spec"], old["spec"], cluster.minor)
 
 
 class DeviceClassStrategy(Strategy):
@@ -68,8 +67,7 @@ class DeviceTaintRuleStrategy(Strategy):
         return validate_rule_spec(obj["spec"])
 
     def warnings(self, obj: Mapping[str, Json], cluster: StrategyView) -> list[str]:
-        is_empty = cluster.minor >= SINCE and selects_everything(obj["spec"])
-        return [f"spec.deviceSelector: {SELECTS_EVERYTHING}"] if is_empty else []
+        return warnings_of_rule(obj["spec"]) if cluster.minor >= SINCE else []
 
     def prepare_update(self, new: Object, old: Mapping[str, Json], cluster: StrategyView) -> None:
         taint, before = new["spec"]["taint"], old["spec"]["taint"]
@@ -80,10 +78,6 @@ class DeviceTaintRuleStrategy(Strategy):
         conditions = (new.get("status") or {}).get("conditions") or []
         is_long = len(conditions) > CONDITIONS_MAX
         return [too_many("status.conditions", len(conditions), CONDITIONS_MAX)] if is_long else []
-
-
-def _refused_since(cluster: StrategyView, spec: Mapping[str, Json], old: Mapping[str, Json] | None) -> list[FieldError]:
-    return list(refused_devices(spec, old)) if cluster.minor >= SINCE else []
 
 
 def _default_taint(taint: Object, cluster: StrategyView) -> None:

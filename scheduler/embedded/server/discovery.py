@@ -48,8 +48,8 @@ def answer(registry: Registry, path: str, minor: int = NEWEST) -> tuple[bytes, s
         case ["healthz" | "livez" | "readyz"]:
             return b"ok", "text/plain"
         case ["version"]:
-            other = {"minor": str(minor), "gitVersion": f"v1.{minor}.0+dra-scheduler-embedded"}
-            found = _VERSION if minor == NEWEST else _VERSION | other
+            other = _VERSION | {"minor": str(minor), "gitVersion": f"v1.{minor}.0+dra-scheduler-embedded"}
+            found = _VERSION if minor == NEWEST else other
         case ["api"]:
             found = {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": []}
         case ["apis"]:

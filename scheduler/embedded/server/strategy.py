@@ -30,17 +30,15 @@ _METADATA_FROM_STATUS: Final = ("generation", "labels", "annotations", "finalize
 
 
 class StrategyView(Protocol):
-    """What a strategy may see of other objects."""
+    """What a strategy may see of other objects. `minor`: the release of Kubernetes that the server is."""
+
+    minor: int
 
     def find(self, kind_id: str, namespace: str, name: str) -> Mapping[str, Json] | None:
         """The current object, or None; not to be changed."""
 
     def listed(self, kind_id: str) -> Iterable[Mapping[str, Json]]:
         """All objects of a kind; not to be changed."""
-
-    @property
-    def minor(self) -> int:
-        """The release of Kubernetes that the server is."""
 
     def now(self) -> str:
         """The time as RFC 3339, seconds, UTC."""
