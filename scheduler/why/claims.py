@@ -84,7 +84,7 @@ ROWS: Final = (
         "Write the resource's right name, or give a DeviceClass that extendedResourceName.",
         {
             "": "resource {resource} of {pod:pod}: no node has it, and no DeviceClass has it as extendedResourceName"
-            "[; nearest: {meant}][; DeviceClass {unnamed} has none][; there are: {known}]",
+            "[; nearest: {meant}][; DeviceClass {unnamed} has none[, and {free} {free:device is|devices are} free]][; there are: {known}]",
             "class": "resource {resource} of {pod:pod} names DeviceClass {class}, which does not exist"
             "[; nearest: {meant}][; there are: {known}]",
         },

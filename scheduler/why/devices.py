@@ -48,6 +48,20 @@ ROWS: Final = (
         ("claim", "devices"),
     ),
     Kind(
+        "two-stacks",
+        "A device plugin and a DRA driver serve the same devices of the node, and neither knows what the other gives.",
+        "Leave the node to one of them, or set `twoStacks` ([extended resources](extended-resources.md)).",
+        {
+            "": "a device plugin serves [{total} ]{resource} on node {node}[, of which pods have {held}], and a driver "
+            f"publishes the same devices, so claims get none of {DEVICES}{LEFT}",
+            "leave": "pods have {held} {resource} of the device plugin of node {node}, and a driver publishes the same "
+            f"devices, so claims do not get {DEVICES}{LEFT}",
+            "pods": "claims have {used} of the devices that the device plugin of node {node} serves as {resource} and "
+            "leave {room} of {total}; pod {pod} asks for {asked}",
+        },
+        ("resource", "node", "of"),
+    ),
+    Kind(
         "devices-short",
         "No node has as many devices that would do as the pod asks for.",
         "Ask for fewer, or for other devices.",
@@ -219,6 +233,12 @@ ROWS: Final = (
 _CONTROLLER: Final = "kube-controller-manager's resource claim controller"
 
 FIXES: Final[tuple[FixKind, ...]] = (
+    FixKind(
+        "plugin-removed",
+        5,
+        "take the device plugin of {resource} from node {node}[, and end {pods}]",
+        ("resource", "node"),
+    ),
     FixKind(
         "write-attribute",
         1,
