@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from allocator import (
     AllocationError,
+    DeviceId,
     Inventory,
     Ledger,
     NodePools,
@@ -42,6 +43,7 @@ from scheduler.framework.steps import within_steps
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
 from scheduler.model.resources import counted_amounts, is_extended_resource
+from scheduler.model.selector_mistakes import named_drivers
 from scheduler.model.stacks import Mode, Stacks
 
 
@@ -51,6 +53,7 @@ class TwoStacks(Struct, frozen=True):
     Args:
         total, held: What the plugin serves, and what pods hold of that.
         devices, used: Masks over `pools`: all that it stands for, and those that claims hold, wholly or in part.
+        gone: How many devices pods here have by claims, and nobody publishes now.
         left_alone: Mask of those that no claim may be given.
     """
 
@@ -60,15 +63,17 @@ class TwoStacks(Struct, frozen=True):
     pools: NodePools
     devices: int
     used: int
+    gone: int
     left_alone: int
     mode: Mode
 
     @property
     def room(self) -> int:
         """What is left for pods of the plugin; a plugin may serve a device several times over."""
-        if self.used and self.mode == "refuse":
+        used = self.used.bit_count() + self.gone
+        if used and self.mode == "refuse":
             return 0
-        return self.total - self.held - self.used.bit_count() * -(-self.total // self.devices.bit_count())
+        return self.total - self.held - used * -(-self.total // (self.devices.bit_count() + self.gone))
 
 
 def resources_on(node: NodeInfo, view: ClusterView) -> list[str]:
@@ -96,13 +101,14 @@ def stacks_on(node: NodeInfo, view: ClusterView) -> Iterator[TwoStacks]:
         for name in classes_by_resource(view)[resource]:
             (slot,) = inventory.plan([one_device(name)], view.features).slots
             devices |= pools.candidates_for(slot).fits
-        if devices:
+        gone = _gone(node, resource, pools, view)
+        if devices or gone:
             used, mode = _used(pools, devices, view), view.stacks.mode
             left = devices
-            if mode == "leave" and (not held or _are_alike(pools, devices)):
+            if mode == "leave" and (not (held and devices) or _are_alike(pools, devices)):
                 free = list(positions_of(devices & ~used))
                 left = sum(1 << position for position in free[max(0, len(free) - held) :])
-            yield TwoStacks(resource, total, held, pools, devices, used, left, mode)
+            yield TwoStacks(resource, total, held, pools, devices, used, gone, left, mode)
 
 
 def beside_plugins(node: NodeInfo, view: ClusterView) -> ClusterView:
@@ -186,6 +192,19 @@ def _held(pod: Pod, resource: str, total: int) -> int:
         mapped = special.request_mappings or () if special is not None else ()
         is_served = any(one.resource_name == resource for one in mapped)
     return 0 if is_served else counted_amounts(pod).requests.get(resource, 0)
+
+
+def _gone(node: NodeInfo, resource: str, pools: NodePools, view: ClusterView) -> int:
+    """By driver, as nobody can ask a selector about them: a driver that is upgraded publishes nothing for a while."""
+    found = set[DeviceId]()
+    for claim in (view.claim(key) for uid in node.pods for key in view.claims_of(uid)):
+        for held in view.counted(claim.uid) if claim is not None else ():
+            found |= {one.device_id for one in held.results if not one.admin_access}
+    found -= {device.id for pool, _ in pools.usable for device in pool.devices} if found else set()
+    classes = [view.inventory.classes[name] for name in classes_by_resource(view)[resource]] if found else ()
+    texts = [selector.expression or "" for one in classes for selector in one.selectors]
+    drivers = {driver for text in texts for driver in named_drivers(text)}
+    return sum(one.driver in drivers for one in found)
 
 
 def _used(pools: NodePools, devices: int, view: ClusterView) -> int:

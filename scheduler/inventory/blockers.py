@@ -16,8 +16,10 @@ from allocator import Device, DeviceId, DeviceTaint, Ledger, prevent_allocation
 from allocator.pools.compatibility import refusing
 from allocator.pools.pools import PoolView
 from scheduler.framework.diagnosis import taint_text
+from scheduler.framework.two_stacks import TwoStacks
 from scheduler.inventory.device_answer import Blocker, User
 from scheduler.inventory.users import amount_text
+from scheduler.model.keys import NodeName
 from scheduler.model.nearest import some
 
 Users: TypeAlias = Mapping[DeviceId, tuple[User, ...]]
@@ -91,6 +93,13 @@ def taint_blockers(taints: Sequence[DeviceTaint]) -> Iterator[Blocker]:
     for taint in taints:
         if prevent_allocation((taint,), ()):
             yield Blocker(kind="taint", name=taint.key, text=f"taint {taint_text(taint)}")
+
+
+def plugin_blocker(node: NodeName, one: TwoStacks) -> Blocker:
+    """The device plugin that serves the device."""
+    held = f", {one.held} in use" if one.held else ""
+    text = f"the device plugin of node {node} ({one.total} {one.resource}{held})"
+    return Blocker(kind="plugin", name=one.resource, text=text)
 
 
 def unread_blockers(device: Device) -> Iterator[Blocker]:

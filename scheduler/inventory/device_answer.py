@@ -82,7 +82,7 @@ class Capacity(Struct, frozen=True, kw_only=True):
 class Blocker(Struct, frozen=True, kw_only=True):
     """One thing that keeps a device from being given out."""
 
-    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool"]
+    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool", "plugin"]
     name: str
     text: str
 

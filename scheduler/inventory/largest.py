@@ -44,14 +44,14 @@ class Offered(NamedTuple):
 
     node: NodeView
     devices: FreeDevices
+    in_use: Ledger
 
 
 class Asking:
     """Questions about one inventory."""
 
-    def __init__(self, inventory: Inventory, in_use: Ledger, features: Features) -> None:
+    def __init__(self, inventory: Inventory, features: Features) -> None:
         self._inventory: Final = inventory
-        self._in_use: Final = in_use
         self._features: Final = features
 
     def largest(self, device_class: str, offered: Iterable[Offered], attribute: str = "") -> Largest:
@@ -61,10 +61,10 @@ class Asking:
             offered: Nodes with free devices of the class.
             attribute: What all devices must have in common; "" for nothing.
         """
-        bounds = [(self._most(one.devices, attribute), one.node) for one in offered]
-        bounds.sort(key=lambda bound: (-bound[0], bound[1].name))
+        bounds = [(self._most(one.devices, attribute), one) for one in offered]
+        bounds.sort(key=lambda bound: (-bound[0], bound[1].node.name))
         best, where, exact, steps, questions = 0, None, True, 0, 0
-        for most, node in bounds:
+        for most, one in bounds:
             low, high = best, most
             while low < high:
                 if steps >= _STEPS_MAX or questions >= _QUESTIONS_MAX:
@@ -73,7 +73,7 @@ class Asking:
                 # The whole is the likeliest answer where nothing is known, one more than the best where something is.
                 middle = high if high == most and not best else (low + 1 if low == best else (low + high + 1) // 2)
                 questions += 1
-                found, spent = self._fits(device_class, middle, node, attribute)
+                found, spent = self._fits(device_class, middle, one, attribute)
                 steps += spent
                 if found:
                     low = middle
@@ -81,7 +81,7 @@ class Asking:
                     exact = exact and found is not None
                     high = middle - 1
             if low > best:
-                best, where = low, node.name
+                best, where = low, one.node.name
         return Largest(within=attribute or "node", count=best, node=where, exact=exact)
 
     def _most(self, devices: FreeDevices, attribute: str) -> int:
@@ -100,11 +100,11 @@ class Asking:
                 counts[value] += (mask & having).bit_count()
         return min(max(counts.values(), default=0), RESULTS_MAX)
 
-    def _fits(self, device_class: str, count: int, node: NodeView, attribute: str) -> tuple[bool | None, int]:
+    def _fits(self, device_class: str, count: int, one: Offered, attribute: str) -> tuple[bool | None, int]:
         """Whether so many fit (None: not known), and the steps that it took."""
         claim = Claim("", "largest", _request(device_class, count, attribute))
         question = AllocationRequest(
-            (claim,), node, self._inventory, self._in_use, self._features, _STEPS_OF_A_QUESTION, NO_SHARE_IDS
+            (claim,), one.node, self._inventory, one.in_use, self._features, _STEPS_OF_A_QUESTION, NO_SHARE_IDS
         )
         try:
             outcome = allocate(question)

@@ -30,6 +30,7 @@ from allocator import (
     DeviceId,
     Fault,
     Features,
+    Ledger,
     NodePools,
     PoolId,
     ResourceSlice,
@@ -42,7 +43,8 @@ from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import taint_text
-from scheduler.inventory.blockers import Blockers, taint_blockers, unread_blockers
+from scheduler.framework.two_stacks import beside_plugins, stacks_on
+from scheduler.inventory.blockers import Blockers, plugin_blocker, taint_blockers, unread_blockers
 from scheduler.inventory.device_answer import (
     Blocker,
     Capacity,
@@ -101,6 +103,8 @@ class _Seen:
     is_lacking: bool = False
     is_dedicated: bool = False
     has_paid: bool = False
+    plugin: Blocker | None = None
+    """That it is left alone, as a device plugin may have given it."""
     consumed: Mapping[str, int] | None = None
     classes: dict[str, bool] = field(default_factory=dict)
     """Name of each class that it matches -> whether it is free for it."""
@@ -207,6 +211,8 @@ class _Listing:
         closed = why_closed(info)
         try:
             pools = self._inventory.node_pools(info.host, self._features)
+            stacks = list(stacks_on(info, self._machine.ground.view))
+            in_use = beside_plugins(info, self._machine.ground.view).in_use
         except AllocationError as error:
             self._errors[f"node {info.name}: {error}"] = None
             return
@@ -215,8 +221,12 @@ class _Listing:
         shut = Blocker(kind="node", name=info.name, text=f"node {info.name} is {closed}") if closed else None
         for number in range(len(pools.usable)):
             self._look_at_pool(pools, number, shut)
+        for one in stacks:
+            blocker = plugin_blocker(info.name, one)
+            for position in positions_of(one.left_alone & ~one.used):
+                self._seen[pools.device(position).id].plugin = blocker
         for name in self._classes:
-            self._look_for(name, info, closed)
+            self._look_for(name, info, closed, in_use)
 
     def _look_at_pool(self, pools: NodePools, number: int, closed: Blocker | None) -> None:
         view, start = pools.usable[number]
@@ -243,12 +253,10 @@ class _Listing:
         entry = self._in_use.pools.get(view.id)
         return view.held(entry, self._features) if entry is not None else NOTHING_HELD
 
-    def _look_for(self, name: str, info: NodeInfo, closed: str) -> None:
+    def _look_for(self, name: str, info: NodeInfo, closed: str, in_use: Ledger) -> None:
         """The devices of a class on a node."""
         try:
-            found = free_devices(
-                name, info.host, inventory=self._inventory, in_use=self._in_use, features=self._features
-            )
+            found = free_devices(name, info.host, inventory=self._inventory, in_use=in_use, features=self._features)
         except AllocationError as error:
             self._errors[f"device class {name}: {error}"] = None
             return
@@ -273,13 +281,13 @@ class _Listing:
             )
         )
         if free:
-            self._offered[name].append(Offered(info.host, found))
+            self._offered[name].append(Offered(info.host, found, in_use))
 
     # -- the answer --------------------------------------------------------------------------------
 
     def _summaries(self) -> tuple[ClassSummary, ...]:
         attributes = nearness_attributes(self._inventory)
-        asking = Asking(self._inventory, self._in_use, self._features)
+        asking = Asking(self._inventory, self._features)
         states: dict[str, list[State]] = {name: [] for name in self._classes}
         free: Counter[str] = Counter()
         for seen in self._seen.values():
@@ -367,6 +375,8 @@ class _Listing:
             yield from self._blockers.holders(seen.device.id)
         if seen.view is not None and seen.is_lacking and not seen.is_dedicated:
             yield from self._blockers.counters(seen.view, seen.index)
+        if seen.plugin is not None:
+            yield seen.plugin
         yield from unread_blockers(seen.device)
         yield from taint_blockers(seen.device.taints)
         if seen.view is None:
@@ -404,7 +414,7 @@ class _Listing:
 def _state(seen: _Seen) -> State:
     if seen.is_dedicated:
         return "used"
-    if seen.is_lacking or seen.device.unread:
+    if seen.is_lacking or seen.plugin or seen.device.unread:
         return "blocked"
     if prevent_allocation(seen.device.taints, ()):
         return "tainted"

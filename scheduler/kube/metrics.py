@@ -11,6 +11,7 @@ Not here: the calls that count (`app`, `machine_turns`), serving the text (`heal
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -21,11 +22,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from allocator import Features
+from allocator import AllocationError, Features, PausedError
 from scheduler.core.machine import Machine
 from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
 from scheduler.framework.distribution import Distribution
+from scheduler.framework.two_stacks import resources_on, stacks_on
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.watch import WatchStats
 
@@ -33,6 +35,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
 _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
 _TROUBLES_MAX: Final = 100  # time series
+_STACKS_MAX: Final = 500
+_STACKS_STEPS: Final = 1_000
 
 _Kind = Literal["counter", "gauge"]
 Values = Mapping[tuple[str, ...], float]  # by the values of the labels
@@ -132,6 +136,17 @@ def _failing(app: Observed) -> Values:
         (trouble.request, trouble.namespace): (app.now_ms - trouble.since_ms) / 1000
         for trouble in islice(app.machine.troubles.all(), _TROUBLES_MAX)
     }
+
+
+def _two_stacks(app: Observed) -> Values:
+    """Nodes by resource, of the first that can be looked at in a few milliseconds."""
+    view, found = app.machine.ground.view, collections.Counter[tuple[str, ...]]()
+    view.inventory.meter.allow(_STACKS_STEPS)
+    with contextlib.suppress(PausedError, AllocationError):
+        for info in islice((one for one in view.node_infos.values() if resources_on(one, view)), _STACKS_MAX):
+            found.update((one.resource,) for one in stacks_on(info, view))
+    view.inventory.meter.allow_all()
+    return found
 
 
 OBSERVED: Final = (
@@ -264,6 +279,13 @@ OBSERVED: Final = (
         "counter",
         ("kind", "outcome"),
         lambda app: {(kind, fate.value): float(count) for (kind, fate), count in app.machine.conflicts.counts.items()},
+    ),
+    ObservedMetric(
+        "dra_scheduler_two_stacks_nodes",
+        "Nodes on which a device plugin serves a resource, and a DRA driver publishes the same devices.",
+        "gauge",
+        ("resource",),
+        _two_stacks,
     ),
     ObservedMetric(
         "leader_election_master_status",

@@ -166,6 +166,9 @@ CODES: Final[Mapping[str, Code]] = {
     "taint-rule-without-devices": Code(_W, "A DeviceTaintRule names a driver, pool or device that is not there."),
     "toleration": Code(_W, "A toleration tolerates less than it seems to."),
     "too-many": Code(_E, "More than there may be: devices of a claim, bytes of parameters."),
+    "two-stacks": Code(
+        _W, "A DeviceClass has the `extendedResourceName` of a device plugin on nodes that publish its devices, too."
+    ),
     "undeclared-claim": Code(_E, "A container names a claim that its pod does not have."),
     "unguarded-read": Code(
         _W, "An expression reads an attribute that a device may not have, which ends the search with an error."

@@ -41,6 +41,7 @@ from scheduler.model.resources import (
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
 from scheduler.plugins.dynamic_resources.hints import frees_devices, touches_resources
 from scheduler.plugins.dynamic_resources.resource_reasons import diagnose_unknown
+from scheduler.plugins.dynamic_resources.stack_reasons import diagnose_taken
 from scheduler.plugins.room_reasons import diagnose_room
 from scheduler.plugins.scoring_strategies import (
     LEAST_ALLOCATED_CPU_AND_MEMORY,
@@ -155,7 +156,8 @@ class NodeResourcesFit:
         cycle.charge(len(looked_at) * (4 + len(asked)))
         needed = {name: amount for name, amount in asked if not is_served_by_devices(name, view)}
         unknown = diagnose_unknown(cycle, [name for name in needed if is_served_resource(name)], view) if nodes else ()
-        return unknown or diagnose_room(cycle.pod, looked_at, needed, limits)
+        room = diagnose_room(cycle.pod, looked_at, needed, limits)
+        return unknown or [*diagnose_taken(cycle, looked_at, dict(asked), view), *room]
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.

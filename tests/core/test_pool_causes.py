@@ -240,7 +240,7 @@ def test_an_extended_resource_that_nobody_knows(worn, is_named: bool) -> None:
         assert cause.endswith(f"; nearest: {known}")
         assert change.startswith(f"write {known} instead of {asked}")
     else:
-        assert cause.endswith(f"; DeviceClass {worn['device_class']} has none")
+        assert cause.endswith(f"; DeviceClass {worn['device_class']} has none, and 2 devices are free")
         assert change.startswith(f"kubectl patch deviceclass {worn['device_class']} --type=merge")
 
 

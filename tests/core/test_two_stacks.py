@@ -144,6 +144,17 @@ def test_what_claims_are_given_beside_a_plugin_is_each_a_device_of_its_own():
     assert sorted(given) == ["gpu-0", "gpu-1"]
 
 
+def test_devices_of_claims_count_while_their_driver_publishes_nothing():
+    rig = cluster(stacks=LEAVE)
+    ask(rig, "p", count=2)
+    rig.server.delete_slice("slice-a")
+    ask_plugin(rig, "plugins")
+    assert rig.node_of("plugins") is None
+    end(rig, "p")
+    rig.wait(2_000)
+    assert rig.node_of("plugins") == "a"
+
+
 @pytest.mark.parametrize("first", [ask, ask_plugin])
 def test_what_is_in_flight_counts(first):
     """Whoever came first is assumed on the node, and nothing of it is stored yet."""
@@ -266,3 +277,40 @@ def test_no_history_has_more_pods_than_devices(devices, stacks, steps):
                 rig.settle()
         rig.wait(1_000 * which)
         assert sum(held(rig)) <= devices, held(rig)
+
+
+def cause(rig: Rig, name: str) -> str:
+    rig.wait(3_000)
+    condition = rig.condition_of(name)
+    assert condition is not None
+    return condition[1].partition(" Cause: ")[2]
+
+
+def test_the_cause_says_that_a_plugin_serves_the_devices():
+    rig = cluster(stacks=Stacks(), reports_causes=True)
+    ask(rig, "p")
+    assert cause(rig, "p") == (
+        f"[two-stacks] a device plugin serves 2 {GPU} on node a, and a driver publishes the same devices, so claims "
+        "get none of devices a/gpu-0, a/gpu-1; to make it fit: take the device plugin of example.com/gpu from node a"
+    )
+
+
+def test_the_cause_says_what_pods_hold_of_the_plugin_and_that_they_would_have_to_end():
+    rig = cluster(reports_causes=True)
+    ask_plugin(rig, "plugins")
+    ask(rig, "p", count=2)
+    assert cause(rig, "p") == (
+        f"[two-stacks] pods have 1 {GPU} of the device plugin of node a, and a driver publishes the same devices, so "
+        "claims do not get device a/gpu-1; request gpu asks for 2, and 1 is left; to make it fit: ask for 1 device "
+        "instead of 2 in request gpu of ResourceClaim default/of-p"
+    )
+
+
+def test_the_cause_says_what_claims_have_of_what_a_plugin_serves():
+    rig = cluster(reports_causes=True)
+    ask(rig, "p")
+    ask_plugin(rig, "plugins", "2")
+    assert cause(rig, "plugins") == (
+        f"[two-stacks] claims have 1 of the devices that the device plugin of node a serves as {GPU} and leave "
+        "1 of 2; pod default/plugins asks for 2"
+    )

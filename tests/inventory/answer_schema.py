@@ -76,7 +76,7 @@ class Capacity(_Part):
 class Blocker(_Part):
     """One thing that keeps a device from being given out."""
 
-    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool"] = Field(
+    kind: Literal["claim", "counter", "partition", "taint", "field", "node", "pool", "plugin"] = Field(
         description="claim: it has the device; counter: too little of it is left; partition: it takes of that counter."
     )
     name: str = Field(

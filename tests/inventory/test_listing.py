@@ -298,3 +298,20 @@ def test_wrong_use_is_2_and_says_what_was_meant(tmp_path: Path, arguments: tuple
     result = run(tmp_path, *arguments)
 
     assert (result.exit_code, words in result.output) == (2, True), result.output
+
+
+def test_devices_that_a_plugin_serves_are_blocked_by_it_and_are_not_offered() -> None:
+    served = {**GPU_CLASS, "spec": {**GPU_CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+    a = {**node(), "status": {"allocatable": {"example.com/gpu": "8"}}}
+
+    found = list_devices(
+        [SourceObject("test", one) for one in (served, a, slice_of("n", gpu("a"), gpu("b")))],
+        now_ms=1_800_000_000_000,
+        features=Features(),
+    )
+
+    assert [[one.text for one in each.blocked_by] for each in found.devices] == [
+        ["the device plugin of node n (8 example.com/gpu)"]
+    ] * 2
+    assert [(one.free, one.largest[0].count) for one in found.classes] == [(0, 0)]
+    assert found.states.blocked == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from allocator import Features
 from scheduler.explain import linted, waiting
@@ -187,6 +188,26 @@ def test_what_does_not_fit_has_the_cause_that_explain_says(
     assert found.message.startswith(first)
     assert found.message.endswith(last)
     assert fix in found.fix
+
+
+@pytest.mark.parametrize(
+    ("served", "nodes"), [("", []), ("x.example/gpu: '0'", []), ("x.example/gpu: '2'", ["node a"])]
+)
+def test_a_class_whose_devices_a_plugin_serves_too(served: str, nodes: list[str]) -> None:
+    published = cluster({"a": 1})
+    status = next(one for one in published.objects if one["kind"] == "Node")["status"]
+    status["allocatable"] |= yaml.safe_load(f"{{{served}}}") or {}
+    text = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {extendedResourceName: x.example/gpu, selectors: [{cel: {expression: 'device.driver == "gpu.nvidia.com"'}}]}
+"""
+
+    found = [each for each in find(text, published=published) if each.code == "two-stacks"]
+
+    assert [node for each in found for node in nodes if node in each.message] == nodes
+    assert len(found) == len(nodes)
 
 
 def template_reading(name: str, value: str) -> str:

@@ -13,6 +13,7 @@ from tests.sim.groups import GroupWorld
 from tests.sim.hostile_groups import HostileGroupWorld
 from tests.sim.mutants import MUTANTS, Mutant, notice
 from tests.sim.placement import PlacementWorld
+from tests.sim.two_stacks import TwoStacksWorld
 from tests.sim.world import Conditions, World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,14 @@ def test_no_device_twice_no_pod_lost(seed: int) -> None:
 def test_pods_that_stand_in_each_others_way(number: int) -> None:
     """Ports, labels, spread, affinity and requests: after each change, nothing that could run stays pending."""
     PlacementWorld(number).run()
+
+
+@pytest.mark.parametrize(
+    "number", range(int(os.environ.get("SIM_STACKS", "1000" if os.environ.get("NIGHTLY") else "40")))
+)
+def test_a_device_plugin_and_a_driver_on_one_node(number: int) -> None:
+    """Whatever is lost, refused or restarted: never more pods than devices, and nobody waits who could run."""
+    TwoStacksWorld(number).run()
 
 
 def test_two_processes_of_one_name(seed: int) -> None:

@@ -45,6 +45,7 @@ from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import Pod
 from scheduler.model.resources import node_allocatable, pod_amounts
 from scheduler.model.special_claim import asks_extended_resources, is_special_claim_of, special_claim_key
+from scheduler.model.stacks import Stacks
 from scheduler.plugins import default_plugins
 from tests import builders
 from tests.sim.api_server import FakeApiServer
@@ -116,6 +117,7 @@ class Conditions:
         focus: What is not left to chance: faults with their probabilities, actions with their weights, and "devices",
             "pods_max", "lateness", "cruelty".
         reports_causes: The machines say why pods wait, as in `run`.
+        stacks: Given where device plugins serve the devices of all nodes.
     """
 
     has_faults: bool = True
@@ -123,6 +125,7 @@ class Conditions:
     is_paranoid: bool = True
     checks_invariants: bool = True
     reports_causes: bool = False
+    stacks: Stacks | None = None
     focus: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -186,7 +189,8 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
         self.owed_claims: list[tuple[PodKey, str]] = []
         has_plugin = rnd.choice([False, False, True])  # one node whose kubelet has the extended resource itself
         for index in range(2):
-            self.add_node(f"node-{index}", self.devices, plugin=2 if has_plugin and index else 0)
+            served = self.devices if self.conditions.stacks is not None else 2 if has_plugin and index else 0
+            self.add_node(f"node-{index}", self.devices, plugin=served)
         self.server.put_class(builders.device_class(extended_resource=EXTENDED))
         if self.has_volumes:
             self.weights |= {name: self.weights.get(name, weight) for name, weight in VOLUME_ACTIONS.items()}
@@ -214,6 +218,7 @@ class World(ForeignScheduler, TaintRuleActions, VolumeActions, PreemptionActions
             new_uid=new_uid,
             settings=CoreSettings(
                 is_strict=True,
+                stacks=self.conditions.stacks or Stacks(),
                 reports_causes=self.conditions.reports_causes,
                 is_paranoid=self.conditions.is_paranoid,
                 checks_invariants=self.conditions.checks_invariants,

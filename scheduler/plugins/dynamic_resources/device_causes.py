@@ -25,6 +25,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import Status
 from scheduler.framework.steps import within_steps
+from scheduler.framework.two_stacks import beside_plugins
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
@@ -45,6 +46,7 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_reasons import diagnose_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import diagnose_claims, diagnose_pinned, pin_of
 from scheduler.plugins.dynamic_resources.selector_reasons import diagnose_selector_errors
+from scheduler.plugins.dynamic_resources.stack_reasons import diagnose_left_alone
 from scheduler.plugins.dynamic_resources.survey import Survey, surveyed
 from scheduler.plugins.dynamic_resources.together_reasons import diagnose_all
 from scheduler.plugins.room_reasons import less_in_container
@@ -121,8 +123,9 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
             slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
             constraints = sum(len(claim.spec.constraints) for claim in wanted)
             cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
+            in_use = beside_plugins(node, view).in_use
             return explain(
-                AllocationRequest(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
+                AllocationRequest(wanted, node.host, view.inventory, in_use, view.features, search.budget_steps)
             )
     except (AllocationError, PausedError):
         return None
@@ -220,6 +223,8 @@ def _in_short(found: NearNode, funnel: Funnel) -> Sentence:
 
 def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:
     reason = _SPEAKS[stage](found, funnel)
+    if stage is Stage.IN_USE and (left_alone := diagnose_left_alone(found, funnel)):
+        return structs.replace(left_alone, fixes=(*left_alone.fixes, *[removing(one, reason) for one in reason.fixes]))
     if stage.depth >= Stage.IN_USE.depth and (stale := diagnose_stale(found, funnel)):
         return structs.replace(stale, fixes=(*stale.fixes, *[removing(one, reason) for one in reason.fixes]))
     return reason

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from msgspec import structs
 
-from allocator import DeviceClass
+from allocator import AllocationError, DeviceClass, PausedError, free_devices
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import likeliest, with_spec
+from scheduler.framework.steps import within_steps
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import near
 from scheduler.model.objects import Container, Pod
@@ -43,11 +46,12 @@ def diagnose_unknown(cycle: Cycle, names: Sequence[str], view: ClusterView) -> S
     classes = class_by_resource(view.inventory)
     served = sorted({*known, *(name for name in classes if not name.startswith(_CLASS_PREFIX))})
     on = tuple([node.name for node in likeliest(list(view.node_infos.values()), view)][:NODES_TRIED])
-    return [_diagnose(cycle.pod, name, served, on, view) for name in names if name not in known]
+    return [_diagnose(cycle, name, served, on, view) for name in names if name not in known]
 
 
-def _diagnose(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
+def _diagnose(cycle: Cycle, name: str, served: list[str], on: tuple[NodeName, ...], view: ClusterView) -> Reason:
     """A name that the API server makes of a class's can be no other's; every other may be some class's."""
+    pod = cycle.pod
     wrong = name.removeprefix(_CLASS_PREFIX) if name.startswith(_CLASS_PREFIX) else ""
     known = sorted(view.inventory.classes) if wrong else served
     meant, unnamed = near(wrong or name, known), _unnamed(name, view)
@@ -57,10 +61,19 @@ def _diagnose(pod: Pod, name: str, served: list[str], on: tuple[NodeName, ...], 
         "class": wrong,
         "meant": f"{_CLASS_PREFIX * bool(wrong)}{meant}" if meant else "",
         "unnamed": unnamed[0].name if unnamed and not meant else "",
+        "free": _free(cycle, unnamed[0], on, view) if unnamed and not meant else 0,
         "known": () if meant or unnamed else tuple(known),
     }
     changes = tuple(_changes(pod, name, str(fields["meant"]), unnamed, on))
     return Reason("extended-resource-unknown", fields, "class" if wrong else "", changes)
+
+
+def _free(cycle: Cycle, device_class: DeviceClass, on: tuple[NodeName, ...], view: ClusterView) -> int:
+    """Free devices of the class on the nodes that are looked at; 0 where that cannot be said."""
+    look = partial(free_devices, inventory=view.inventory, in_use=view.in_use, features=view.features)
+    with suppress(AllocationError, PausedError), within_steps(cycle, view):
+        return sum(look(device_class.name, view.node_infos[name].host).free.bit_count() for name in on)
+    return 0
 
 
 def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
@@ -71,9 +84,12 @@ def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
     found = []
     for one in view.inventory.classes.values():
         drivers = [driver for selector in one.selectors for driver in named_drivers(selector.expression or "")]
-        if not one.extended_resource_name and any(domain in text or last in text for text in (one.name, *drivers)):
-            found.append((last not in one.name, domain not in one.name, one.name, one))
-    return [one for *_, one in sorted(found, key=lambda one: one[:3])[:_CLASSES_TRIED]]
+        is_meant = one.name == view.stacks.resources.get(name)
+        if not one.extended_resource_name and (
+            is_meant or any(domain in text or last in text for text in (one.name, *drivers))
+        ):
+            found.append((not is_meant, last not in one.name, domain not in one.name, one.name, one))
+    return [one for *_, one in sorted(found, key=lambda one: one[:4])[:_CLASSES_TRIED]]
 
 
 def _changes(
