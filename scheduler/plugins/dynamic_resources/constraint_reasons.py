@@ -19,6 +19,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.nearest import near
 from scheduler.plugins.dynamic_resources.changed_claims import label_of
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
+from scheduler.plugins.dynamic_resources.survey import Requests
 from scheduler.why.reasons import Fix, Reason
 
 _DEVICES_READ: Final = 2_000
@@ -77,7 +78,7 @@ def diagnose_several(found: NearNode, funnel: Funnel) -> Reason:
     """Constraints of which each could be satisfied, and that leave the request too little together."""
     constraints = [found.plan.claims[funnel.slot.claim].constraints[index] for index in funnel.slot.constraints]
     claim = found.claim(funnel.slot)
-    fixes = [fix for one in constraints for fix in _without(found, claim, one)] if claim is not None else []
+    fixes = [fix for one in constraints for fix in without_constraint(found, claim, one)] if claim is not None else []
     attributes = " and ".join(dict.fromkeys(one.attribute for one in constraints))
     fixes += found.fewer(funnel.slot, funnel.needed - 1)
     fields = {**found.facts(funnel), "needed": funnel.needed, "attributes": attributes}
@@ -108,7 +109,7 @@ def diagnose_unsolved(found: NearNode, funnels: Sequence[Funnel], facts: Mapping
                 "value": value,
             }
             said.append(Reason("constraint-unmet", fields, "unsolved"))
-            drops += [structs.replace(one, reason=said[-1]) for one in _without(found, claim, constraint)]
+            drops += [structs.replace(one, reason=said[-1]) for one in without_constraint(found, claim, constraint)]
     return structs.replace(said[0], fixes=tuple(drops)) if said else None
 
 
@@ -231,10 +232,10 @@ def _changes(found: NearNode, unmet: Unmet, most: int, other: str = "", drops: i
         yield Fix("write-attribute", fields, found.on, claims=(_with(claim, unmet.constraint, changed),))
     if len(unmet.counted) == 1:
         yield from found.fewer(slot, most)
-    yield from _without(found, claim, unmet.constraint, drops)
+    yield from without_constraint(found, claim, unmet.constraint, drops)
 
 
-def _without(found: NearNode, claim: ResourceClaim, constraint: Constraint, more: int = 0) -> Iterator[Fix]:
+def without_constraint(found: Requests, claim: ResourceClaim, constraint: Constraint, more: int = 0) -> Iterator[Fix]:
     """Nothing where a request derives the attribute: the API server wants a constraint for each that is derived."""
     assert claim.spec is not None
     asked = [one for request in claim.spec.requests for one in request.alternatives]

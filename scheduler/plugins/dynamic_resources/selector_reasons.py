@@ -34,7 +34,8 @@ from allocator.values.model import (
 )
 from allocator.values.pool_attribute import published
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
-from scheduler.plugins.dynamic_resources.changed_claims import label_of, with_request
+from scheduler.plugins.dynamic_resources.changed_claims import with_request
+from scheduler.plugins.dynamic_resources.constraint_reasons import without_constraint
 from scheduler.plugins.dynamic_resources.survey import Survey
 from scheduler.why.reasons import Fix, Reason, Whom
 
@@ -104,13 +105,7 @@ def _incomparable(looked: Survey, slot: Slot, device: Device) -> Constraint | No
 
 def _incomparable_error(looked: Survey, slot: Slot, device: Device, constraint: Constraint) -> Reason:
     claim, attribute = looked.claim(slot), constraint.attribute
-    fixes: tuple[Fix, ...] = ()
-    if claim is not None and claim.spec is not None and attribute not in slot.derivations:
-        what = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
-        left = tuple([one for one in claim.spec.constraints if one != constraint])
-        changed = replace(claim, spec=replace(claim.spec, constraints=left))
-        named = {"what": what, "attribute": attribute, "claim": label_of(claim, looked.cycle.pod)}
-        fixes = (Fix("drop-constraint", named, looked.tried, claims=(changed,)),)
+    fixes = tuple(without_constraint(looked, claim, constraint)) if claim is not None else ()
     fields = {"owner": looked.named(slot), "attribute": attribute, "device": f"{device.id.pool}/{device.name}"}
     return Reason("selector-error", fields, "incomparable", fixes=fixes)
 
