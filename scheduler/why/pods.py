@@ -50,7 +50,7 @@ ROWS: Final = (
         {
             "": "{pod} of group {group} ({fit} of {needed} fit[ with one value of {topology}]): {why}",
             "label-nowhere": "group {group} must be on nodes with one value of label {topology}, which no node has",
-            "label-lacks": "pod {pod} of group {group} is on node {node}, which has no label {topology}",
+            "label-lacks": "pod {pod} of group {group} is on node {node}, which has no value of label {topology}",
             "label-values": "pods of group {group} are on nodes with more than one value of label {topology}: {values}",
         },
         ("group", "pod"),
