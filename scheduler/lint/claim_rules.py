@@ -18,6 +18,7 @@ from scheduler.lint.view import View, claim_specs, mapping, mappings, request_pa
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL, PARAMETERS_LENGTH_MAX
 from scheduler.model.nearest import listed, nearest, some
 from scheduler.validation.device_rules import check_qualified_id
+from scheduler.validation.refused_since_138 import SINCE
 
 
 def map_drivers(view: View, context: Context) -> None:
@@ -124,7 +125,7 @@ def _claim(view: View, context: Context, path: FieldPath, spec: dict[str, Any]) 
     for here, reference, part in request_parts(path, spec):
         references.add(reference)
         _count(view, here, part)
-        _tolerations(view, here, part)
+        _tolerations(view, context.settings.minor, here, part)
         _class_name(view, context, here, part)
         _capacity_names(view, here, part)
     for name in ("constraints", "config"):
@@ -161,7 +162,7 @@ def _count(view: View, path: FieldPath, part: dict[str, Any]) -> None:
         )
 
 
-def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
+def _tolerations(view: View, minor: int, path: FieldPath, part: dict[str, Any]) -> None:
     for index, toleration in mappings(part.get("tolerations")):
         here: FieldPath = (*path, "tolerations", index)
         value = toleration.get("value")
@@ -173,7 +174,8 @@ def _tolerations(view: View, path: FieldPath, part: dict[str, Any]) -> None:
                 + (f"whose value is {value}" if value else "without a value"),
                 "operator: Exists tolerates the others too",
             )
-        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+        effect = toleration.get("effect") or ("NoExecute" if minor >= SINCE else "")
+        if "tolerationSeconds" in toleration and effect != "NoExecute":
             view.warning(
                 "toleration",
                 (*here, "tolerationSeconds"),

@@ -47,6 +47,11 @@ spec: {{taint: {{key: k, effect: NoSchedule}}{0}}}
 """
 
 
+def tolerating(effect: str) -> str:
+    toleration = f"{{key: k, operator: Exists, {effect}tolerationSeconds: 9}}"
+    return CLAIM.format("v1", f"exactly: {{deviceClassName: gpu, tolerations: [{toleration}]}}")
+
+
 def amounts(text: str) -> str:
     return CLAIM.format("v1", f"exactly: {{deviceClassName: gpu, capacity: {{requests: {{{text}}}}}}}")
 
@@ -65,6 +70,9 @@ ROWS = [
     pytest.param(amounts("c: 1, a.b/d: 0"), "", "", id="5-amounts"),
     pytest.param(device("attributes: {a.b/c/d: {int: 1}}"), "", "E refused", id="5-one-slash"),
     pytest.param(version(f"1.{'9' * 19}.0"), "", "E refused", id="5-18-digits"),
+    pytest.param(tolerating(""), "W toleration", "", id="5-toleration-without-effect"),
+    pytest.param(tolerating("effect: NoExecute, "), "", "", id="5-toleration-of-eviction"),
+    pytest.param(tolerating("effect: NoSchedule, "), "W toleration", "W toleration", id="5-toleration-of-another"),
     pytest.param(device(TERMS, "perDeviceNodeSelection: true"), "", "E refused", id="5-one-term"),
     pytest.param(
         device("attributes: {d.example.com/a: {int: 1}, e.example.com/a: {int: 1}}"),

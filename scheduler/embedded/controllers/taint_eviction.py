@@ -7,8 +7,7 @@ Rules of this module
   1. Level-triggered: when a pod, its claims, a slice with such taints or a rule changes, the pod's time of eviction is
      computed anew from the indexes. A time in the future is a key that becomes due then, and is computed anew again.
   2. A pod is evicted at the earliest time of its claims; the time of a claim is the earliest of its devices' taints:
-     when the taint was added, plus `tolerationSeconds` of the allocation's matching tolerations with effect NoExecute,
-     or without one (that is so since 1.38).
+     when the taint was added, plus `tolerationSeconds` of the matching tolerations with effect NoExecute or none.
   3. Eviction is: event, condition DisruptionTarget, DELETE with the pod's UID. The rule's condition EvictionInProgress
      is written at once when the rule's spec is new, else at most every 10 s.
 
