@@ -143,6 +143,12 @@ def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
     return list(found.values())
 
 
+def as_own(first: Waiting, key: Key, maker: Maker) -> Waiting:
+    """What is so of one pod, of another like it."""
+    own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", key[1])
+    return replace(first, key=key, cause=own(first.cause), change=own(first.change), maker=maker)
+
+
 class _Worlds(NamedTuple):
     """What the world of each pod has in common."""
 
@@ -187,8 +193,7 @@ def _explained(answers: Answers, worlds: _Worlds, served: Collection[str]) -> It
             known[like] = looks.at(verdict, maker)
             yield known[like]
             continue
-        as_own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", verdict.pod[1])
-        yield replace(first, key=verdict.pod, cause=as_own(first.cause), change=as_own(first.change), maker=maker)
+        yield as_own(first, verdict.pod, maker)
 
 
 def _shape(verdict: Verdict, maker: Maker, answers: Answers) -> Hashable:

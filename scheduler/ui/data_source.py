@@ -31,6 +31,7 @@ from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.utilization import utilization
+from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.pod_timeline import events_in, history_of
 from scheduler.ui.responses import Document, device_picture, devices_picture, pending_picture
 
@@ -139,6 +140,7 @@ class Source(ABC):
         self.config: Final = config
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
         self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
+        self._first_looks: Final = FirstLooks(self._explaining)
         self._list_of: tuple[int, DeviceList] | None = None
 
     @property
@@ -190,7 +192,7 @@ class Source(ABC):
 
     async def pending(self, after: int = -1) -> Document:
         """The pods that wait."""
-        return await self._kept("pending", self._pending, after)
+        return self._first_looks.shown(await self._kept("pending", self._pending, after))
 
     async def pod(self, key: Key, after: int = -1) -> Document:
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
@@ -213,7 +215,10 @@ class Source(ABC):
         read = await self.objects()
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
         ask = partial(ask, turns_max=TURNS_MAX)
-        return {**pending_picture(await played(ask)), "unlisted": list(read.unlisted)}
+        found = await played(ask)
+        document = {**pending_picture(found), "unlisted": list(read.unlisted)}
+        self._first_looks.begin(found, document["pods"], lambda only: ask(only=only))
+        return document
 
     async def _pod(self, key: Key) -> Document:
         read = await self.objects()

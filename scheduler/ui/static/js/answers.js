@@ -106,7 +106,11 @@ export function follow(question) {
   /** @type {AbortController | null} */
   let running = null;
 
-  async function follows(/** @type {string} */ path) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let soon;
+
+  async function follows(/** @type {string} */ path, isSame = false) {
+    clearTimeout(soon);
     if (running) {
       if (path === asked) return; // one question at a time; then the newest version
       running.abort();
@@ -114,9 +118,9 @@ export function follow(question) {
     const mine = (running = new AbortController());
     const had = path === asked ? answer.peek().value : null;
     asked = path;
-    answer.value = { ...answer.peek(), value: had, isBusy: true };
+    answer.value = { ...answer.peek(), value: had, isBusy: !isSame };
     try {
-      const after = had ? `${path.includes("?") ? "&" : "?"}after=${had.version}` : "";
+      const after = had && !isSame ? `${path.includes("?") ? "&" : "?"}after=${had.version}` : "";
       const value = await (await ask(`${path}${after}`, { signal: mine.signal })).json();
       if (mine === running) answer.value = { value, error: "", isBusy: false };
     } catch (error) {
@@ -125,7 +129,15 @@ export function follow(question) {
     } finally {
       if (mine === running) running = null;
     }
-    if (path === asked && answer.peek().value.version < version.peek()) follows(path);
+    if (path !== asked) return;
+    if (answer.peek().value.version < version.peek()) follows(path);
+    else if (answer.peek().value.again) soon = setTimeout(later, AGAIN_MS);
+  }
+
+  /** What the server corrects meanwhile; a hidden tab rests. */
+  function later() {
+    if (globalThis.document.hidden) soon = setTimeout(later, AGAIN_MS);
+    else follows(asked, true);
   }
 
   const stop = effect(() => {
@@ -136,6 +148,7 @@ export function follow(question) {
     answer,
     end() {
       stop();
+      clearTimeout(soon);
       running?.abort();
     },
   };
