@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Nobody is told to end a pod of the asked pod's own controller: that one would wait instead.
-  2. What is asked for instead is what a reason says is left; where less than that helps, a reason of its own says so.
+  2. Advice to ask for fewer names the number that its reason gives; advice for still fewer has a reason with that one.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class NearNode(Requests):
         """Asking for less devices, `most` first.
 
         Args:
-            unsolved: The reason, with `fit` devices, where only asking can tell how many that are.
-            even_all: Also instead of all, as all of them can never be had.
+            unsolved: The reason where only the search knows how many fit: `fit` of it becomes the number asked for.
+            even_all: Also where the request asks for all devices, as it can never have them.
         """
         asked = self.explanation.problem.count(slot)
         if slot.is_all and not even_all:
