@@ -99,9 +99,9 @@ class Pin(Struct, frozen=True):
     """An object that lets the pod run on few nodes only, whatever else is so.
 
     Args:
-        kind, cause: As of a `Reason`; the cause goes on with what keeps the pod from these nodes. None where the pod
-            itself names its nodes: then what is missing there is the cause.
-        nodes: Those few; maybe none that is there.
+        kind, cause: As of a `Reason`; the sentence goes on with what keeps the pod from these nodes. None where the
+            pod itself names its nodes: then that alone is the cause.
+        nodes: Those few; perhaps none of them exists.
     """
 
     kind: str

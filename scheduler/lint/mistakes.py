@@ -47,7 +47,7 @@ _YAML_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake. `edits` are empty when what was meant is not certain; `is_mild`: it may be meant as it is."""
+    """One mistake. `edits` are empty where what was meant is not certain; a mild one may be what somebody wants."""
 
     code: str
     offset: int
@@ -244,11 +244,10 @@ class _Finder:
         said = f".{ref.accessor}() does not exist: " if ref.accessor else ""
         if which == "capacity" and ref.which == "attributes":
             said += "quantities are capacities, not attributes, and "
-        code = "accessor" if ref.accessor else "compared-by-operator"
-        message = f"{said}{noun} are compared by compareTo{problem}"
+        place, message = self.accessor_place(ref), f"{said}{noun} are compared by compareTo{problem}"
         fix = meant + (" (where the driver publishes it as a version)" if which == "attributes" else "")
         edits = () if domain is None else (Part(*extent, meant),)
-        self.say(code, self.accessor_place(ref), message, fix, edits, is_valid=is_valid)
+        self.say("accessor" if ref.accessor else "compared-by-operator", place, message, fix, edits, is_valid=is_valid)
         return True
 
     def reference(self, ref: _Ref, extra: Part | None = None) -> None:

@@ -25,6 +25,7 @@ from cel.parser.syntax import Call, Expr, Ident, ListExpr, Literal, Select, chil
 
 _WHICH: Final = ("attributes", "capacity")
 _EQUAL: Final = (operators.EQUALS, operators.IN)
+_ORDERED: Final = ("compareTo", "isGreaterThan")
 _QUOTES: Final = ("'", '"')
 _NO_FIELDS: Final = ("in", "true", "false", "null")
 
@@ -64,6 +65,7 @@ class Selector:
         drivers: Names of which `device.driver` must have one (`==`, `in`).
         references: Attributes and capacities that are named in full.
         comparisons: References, each with the texts of which it must equal one.
+        amounts: Capacities, each with the quantity that it is compared with.
     """
 
     def __init__(self, expression: str) -> None:
@@ -77,6 +79,7 @@ class Selector:
         found = {one for node in nodes if (one := self._reference(node))}
         self.references: Final = sorted(found, key=lambda one: one.offset)
         self.comparisons: Final = sorted({one for node in must_equal for one in self._comparisons(node)})
+        self.amounts: Final = sorted({one for node in nodes for one in self._amounts(node)})
 
     def put(self, part: Part, text: str) -> str:
         """The expression with another name or text in the place of one."""
@@ -135,6 +138,15 @@ class Selector:
             texts = [one for one in literals if isinstance(one, Literal) and isinstance(one.value, str)]
             if reference is not None and texts:
                 yield reference, tuple([self._literal(one) for one in texts])
+
+    def _amounts(self, node: Expr) -> Iterator[tuple[Reference, Part]]:
+        if not isinstance(node, Call) or node.function not in _ORDERED or node.target is None:
+            return
+        reference = self._reference(node.target)
+        amounts = [arg for arg in node.args if isinstance(arg, Call) and arg.function == "quantity"]
+        for one in [one for amount in amounts for one in amount.args]:
+            if reference is not None and isinstance(one, Literal) and isinstance(one.value, str):
+                yield reference, self._literal(one)
 
 
 def is_field(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Which label nodes lack: what NodeAffinity says of nodes that it refused.
 
-The nearest miss is the node and the term with the fewest requirements unmet. Of them the one that no node meets is
-said, with the values that there are.
+The nearest node is the one that lacks fewest requirements of a term. Of these the reason names one that no node meets,
+with the values that nodes have.
 
 Not here: the verdict (`node_affinity`); asking as if a change were made (`core.reports.cause_search`).
 

@@ -19,7 +19,7 @@ from scheduler.lint.codes import CODES, Code
 from scheduler.lint.findings import Severity
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORTERS = frozenset({"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn"})
+REPORTERS = frozenset({"report", "error", "never_valid", "warning", "Mistake", "Finding", "Trap", "warn", "say"})
 
 
 def codes_of(source: str, reporters: Set[str] = REPORTERS) -> set[str]:

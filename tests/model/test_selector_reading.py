@@ -93,6 +93,22 @@ def test_a_name_that_can_follow_no_dot_is_a_key() -> None:
     assert selector.put(named.name, "in") == 'device.attributes.gpu ["in"]'
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        """device.capacity["d.e"].memory.compareTo(quantity("80Gi")) >= 0""",
+        """device.capacity['d.e'] [ "memory" ] . isGreaterThan ( quantity ( '80Gi' ) )""",
+        """true && (device.capacity["d.e"].memory).compareTo(quantity("80Gi")) == 0""",
+    ],
+)
+def test_an_amount_is_read_in_all_forms(expression: str) -> None:
+    selector = Selector(expression)
+    ((capacity, asked),) = selector.amounts
+
+    assert (capacity.key, asked.text) == (("capacity", "d.e", "memory"), "80Gi")
+    assert selector.put(asked, "40Gi") == expression.replace("80Gi", "40Gi")
+
+
 def published(*attributes: dict[str, dict[str, str]]) -> tuple[Device, ...]:
     """Devices of one driver."""
     pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}

@@ -342,6 +342,17 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
         "example.com/old, operator: Exists",
     ),
     (
+        "an amount of a capacity whose name is in brackets",
+        [
+            *world(gpu(capacity={"memory": {"value": "80Gi"}})),
+            claim(request("device.capacity['gpu.example.com']['memory'].compareTo(quantity('100Gi')) >= 0")),
+        ],
+        "selector-unmet",
+        "request gpu: gpu.example.com/memory is 80Gi, and no device of its class satisfies "
+        "`device.capacity['gpu.example.c…pareTo(quantity('100Gi')) >= 0`",
+        "quantity('80Gi')) >= 0",
+    ),
+    (
         "a list of alternatives",
         [*world(*numbered(2)), uses("theirs"), allocated(claim(name="theirs"), "gpu-0"), claim(BIG_SMALL)],
         "alternatives-unmet",

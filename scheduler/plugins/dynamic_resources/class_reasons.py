@@ -63,7 +63,7 @@ def _no_devices(looked: Survey, slot: Slot) -> Sequence[Reason]:
 
 
 def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
-    """The class's driver, asked as if it published on each node what all requests of the class ask for."""
+    """The class's driver, tried with slices that have what all requests of the class ask for, on each node."""
     name, of_class = slot.device_class.name, slot.device_class.selectors
     texts = [one.expression or "" for one in (*of_class, *slot.details.selectors)]
     driver = next((driver for text in texts for driver in named_drivers(text)), "")
@@ -77,7 +77,7 @@ def _installed(looked: Survey, slot: Slot) -> Iterator[Fix]:
 
 
 def class_made(asked: RequestAlternative, on: tuple[NodeName, ...], view: ClusterView) -> Fix:
-    """The class that a request names, asked as if it selected the devices of a driver of that name, on each node."""
+    """The class that a request names, tried as one of a driver of that name with devices on each node."""
     name = asked.device_class_name
     made = DeviceClass(name, (DeviceSelector(f'device.driver == "{name}"'),), (), None)
     is_there = any(one.driver == name for one in islice(view.inventory.slices.values(), _SLICES_READ))

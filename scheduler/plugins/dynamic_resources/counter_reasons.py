@@ -15,6 +15,7 @@ from allocator.pools.pools import CounterCosts, CounterId, PoolView
 from allocator.values.masks import positions_of
 from allocator.values.model import DeviceSelector
 from cel.quantity import Quantity
+from scheduler.model.selector_reading import Selector
 from scheduler.plugins.dynamic_resources.holder_reasons import unused_claim
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Fix, Reason
@@ -211,7 +212,7 @@ def _other_profiles(found: NearNode, funnel: Funnel, would_do: Device) -> Iterat
 
 
 def _naming(selector: DeviceSelector, before: str, after: str) -> DeviceSelector:
-    text = selector.expression or ""
-    for quote in ("'", '"'):
-        text = text.replace(f"{quote}{before}{quote}", f"{quote}{after}{quote}")
-    return selector if text == selector.expression else DeviceSelector(text)
+    """With another text where an attribute is compared with this one."""
+    read = Selector(selector.expression or "")
+    part = next((one for _, texts in read.comparisons for one in texts if one.text == before), None)
+    return DeviceSelector(read.put(part, after)) if part is not None else selector

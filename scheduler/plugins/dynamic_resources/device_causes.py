@@ -1,8 +1,8 @@
 """Which devices the nearest node lacks, and why: read off the funnels of its requests.
 
 Rules of this module
-  1. Nodes with slices of their own are looked at before others, `Limits.nodes` and `Limits.devices` in all; the node
-     whose devices would do for most is the nearest, and of such nodes the one where most are free.
+  1. Nodes with slices of their own come first, up to `Limits.nodes` nodes and `Limits.devices` devices. The nearest
+     node has devices that would do for most requests; of several the one with most of them free.
   2. Where no device that is published would do, whatever is in use, `pool_reasons` speaks.
   3. The stage that ends a request's funnel gives the reason (`_of_funnel`); where each request has enough, what they
      are short of together.
@@ -238,7 +238,7 @@ def _besides(found: NearNode, funnel: Funnel) -> Iterator[tuple[int, Reason]]:
 
 
 def _let_by(found: NearNode, funnel: Funnel, end: Stage) -> Iterator[Fix]:
-    """Changes for what stages before the last took: these devices would do as well, once the stage lets them."""
+    """Fixes of earlier stages: the devices that they refused would do as well."""
     for stage in (Stage.TAINT, Stage.IN_USE, Stage.CAPACITY):
         if stage in funnel.removed and stage.depth < end.depth:
             earlier = _SPEAKS[stage](found, funnel)
@@ -285,7 +285,7 @@ def _offering(found: NearNode, alternatives: Sequence[Funnel]) -> set[NodeName]:
 
 
 def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Reason:
-    """Not as many devices are published; where none is left, fewer and what took the others help together."""
+    """Too few devices are published. Where none is left, asking for fewer helps only beside another fix."""
     fewer = list(found.fewer(funnel.slot, funnel.left or funnel.step(Stage.UNREAD).left.bit_count()))
     if not funnel.left:
         fewer = [structs.replace(one, reason=None) for one in fewer]  # the node can give none

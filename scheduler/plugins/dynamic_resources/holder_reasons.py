@@ -2,8 +2,7 @@
 
 Rules of this module
   1. A claim counts as such only when none of its pods runs or waits, or when it is being deleted.
-  2. No advice is to end a pod that is not there. Who must let go is said; a claim is said to be deleted only where no
-     pod names it.
+  2. Advice never ends a pod that is gone: it names who must release the claim, and deletes one that no pod names.
 
 Not here: devices that pods have (`device_reasons`).
 

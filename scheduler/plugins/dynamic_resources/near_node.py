@@ -2,7 +2,7 @@
 
 Rules of this module
   1. Nobody is told to end a pod of the asked pod's own controller: that one would wait instead.
-  2. What is asked for instead is what a reason says is left; where less than that helps, a reason of its own says so.
+  2. Advice to ask for fewer names the number that its reason gives; advice for still fewer has a reason with that one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ class Holder(Struct, frozen=True):
     claim: ResourceClaim
     pods: tuple[Pod, ...]
     released: tuple[Held, ...]
-
-    @property
-    def devices(self) -> frozenset[DeviceId]:
-        """Those that it would give back."""
-        return frozenset([one.device_id for held in self.released for one in held.allocation.results])
+    devices: frozenset[DeviceId]
 
     @property
     def priority(self) -> int:
@@ -83,11 +79,15 @@ class NearNode(Requests):
         found, pods = {claim.key: (claim, ()) for claim in self.search.claims.claims}, self.node.pods
         self.cycle.charge(len(pods))
         for key in [key for uid in pods for key in self.view.claims_of(uid)]:
-            users, claim = self.view.users_of(key), self.view.claim(key)
-            if key not in found and claim is not None and all(one in pods for one in users):
-                found[key] = claim, tuple([pods[one] for one in users])
-        holders = [Holder(claim, users, held_by(claim, self.view)) for claim, users in found.values()]
-        return sorted([one for one in holders if one.devices], key=lambda one: (one.priority, one.claim.key))
+            stored, uids = self.view.claim(key), self.view.users_of(key)
+            if key not in found and stored is not None and all(uid in pods for uid in uids):
+                found[key] = stored, tuple([pods[uid] for uid in uids])
+        holders = list[Holder]()
+        for claim, users in found.values():
+            released = held_by(claim, self.view)
+            if devices := frozenset([one.device_id for held in released for one in held.allocation.results]):
+                holders.append(Holder(claim, users, released, devices))
+        return sorted(holders, key=lambda one: (one.priority, one.claim.key))
 
     def holding(self, devices: Iterable[DeviceId]) -> list[Holder]:
         """Those that hold one of the devices."""
@@ -167,8 +167,8 @@ class NearNode(Requests):
         """Asking for less devices, `most` first.
 
         Args:
-            unsolved: The reason, with `fit` devices, where only asking can tell how many that are.
-            even_all: Also instead of all, as all of them can never be had.
+            unsolved: The reason where only the search knows how many fit: `fit` of it becomes the number asked for.
+            even_all: Also where the request asks for all devices, as it can never have them.
         """
         asked = self.explanation.problem.count(slot)
         if slot.is_all and not even_all:

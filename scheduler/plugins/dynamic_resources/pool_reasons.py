@@ -2,8 +2,7 @@
 
 Rules of this module
   1. A fault is a cause only where it hides a device that a request accepts, and nothing that counts suffices.
-  2. What a driver must do is asked as if it had done it: slices of one generation count, those that are there are all,
-     what is there twice is there once.
+  2. A driver's fix is tried with the slices that it should publish: of one generation, complete, each device once.
 
 Not here: what is wrong with a pool (`allocator.pools.faults`), classes (`class_reasons`) and selectors.
 """
@@ -115,7 +114,7 @@ def _diagnose(looked: Survey, slot: Slot, hiding: _Hiding, more: int) -> Reason:
 
 
 def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[ResourceSlice]:
-    """The slices as the driver would have them: of one generation, whole, each thing once; the older as they were."""
+    """The slices as the driver should publish them: of one generation, complete, each device and counter set once."""
     ordered = sorted(slices, key=lambda slice_: (slice_.generation, slice_.name))
     known = {(one.name, name) for slice_ in ordered for one in slice_.shared_counters for name, _ in one.counters}
     seen, sets = set[str](), set[str]()
@@ -140,7 +139,7 @@ def _mended(slices: Iterable[ResourceSlice], generation: int) -> Iterator[Resour
 
 
 def _without_node(looked: Survey, slot: Slot) -> Iterator[Reason]:
-    """Slices for a node that is not there, the one with most devices that would do; asked as if they were another's."""
+    """The slice of a node that does not exist with most devices that would do; tried as a slice of another node."""
     inventory, infos = looked.view.inventory, looked.view.node_infos
     looked.cycle.charge(len(inventory.nodes_with_own_slices) // NAMES_A_STEP)
     gone = {name for name in inventory.nodes_with_own_slices if name not in infos}

@@ -10,7 +10,6 @@ Not here: what is a mistake (`model.selector_mistakes`), asking as if it were me
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from allocator.values.model import (
 )
 from allocator.values.pool_attribute import published
 from scheduler.model.selector_mistakes import Mistake, PublishedNames
+from scheduler.model.selector_reading import Selector
 from scheduler.plugins.dynamic_resources.changed_claims import with_request
 from scheduler.plugins.dynamic_resources.constraint_reasons import without_constraint
 from scheduler.plugins.dynamic_resources.survey import Survey
@@ -46,10 +46,6 @@ _MORE_OF_CLASS: Final = 8
 """Than of the mistake, of which the largest of a claim's own changes have 7."""
 _PLACES_MAX: Final = 8
 _NAMES: Final = frozenset(("driver-name", "attribute-name", "attribute-domain"))
-_AMOUNT: Final = re.compile(
-    r"""device\.capacity\[\s*(["'])([^"']+)\1\s*\]\s*\.\s*(\w+)\s*\.\s*(?:compareTo|isGreaterThan)"""
-    r"""\(\s*quantity\(\s*(["'])([^"']*)\4"""
-)
 
 
 def diagnose_selectors(looked: Survey, slot: Slot) -> Sequence[Reason]:
@@ -218,16 +214,14 @@ def _mended(expression: str, mistake: Mistake, found: Subterm) -> str:
 
 def smaller_amounts(found: Subterm, where: str) -> list[Mistake]:
     """The most that a device has of a capacity of which the term asks for more."""
-    mistakes = []
-    for asked in _AMOUNT.finditer(found.text):
-        domain, name = asked[2], asked[3]
-        there = [
-            one.value for device in found.before if isinstance(one := _found(device, domain, name), DeviceCapacity)
-        ]
-        most = str(max(there)) if there else asked[5]
-        if most != asked[5]:
-            less = f"{found.text[: asked.start(5)]}{most}{found.text[asked.end(5) :]}"
-            mistakes.append(Mistake("capacity-amount", _SMALLER, unmet_term(found, where), f'quantity("{most}")', less))
+    mistakes, read = [], Selector(found.text)
+    for (_, domain, name, *_), asked in read.amounts:
+        having = [_found(device, domain.text, name.text) for device in found.before]
+        there = [one.value for one in having if isinstance(one, DeviceCapacity)]
+        most = str(max(there)) if there else asked.text
+        if most != asked.text:
+            less, cause = read.put(asked, most), unmet_term(found, where)
+            mistakes.append(Mistake("capacity-amount", _SMALLER, cause, f'quantity("{most}")', less))
     return mistakes
 
 
