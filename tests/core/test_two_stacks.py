@@ -111,6 +111,20 @@ def test_a_pod_with_a_claim_wakes_when_the_plugins_pod_goes():
     assert rig.node_of("p") == "a"
 
 
+@pytest.mark.parametrize("stacks", [Stacks(), BY_SETTING])
+def test_pods_of_other_classes_wake_when_the_class_no_longer_stands_for_the_plugins_devices(stacks):
+    rig = cluster(stacks=stacks, resource="" if stacks is BY_SETTING else GPU)
+    rig.server.put_class(builders.device_class("other"))
+    spec = builders.claim_spec_object(builders.request_object(device_class="other"))
+    rig.server.put_claim(builders.claim("of-p", spec=spec))
+    rig.add_pod("p", claims=("of-p",))
+    rig.settle()
+    assert rig.node_of("p") is None
+    rig.server.put_class(builders.device_class(driver="none.example.com", extended_resource=GPU))
+    rig.wait(2_000)
+    assert rig.node_of("p") == "a"
+
+
 def test_a_pod_that_another_scheduler_placed_counts():
     rig = cluster(served="1", devices=1)
     ask_plugin(rig, "theirs", scheduler="other", node="a", phase="Running")
@@ -153,6 +167,30 @@ def test_devices_of_claims_count_while_their_driver_publishes_nothing():
     end(rig, "p")
     rig.wait(2_000)
     assert rig.node_of("plugins") == "a"
+
+
+def test_a_device_that_a_claim_without_a_pod_has_counts_while_its_driver_publishes_nothing():
+    rig = cluster(served="1", devices=1)
+    rig.server.put_claim(builders.claim("kept", allocation=builders.allocation("gpu-0", pool="a")))
+    rig.server.delete_slice("slice-a")
+    ask_plugin(rig, "plugins")
+    assert rig.node_of("plugins") is None
+    rig.server.delete_claim(ClaimKey("default", "kept"))
+    rig.wait(2_000)
+    assert rig.node_of("plugins") == "a"
+
+
+def test_thousands_of_resources_on_a_node_and_of_classes_take_no_pods_turn():
+    """Each is looked at once for the node, and counted; invariants are not what is tested."""
+    rig = cluster(served="1", devices=1, checks_invariants=False, is_paranoid=False)
+    many = {f"example.com/r{number}": "1" for number in range(3_000)}
+    for name in many:
+        rig.server.put_class(
+            builders.device_class(f"of-{name[13:]}", driver="none.example.com", extended_resource=name)
+        )
+    rig.server.put_node(builders.node("a", allocatable=ROOM | many))
+    ask(rig, "p")
+    assert rig.node_of("p") == "a"
 
 
 @pytest.mark.parametrize("first", [ask, ask_plugin])
