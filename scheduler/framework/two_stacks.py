@@ -19,6 +19,7 @@ See docs/adr/0038-two-stacks.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -80,8 +81,9 @@ class TwoStacks(Struct, frozen=True):
 
 def resources_on(node: NodeInfo, view: ClusterView) -> list[str]:
     """The resources, sorted, that may be devices of the node as well; nearly always there are none."""
-    known = _by_resource(view).keys()
-    found = (known & node.allocatable.keys()) | (known & node.requested.keys()) if known else ()
+    if not (known := _by_resource(view).keys()):
+        return []
+    found = (known & node.allocatable.keys()) | (known & node.requested.keys())
     return sorted(name for name in found if node.allocatable.get(name) or node.requested.get(name))
 
 
@@ -165,9 +167,15 @@ def _by_resource(view: ClusterView) -> Mapping[str, tuple[list[str], set[str]]]:
             if one is not None and not one.unread and is_extended_resource(resource):
                 classes, drivers = found.setdefault(resource, ([], set()))
                 classes.append(name)
-                drivers.update(driver for each in one.selectors for driver in named_drivers(each.expression or ""))
+                drivers.update(*[_drivers(each.expression or "") for each in one.selectors])
         known = _classes[inventory] = (inventory.classes_revision, stacks, found)
     return known[2]
+
+
+@lru_cache(maxsize=4096)
+def _drivers(expression: str) -> frozenset[str]:
+    """Read once, however often another class changes."""
+    return frozenset(named_drivers(expression))
 
 
 class _Beside:

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator import decode_class
+from allocator import Features, decode_class
+from scheduler.config.settings import Config
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.stacks import Stacks
+from scheduler.offline import SourceObject
+from scheduler.offline.playing import play, profiles_with
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests import builders
@@ -352,3 +355,19 @@ def test_the_cause_says_what_claims_have_of_what_a_plugin_serves():
         f"[two-stacks] claims have 1 of the devices that the device plugin of node a serves as {GPU} and leave "
         "1 of 2; pod default/plugins asks for 2"
     )
+
+
+@pytest.mark.parametrize(("mode", "node"), [("refuse", ""), ("ignore", "a")])
+def test_what_is_played_follows_the_configuration(mode, node):
+    """`simulate` and `make-room` are given profiles alone."""
+    config = Config.model_validate({"twoStacks": mode})
+    objects = [
+        builders.class_object(extended_resource=GPU) | {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"},
+        builders.node_object("a", allocatable=ROOM | {GPU: "2"}) | {"apiVersion": "v1", "kind": "Node"},
+        builders.slice_object("s", node="a") | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"},
+        builders.claim_object("of-p") | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"},
+        builders.pod_object("p", claims=("of-p",)) | {"apiVersion": "v1", "kind": "Pod"},
+    ]
+    profile = profiles_with(config, Features(), {}, preempts=False)
+    played = play([SourceObject("f", one) for one in objects], (), features=Features(), profile=profile)
+    assert [one.node or "" for one in played.pods] == [node]
