@@ -37,6 +37,7 @@ from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import NodeAllocatableClaim, Pod
+from scheduler.model.stacks import REFUSING, Stacks
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
@@ -456,12 +457,14 @@ class Profile:
         order: By extension point ("PreFilter") the names of the plugins to call there, in order. A point that is not
             named: all that implement it, in the order of `plugins`.
         percentage_of_nodes: How many of all nodes are worth looking for, 0..100; 0: no more than are enough.
+        stacks: Where a machine is made of profiles alone, its setting.
     """
 
     scheduler_name: str
     plugins: tuple[Plugin, ...] = field(default=())
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     percentage_of_nodes: int = 0
+    stacks: Stacks = REFUSING
 
     def enough_nodes(self, count: int, *, least: int) -> int:
         """How many of `count` nodes must be known to fit before looking for more stops."""

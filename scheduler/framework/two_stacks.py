@@ -18,19 +18,22 @@ See docs/adr/0038-two-stacks.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
 from allocator import (
     AllocationError,
+    DeviceClass,
     DeviceId,
     Inventory,
     Ledger,
     NodePools,
     PausedError,
+    PoolId,
     SupposedUse,
     lacking,
     one_device,
@@ -53,7 +56,7 @@ class TwoStacks(Struct, frozen=True):
     Args:
         total, held: What the plugin serves, and what pods hold of that.
         devices, used: Masks over `pools`: all that it stands for, and those that claims hold, wholly or in part.
-        gone: How many devices pods here have by claims, and nobody publishes now.
+        gone: How many devices claims have here that nobody publishes now.
         left_alone: Mask of those that no claim may be given.
     """
 
@@ -78,10 +81,9 @@ class TwoStacks(Struct, frozen=True):
 
 def resources_on(node: NodeInfo, view: ClusterView) -> list[str]:
     """The resources, sorted, that may be devices of the node as well; nearly always there are none."""
-    classes = classes_by_resource(view)
-    if not classes:
+    if not (known := _by_resource(view).keys()):
         return []
-    found = (classes.keys() & node.allocatable.keys()) | (classes.keys() & node.requested.keys())
+    found = (known & node.allocatable.keys()) | (known & node.requested.keys())
     return sorted(name for name in found if node.allocatable.get(name) or node.requested.get(name))
 
 
@@ -92,33 +94,44 @@ def stacks_on(node: NodeInfo, view: ClusterView) -> Iterator[TwoStacks]:
         AllocationError: a slice's node selector cannot be parsed.
         PausedError: as `allocate`.
     """
+    inventory, mode = view.inventory, view.stacks.mode
     for resource in resources_on(node, view):
-        total, inventory = node.allocatable.get(resource, 0), view.inventory
+        total = node.allocatable.get(resource, 0)
+        inventory.meter.spent += _WORK * (1 + len(node.pods))
         held = sum(_held(pod, resource, total) for pod in node.pods.values()) if resource in node.requested else 0
         if not (total or held):
             continue
         pools, devices = inventory.node_pools(node.host, view.features), 0
-        for name in classes_by_resource(view)[resource]:
+        classes, drivers = _by_resource(view)[resource]
+        for name in classes:
             (slot,) = inventory.plan([one_device(name)], view.features).slots
             devices |= pools.candidates_for(slot).fits
-        gone = _gone(node, resource, pools, view)
+        gone = _gone(node, drivers, pools, view)
         if devices or gone:
-            used, mode = _used(pools, devices, view), view.stacks.mode
-            left = devices
+            left, used = devices, _used(pools, devices, view)
             if mode == "leave" and (not (held and devices) or _are_alike(pools, devices)):
                 free = list(positions_of(devices & ~used))
                 left = sum(1 << position for position in free[max(0, len(free) - held) :])
             yield TwoStacks(resource, total, held, pools, devices, used, gone, left, mode)
 
 
-def beside_plugins(node: NodeInfo, view: ClusterView) -> ClusterView:
-    """The cluster as claims see it from the node: devices that are left alone count as in use.
+def stacks_seen(node: NodeInfo, view: ClusterView, cycle: Cycle) -> list[TwoStacks] | None:
+    """The same within a cycle; None when no steps are left, nothing where a slice is unreadable: the search says it."""
+    if not resources_on(node, view):
+        return []
+    try:
+        with within_steps(cycle, view):
+            return list(stacks_on(node, view))
+    except PausedError:
+        return None
+    except AllocationError:
+        return []
 
-    Raises:
-        AllocationError, PausedError: as `stacks_on`.
-    """
+
+def beside_plugins(view: ClusterView, stacks: Iterable[TwoStacks]) -> ClusterView:
+    """The cluster as claims see it from the node of `stacks`: devices that are left alone count as in use."""
     left, pools = 0, None
-    for one in stacks_on(node, view):
+    for one in stacks:
         left, pools = left | one.left_alone, one.pools
     if not left or pools is None:
         return view
@@ -129,42 +142,40 @@ def beside_plugins(node: NodeInfo, view: ClusterView) -> ClusterView:
     return cast("ClusterView", _Beside(view, known[2]))
 
 
-def room_on(resource: str, node: NodeInfo, view: ClusterView, cycle: Cycle) -> int | None:
-    """What is left for pods of the plugin, where claims may hold the same devices; None: no steps are left."""
-    total, requested = node.allocatable.get(resource, 0), node.requested.get(resource, 0)
-    if resource not in classes_by_resource(view):
-        return total - requested
-    cycle.charge(len(node.pods))
-    try:
-        with within_steps(cycle, view):
-            return next((one.room for one in stacks_on(node, view) if one.resource == resource), total - requested)
-    except PausedError:
-        return None
-    except AllocationError:
-        return total - requested  # no claim is given anything there
-
-
 def asks_of_both(pod: object, view: ClusterView) -> bool:
     """Whether what claims do may concern the pod, and what becomes of the pod claims."""
-    return isinstance(pod, Pod) and not classes_by_resource(view).keys().isdisjoint(counted_amounts(pod).requests)
+    if not isinstance(pod, Pod):
+        return False
+    known = _by_resource(view).keys() | view.stacks.resources.keys()
+    return not known.isdisjoint(counted_amounts(pod).requests)
 
 
-def classes_by_resource(view: ClusterView) -> Mapping[str, tuple[str, ...]]:
-    """The names of the classes that a resource stands for."""
+def stands_for_resource(one: DeviceClass, view: ClusterView) -> bool:
+    """Whether a plugin may serve the devices of the class."""
+    return bool(one.extended_resource_name) or one.name in view.stacks.resources.values()
+
+
+def _by_resource(view: ClusterView) -> Mapping[str, tuple[list[str], set[str]]]:
+    """The classes that a resource stands for, and the drivers that they name."""
     inventory, stacks = view.inventory, view.stacks
-    if stacks.mode == "ignore":
-        return {}
     known = _classes.get(inventory)
     if known is None or known[:2] != (inventory.classes_revision, stacks):
-        found: dict[str, dict[str, None]] = {}
-        named = [(one.extended_resource_name, one.name) for one in inventory.classes.values()]
-        for resource, name in (*named, *stacks.resources.items()):
+        found: dict[str, tuple[list[str], set[str]]] = {}
+        named = [(one.extended_resource_name or "", one.name) for one in inventory.classes.values()]
+        for resource, name in dict.fromkeys((*named, *stacks.resources.items())) if stacks.mode != "ignore" else ():
             one = inventory.classes.get(name)
-            if one is not None and not one.unread and is_extended_resource(resource or ""):
-                found.setdefault(resource or "", {})[name] = None
-        by_resource = {resource: tuple(names) for resource, names in found.items()}
-        known = _classes[inventory] = (inventory.classes_revision, stacks, by_resource)
+            if one is not None and not one.unread and is_extended_resource(resource):
+                classes, drivers = found.setdefault(resource, ([], set()))
+                classes.append(name)
+                drivers.update(*[_drivers(each.expression or "") for each in one.selectors])
+        known = _classes[inventory] = (inventory.classes_revision, stacks, found)
     return known[2]
+
+
+@lru_cache(maxsize=4096)
+def _drivers(expression: str) -> frozenset[str]:
+    """Read once, however often another class changes."""
+    return frozenset(named_drivers(expression))
 
 
 class _Beside:
@@ -178,7 +189,9 @@ class _Beside:
         return getattr(self._view, name)
 
 
-_classes: Final[WeakKeyDictionary[Inventory, tuple[int, Stacks, Mapping[str, tuple[str, ...]]]]] = WeakKeyDictionary()
+_WORK: Final = 10
+_Classes: TypeAlias = tuple[int, Stacks, Mapping[str, tuple[list[str], set[str]]]]
+_classes: Final[WeakKeyDictionary[Inventory, _Classes]] = WeakKeyDictionary()
 _ledgers: Final[WeakKeyDictionary[NodePools, tuple[int, int, SupposedUse]]] = WeakKeyDictionary()
 """The same ledger as long as it says the same: a search that pauses goes on with it."""
 
@@ -194,16 +207,19 @@ def _held(pod: Pod, resource: str, total: int) -> int:
     return 0 if is_served else counted_amounts(pod).requests.get(resource, 0)
 
 
-def _gone(node: NodeInfo, resource: str, pools: NodePools, view: ClusterView) -> int:
-    """By driver, as nobody can ask a selector about them: a driver that is upgraded publishes nothing for a while."""
+def _gone(node: NodeInfo, drivers: Collection[str], pools: NodePools, view: ClusterView) -> int:
+    """By driver, as nobody can ask a selector about them: a driver that is upgraded publishes nothing for a while.
+
+    Of claims that no pod here has, those of the pool that is named like the node, as such pools are.
+    """
     found = set[DeviceId]()
     for claim in (view.claim(key) for uid in node.pods for key in view.claims_of(uid)):
         for held in view.counted(claim.uid) if claim is not None else ():
             found |= {one.device_id for one in held.results if not one.admin_access}
+    for driver in drivers:
+        if (use := view.in_use.pools.get(PoolId(driver, node.name))) is not None:
+            found |= {DeviceId(driver, node.name, device) for device in use.held()}
     found -= {device.id for pool, _ in pools.usable for device in pool.devices} if found else set()
-    classes = [view.inventory.classes[name] for name in classes_by_resource(view)[resource]] if found else ()
-    texts = [selector.expression or "" for one in classes for selector in one.selectors]
-    drivers = {driver for text in texts for driver in named_drivers(text)}
     return sum(one.driver in drivers for one in found)
 
 

@@ -212,7 +212,7 @@ class _Listing:
         try:
             pools = self._inventory.node_pools(info.host, self._features)
             stacks = list(stacks_on(info, self._machine.ground.view))
-            in_use = beside_plugins(info, self._machine.ground.view).in_use
+            in_use = beside_plugins(self._machine.ground.view, stacks).in_use
         except AllocationError as error:
             self._errors[f"node {info.name}: {error}"] = None
             return

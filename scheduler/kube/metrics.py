@@ -11,8 +11,8 @@ Not here: the calls that count (`app`, `machine_turns`), serving the text (`heal
 from __future__ import annotations
 
 import collections
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
@@ -35,8 +35,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _WRITE_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
 _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
 _TROUBLES_MAX: Final = 100  # time series
-_STACKS_MAX: Final = 500
-_STACKS_STEPS: Final = 1_000
 
 _Kind = Literal["counter", "gauge"]
 Values = Mapping[tuple[str, ...], float]  # by the values of the labels
@@ -139,11 +137,11 @@ def _failing(app: Observed) -> Values:
 
 
 def _two_stacks(app: Observed) -> Values:
-    """Nodes by resource, of the first that can be looked at in a few milliseconds."""
+    """Nodes by resource, of those that can be looked at in a few milliseconds."""
     view, found = app.machine.ground.view, collections.Counter[tuple[str, ...]]()
-    view.inventory.meter.allow(_STACKS_STEPS)
-    with contextlib.suppress(PausedError, AllocationError):
-        for info in islice((one for one in view.node_infos.values() if resources_on(one, view)), _STACKS_MAX):
+    view.inventory.meter.allow(1_000)
+    with suppress(PausedError, AllocationError):
+        for info in islice((one for one in view.node_infos.values() if resources_on(one, view)), 500):
             found.update((one.resource,) for one in stacks_on(info, view))
     view.inventory.meter.allow_all()
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -16,3 +16,6 @@ class Stacks(Struct, frozen=True):
 
     mode: Mode = "refuse"
     resources: Mapping[str, str] = {}
+
+
+REFUSING: Final = Stacks()

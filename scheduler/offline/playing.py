@@ -62,7 +62,7 @@ def profiles_with(
         made = profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
         plugins = tuple(one for one in made.plugins if preempts or one.name != "DefaultPreemption")
         # Pods may name any scheduler, one whose name no configuration could have among them.
-        return replace(made, scheduler_name=name, plugins=plugins)
+        return replace(made, scheduler_name=name, plugins=plugins, stacks=config.core_settings().stacks)
 
     return of_name
 

@@ -22,7 +22,7 @@ from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
-from scheduler.framework.two_stacks import beside_plugins
+from scheduler.framework.two_stacks import beside_plugins, stacks_on
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -194,7 +194,7 @@ class Reasons:
         meter = view.inventory.meter
         before = meter.allow(self._nodes.steps_left)
         try:
-            in_use = beside_plugins(node, view).in_use
+            in_use = beside_plugins(view, stacks_on(node, view)).in_use
             return explain(
                 AllocationRequest(wanted, node.host, view.inventory, in_use, view.features, self._budget_steps)
             )

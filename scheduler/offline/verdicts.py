@@ -145,7 +145,7 @@ def decide(
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
     tried = with_mates(pods, inside) if asked is not None else pods
     names = map(scheduler_name_of, tried)
-    settings = CoreSettings(reports_causes=reports_causes, stacks=(config or Config()).core_settings().stacks)
+    settings = CoreSettings(reports_causes=reports_causes)
     plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
     profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config, features)
     machine = new_machine(names, profile, features, settings)
@@ -175,18 +175,19 @@ def new_machine(
 ) -> Machine:
     """A machine that answers for schedulers of these names."""
     uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
+    profiles = [profile(name) for name in sorted({*names} or {"dra-scheduler"})]
     return Machine(
-        [profile(name) for name in sorted({*names} or {"dra-scheduler"})],
+        profiles,
         features=features,
         new_uid=lambda: next(uids),
-        settings=settings or CoreSettings(),
+        settings=replace(settings or CoreSettings(), stacks=profiles[0].stacks),
     )
 
 
 def _profile_of(config: Config, features: Features, name: str) -> Profile:
     found = profile_config(config, name)
     made = found.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
-    return replace(made, scheduler_name=name)
+    return replace(made, scheduler_name=name, stacks=config.core_settings().stacks)
 
 
 def profile_config(config: Config, name: str) -> ProfileConfig:

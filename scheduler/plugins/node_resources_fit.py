@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from allocator import DeviceClass, ResourceSlice
@@ -22,7 +23,7 @@ from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits
 from scheduler.framework.status import SUCCESS, UNFINISHED, Status
-from scheduler.framework.two_stacks import asks_of_both, room_on
+from scheduler.framework.two_stacks import asks_of_both, stacks_seen
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Node, Pod
@@ -41,8 +42,7 @@ from scheduler.model.resources import (
 from scheduler.plugins.dynamic_resources.extended_resources import class_by_resource
 from scheduler.plugins.dynamic_resources.hints import frees_devices, touches_resources
 from scheduler.plugins.dynamic_resources.resource_reasons import diagnose_unknown
-from scheduler.plugins.dynamic_resources.stack_reasons import diagnose_taken
-from scheduler.plugins.room_reasons import diagnose_room
+from scheduler.plugins.room_reasons import diagnose_room, diagnose_taken
 from scheduler.plugins.scoring_strategies import (
     LEAST_ALLOCATED_CPU_AND_MEMORY,
     ScoringStrategy,
@@ -83,7 +83,7 @@ class NodeResourcesFit:
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
         (Resource.CLASS, Action.ADD | Action.UPDATE | Action.DELETE),
         (Resource.CLAIM, Action.UPDATE | Action.DELETE),
-        (Resource.SLICE, Action.UPDATE | Action.DELETE),
+        (Resource.SLICE, Action.ADD | Action.UPDATE | Action.DELETE),
     )
 
     def pre_filter(self, cycle: Cycle, view: ClusterView) -> PreFilterResult:
@@ -124,10 +124,10 @@ class NodeResourcesFit:
                 # The pod would not fit if this node were empty, so preemption must not try.
                 is_unresolvable = is_unresolvable or amount > total
             elif is_extended_resource(name) and total:
-                room = room_on(name, node, view, cycle)
-                if room is None:
+                stacks = stacks_seen(node, view, cycle)
+                if stacks is None:
                     return UNFINISHED
-                if amount > room:
+                if any(one.resource == name and amount > one.room for one in stacks):
                     reasons.append(f"Insufficient {name}")
         if not reasons:
             return SUCCESS
@@ -157,7 +157,7 @@ class NodeResourcesFit:
         needed = {name: amount for name, amount in asked if not is_served_by_devices(name, view)}
         unknown = diagnose_unknown(cycle, [name for name in needed if is_served_resource(name)], view) if nodes else ()
         room = diagnose_room(cycle.pod, looked_at, needed, limits)
-        return unknown or [*diagnose_taken(cycle, looked_at, dict(asked), view), *room]
+        return unknown or [*islice(diagnose_taken(cycle, looked_at, dict(asked), view), 1), *room]
 
     def hint(self, pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
         """Wake `pod` when it fits on a node that is new, has grown, or that a pod has left or shrunk on.
@@ -170,7 +170,7 @@ class NodeResourcesFit:
             case ResourceSlice():
                 return Hint.QUEUE if asks_of_both(pod, view) else Hint.SKIP
             case DeviceClass():
-                return Hint.QUEUE if touches_resources(pod, change) else Hint.SKIP
+                return Hint.QUEUE if touches_resources(pod, change) or asks_of_both(pod, view) else Hint.SKIP
             case Node() as node:
                 return Hint.QUEUE if self._is_helped_by_node(pod, node, change.old, view) else Hint.SKIP
             case Pod() as changed if changed.uid == pod.uid:

@@ -10,7 +10,10 @@ from typing import Final
 
 from msgspec import structs
 
+from scheduler.framework.cluster_view import ClusterView
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, with_spec
+from scheduler.framework.two_stacks import stacks_seen
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import Pod
@@ -39,6 +42,19 @@ def diagnose_room(pod: Pod, nodes: Sequence[NodeInfo], needed: Mapping[str, int]
     nearest, *farther = found
     others = [removing(fix, reason) for reason in farther for fix in reason.fixes]
     return (structs.replace(nearest, fixes=(*nearest.fixes, *others)),)
+
+
+def diagnose_taken(
+    cycle: Cycle, nodes: Sequence[NodeInfo], needed: Mapping[str, int], view: ClusterView
+) -> Iterator[Reason]:
+    """Nodes whose device plugin serves enough, but for what claims have of that."""
+    for node in nodes:
+        for one in stacks_seen(node, view, cycle) or ():
+            asked, free = needed.get(one.resource, 0), one.total - node.requested.get(one.resource, 0)
+            if one.room < asked <= free:
+                fields = {"node": node.name, "resource": one.resource, "total": one.total, "pod": cycle.pod.key}
+                fields |= {"used": one.used.bit_count() + one.gone, "room": max(0, one.room) or "none", "asked": asked}
+                yield Reason("two-stacks", fields, "pods")
 
 
 def _reason(pod: Pod, node: NodeInfo, short: Mapping[str, tuple[int, int]], ends_max: int) -> Reason:

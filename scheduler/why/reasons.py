@@ -84,15 +84,16 @@ class Fix(Struct, frozen=True):
     @property
     def same(self) -> Hashable:
         """Equal for fixes of which the first that helps is enough: where less helps, still less does, too."""
-        said = self._said
+        said = self.said
         return self.kind, *(_hashable(said.get(name)) for name in FIXES[self.kind].same)
 
     def text(self, reader: Reader) -> str:
         """What to do, with the names of all whom it concerns."""
-        return Sentence(FIXES[self.kind].says, self._said).said(reader)
+        return Sentence(FIXES[self.kind].says, self.said).said(reader)
 
     @property
-    def _said(self) -> Fields:
+    def said(self) -> Fields:
+        """All that its sentence may name."""
         edited = edited_object(self.pod) if self.pod is not None else ""
         return {"command": self.command, "edited": edited, **self.fields}
 

@@ -229,7 +229,7 @@ def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypat
         selector = {"matchLabels": {f"l{number}-{index}": "v" for index in range(300)}}
         spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
         one = builders.pod("p", topologySpreadConstraints=[spread])
-        assert spread_constraints.constraints_of(one, (), are_system_defaults=True, view=Any).hard
+        assert spread_constraints.constraints_of(one, (), are_system_defaults=True, view=rig.machine.view).hard
         config = [{"opaque": {"driver": "d", "parameters": {"text": f"{number}" * 6_000}}}]
         spec, _ = decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))
         assert decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))[0] is spec is not None

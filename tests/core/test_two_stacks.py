@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator import decode_class
+from allocator import Features, decode_class
+from scheduler.config.settings import Config
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.stacks import Stacks
+from scheduler.offline import SourceObject
+from scheduler.offline.playing import play, profiles_with
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests import builders
@@ -111,6 +114,20 @@ def test_a_pod_with_a_claim_wakes_when_the_plugins_pod_goes():
     assert rig.node_of("p") == "a"
 
 
+@pytest.mark.parametrize("stacks", [Stacks(), BY_SETTING])
+def test_pods_of_other_classes_wake_when_the_class_no_longer_stands_for_the_plugins_devices(stacks):
+    rig = cluster(stacks=stacks, resource="" if stacks is BY_SETTING else GPU)
+    rig.server.put_class(builders.device_class("other"))
+    spec = builders.claim_spec_object(builders.request_object(device_class="other"))
+    rig.server.put_claim(builders.claim("of-p", spec=spec))
+    rig.add_pod("p", claims=("of-p",))
+    rig.settle()
+    assert rig.node_of("p") is None
+    rig.server.put_class(builders.device_class(driver="none.example.com", extended_resource=GPU))
+    rig.wait(2_000)
+    assert rig.node_of("p") == "a"
+
+
 def test_a_pod_that_another_scheduler_placed_counts():
     rig = cluster(served="1", devices=1)
     ask_plugin(rig, "theirs", scheduler="other", node="a", phase="Running")
@@ -153,6 +170,30 @@ def test_devices_of_claims_count_while_their_driver_publishes_nothing():
     end(rig, "p")
     rig.wait(2_000)
     assert rig.node_of("plugins") == "a"
+
+
+def test_a_device_that_a_claim_without_a_pod_has_counts_while_its_driver_publishes_nothing():
+    rig = cluster(served="1", devices=1)
+    rig.server.put_claim(builders.claim("kept", allocation=builders.allocation("gpu-0", pool="a")))
+    rig.server.delete_slice("slice-a")
+    ask_plugin(rig, "plugins")
+    assert rig.node_of("plugins") is None
+    rig.server.delete_claim(ClaimKey("default", "kept"))
+    rig.wait(2_000)
+    assert rig.node_of("plugins") == "a"
+
+
+def test_thousands_of_resources_on_a_node_and_of_classes_take_no_pods_turn():
+    """Each is looked at once for the node, and counted; invariants are not what is tested."""
+    rig = cluster(served="1", devices=1, checks_invariants=False, is_paranoid=False)
+    many = {f"example.com/r{number}": "1" for number in range(3_000)}
+    for name in many:
+        rig.server.put_class(
+            builders.device_class(f"of-{name[13:]}", driver="none.example.com", extended_resource=name)
+        )
+    rig.server.put_node(builders.node("a", allocatable=ROOM | many))
+    ask(rig, "p")
+    assert rig.node_of("p") == "a"
 
 
 @pytest.mark.parametrize("first", [ask, ask_plugin])
@@ -314,3 +355,19 @@ def test_the_cause_says_what_claims_have_of_what_a_plugin_serves():
         f"[two-stacks] claims have 1 of the devices that the device plugin of node a serves as {GPU} and leave "
         "1 of 2; pod default/plugins asks for 2"
     )
+
+
+@pytest.mark.parametrize(("mode", "node"), [("refuse", ""), ("ignore", "a")])
+def test_what_is_played_follows_the_configuration(mode, node):
+    """`simulate` and `make-room` are given profiles alone."""
+    config = Config.model_validate({"twoStacks": mode})
+    objects = [
+        builders.class_object(extended_resource=GPU) | {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"},
+        builders.node_object("a", allocatable=ROOM | {GPU: "2"}) | {"apiVersion": "v1", "kind": "Node"},
+        builders.slice_object("s", node="a") | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"},
+        builders.claim_object("of-p") | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"},
+        builders.pod_object("p", claims=("of-p",)) | {"apiVersion": "v1", "kind": "Pod"},
+    ]
+    profile = profiles_with(config, Features(), {}, preempts=False)
+    played = play([SourceObject("f", one) for one in objects], (), features=Features(), profile=profile)
+    assert [one.node or "" for one in played.pods] == [node]

@@ -97,7 +97,7 @@ POD = asking()
     ("change", "hint"),
     [
         pytest.param(class_event(None, CLASS), Hint.QUEUE, id="its-class-went-another-may-stand-in"),
-        pytest.param(class_event(None, OTHER), Hint.SKIP, id="another-class-went"),
+        pytest.param(class_event(None, OTHER), Hint.QUEUE, id="another-class-went-that-a-plugin-may-serve"),
         pytest.param(
             ClusterEvent(Resource.CLAIM, Action.DELETE, special(POD), None), Hint.QUEUE, id="the-name-came-free"
         ),

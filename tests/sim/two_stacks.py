@@ -24,7 +24,7 @@ class TwoStacksWorld(World):
     def __init__(self, seed: int) -> None:
         self.mixed = 0  # how often a node had pods of both
         is_refusing = seed % 3 == 0
-        focus = KINDS if is_refusing else KINDS | KNOWN
+        focus = {**KINDS, "devices": 2 + seed % 4, **({} if is_refusing else KNOWN)}
         super().__init__(seed, Conditions(focus=focus, stacks=Stacks("refuse" if is_refusing else "leave")))
 
     def check_safety(self) -> None:

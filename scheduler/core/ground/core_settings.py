@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-from scheduler.model.stacks import Stacks
+from scheduler.model.stacks import REFUSING, Stacks
 
 CONFIGURATION_RETRY_MS: Final = 60_000
 """Wait before what failed for lack of permissions is tried again."""
@@ -56,7 +56,7 @@ class CoreSettings:
     places: int = 256
     feasible_nodes_enough: int = 100
     remembered_bytes_max: int | None = None
-    stacks: Stacks = Stacks()  # noqa: RUF009 - frozen
+    stacks: Stacks = REFUSING
     conflicts_max: int = 8
     reports_causes: bool = False
     takes_notes: bool = False

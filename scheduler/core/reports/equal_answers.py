@@ -97,8 +97,8 @@ def _reason(reason: Reason, keys: _Keys) -> Reason:
 
 def _fix(fix: Fix, keys: _Keys) -> Fix:
     reason = _reason(fix.reason, keys) if fix.reason is not None else None
-    fields, command = _renamed(fix.fields, keys), _renamed(fix.command, keys)
-    return Fix(fix.kind, fields, fix.on, command, fix.more, reason, fix.whom)
+    said = _renamed(fix.said, keys)
+    return Fix(fix.kind, said, fix.on, said["command"], fix.more, reason, fix.whom)
 
 
 def _renamed(value: Any, keys: _Keys) -> Any:

@@ -19,7 +19,7 @@ from scheduler.model.keys import ClaimKey, ClaimUid, NodeName, PodGroupKey, PodK
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.objects import LabelSelector, Namespace, Pod
 from scheduler.model.pod_group import PodGroup
-from scheduler.model.stacks import Stacks
+from scheduler.model.stacks import REFUSING, Stacks
 
 _RULES_READ_MAX: Final = 1_000
 _HOLDERS_READ_MAX: Final = 200
@@ -34,11 +34,7 @@ class CoreView:
     """
 
     def __init__(
-        self,
-        store: Store,
-        overlay: ClaimOverlay,
-        new_uid: Callable[[], str],
-        stacks: Stacks = Stacks(),  # noqa: B008 - frozen
+        self, store: Store, overlay: ClaimOverlay, new_uid: Callable[[], str], stacks: Stacks = REFUSING
     ) -> None:
         self._store: Final = store
         self._overlay: Final = overlay

@@ -379,8 +379,9 @@ class Store:
 
     def touch_pool(self, pool: PoolId) -> None:
         """Note that devices of `pool` came into or out of use, on every node that can see the pool."""
-        nodes: dict[str, None] = {}
         slices = self.inventory.slices_of_pool(pool)
+        # What nobody publishes now may still count, on the node whose name such pools have (`two_stacks`).
+        nodes: dict[str, None] = {} if slices else {pool.pool: None}
         for slice_ in slices.values():
             if len(slices) == 1 and slice_.node_name:
                 self._touch_named((slice_.node_name,))

@@ -25,7 +25,7 @@ from allocator import (
     allocate_in_parts,
 )
 from scheduler.core.state.ground import Ground
-from scheduler.framework.two_stacks import beside_plugins
+from scheduler.framework.two_stacks import beside_plugins, stacks_on
 from scheduler.model.keys import ClaimKey, PodUid
 from scheduler.model.node_info import NodeInfo
 
@@ -61,7 +61,7 @@ def choose_jointly(
     meter = view.inventory.meter
     before = meter.allow(max(1, steps_max))
     try:
-        in_use = beside_plugins(node, view).in_use
+        in_use = beside_plugins(view, stacks_on(node, view)).in_use
         question = AllocationRequest(tuple(claims), node.host, view.inventory, in_use, view.features, _STEPS, ids)
         outcome = allocate_in_parts(question)
     except (AllocationError, PausedError):

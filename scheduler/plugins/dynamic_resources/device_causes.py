@@ -25,7 +25,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import Status
 from scheduler.framework.steps import within_steps
-from scheduler.framework.two_stacks import beside_plugins
+from scheduler.framework.two_stacks import beside_plugins, stacks_on
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import counted_amounts
@@ -46,7 +46,6 @@ from scheduler.plugins.dynamic_resources.node_search import NodeSearch
 from scheduler.plugins.dynamic_resources.pool_reasons import diagnose_unpublished
 from scheduler.plugins.dynamic_resources.refused_claims import diagnose_claims, diagnose_pinned, pin_of
 from scheduler.plugins.dynamic_resources.selector_reasons import diagnose_selector_errors
-from scheduler.plugins.dynamic_resources.stack_reasons import diagnose_left_alone
 from scheduler.plugins.dynamic_resources.survey import Survey, surveyed
 from scheduler.plugins.dynamic_resources.together_reasons import diagnose_all
 from scheduler.plugins.room_reasons import less_in_container
@@ -123,7 +122,7 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
             slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
             constraints = sum(len(claim.spec.constraints) for claim in wanted)
             cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
-            in_use = beside_plugins(node, view).in_use
+            in_use = beside_plugins(view, stacks_on(node, view)).in_use
             return explain(
                 AllocationRequest(wanted, node.host, view.inventory, in_use, view.features, search.budget_steps)
             )
@@ -223,8 +222,6 @@ def _in_short(found: NearNode, funnel: Funnel) -> Sentence:
 
 def _of_stage(found: NearNode, funnel: Funnel, stage: Stage) -> Reason:
     reason = _SPEAKS[stage](found, funnel)
-    if stage is Stage.IN_USE and (left_alone := diagnose_left_alone(found, funnel)):
-        return structs.replace(left_alone, fixes=(*left_alone.fixes, *[removing(one, reason) for one in reason.fixes]))
     if stage.depth >= Stage.IN_USE.depth and (stale := diagnose_stale(found, funnel)):
         return structs.replace(stale, fixes=(*stale.fixes, *[removing(one, reason) for one in reason.fixes]))
     return reason

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from allocator import OPTIONAL_NODE_OPERATIONS, Device, DeviceTaint, DeviceToleration, Funnel, Stage, prevent_allocation
 from allocator.requests.requests import Slot
 from allocator.values.masks import positions_of
 from cel.quantity import Quantity
 from scheduler.framework.diagnosis import taint_text, toleration_text
+from scheduler.framework.two_stacks import stacks_seen
 from scheduler.model.nearest import near
 from scheduler.model.owners import is_rolled_out
+from scheduler.model.resources import counted_amounts
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.plugins.dynamic_resources.selector_reasons import of_class
 from scheduler.plugins.dynamic_resources.survey import Requests, Survey
 from scheduler.why.reasons import Fix, Reason
-from scheduler.why.say import names
+from scheduler.why.say import Pods, names
 
 _NANO: Final = 10**9
 
@@ -27,6 +31,8 @@ def diagnose_holders(found: NearNode, funnel: Funnel) -> Reason:
     devices = ids_of(funnel.devices(step.removed))
     holders, facts = found.holding(devices), found.facts(funnel, Stage.IN_USE)
     fixes = (*found.fewer(funnel.slot, funnel.left), *found.ends(devices, funnel.lacks))
+    if (left_alone := _left_alone(found, funnel, fixes)) is not None:
+        return left_alone
     if (own := next((one for one in holders if found.is_own(one)), None)) is not None:
         which = listed(sorted(own.devices.intersection(devices)))
         return Reason("own-claims-compete", {**facts, "devices": which, "claim": own.claim.key}, "allocated", fixes)
@@ -43,6 +49,24 @@ def diagnose_holders(found: NearNode, funnel: Funnel) -> Reason:
     claim = found.own_claim(theirs) if len(used) == 1 else ""
     fields = {**facts, "devices": listed(used), "claim": claim, "pods": found.users(used)}
     return Reason("devices-in-use", fields, "claim" if claim else "", fixes)
+
+
+def _left_alone(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...]) -> Reason | None:
+    """Devices that the node's device plugin may have given."""
+    node, taken = found.node, funnel.step(Stage.IN_USE).removed
+    for one in stacks_seen(node, found.view, found.cycle) or ():
+        if left := one.left_alone & taken & ~one.used:
+            fields = {"resource": one.resource, "total": one.total, "held": one.held}
+            fields["devices"] = listed(ids_of(funnel.devices(left)))
+            allocatable = {**(node.node.status.allocatable or {}), one.resource: "0"}
+            plain = structs.replace(node.node, status=structs.replace(node.node.status, allocatable=allocatable))
+            pods = [pod for pod in node.pods.values() if one.held and one.resource in counted_amounts(pod).requests]
+            said = {"resource": one.resource, "node": node.name, "pods": Pods.of(pods) if pods else ""}
+            gone = tuple([pod.uid for pod in pods])
+            fix = Fix("plugin-removed", said, found.on, node=plain, removed=gone)
+            form = "leave" if one.mode == "leave" else ""
+            return Reason("two-stacks", {**found.facts(funnel, Stage.IN_USE), **fields}, form, (fix, *fixes))
+    return None
 
 
 def diagnose_unread(found: NearNode, funnel: Funnel) -> Reason:

@@ -27,7 +27,7 @@ from typing import Final
 from allocator import Device, DeviceClass, DeviceTaint, ResourceSlice, prevent_allocation
 from scheduler.framework.api import Action, ClusterEvent, Hint, Resource
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.two_stacks import asks_of_both
+from scheduler.framework.two_stacks import asks_of_both, stands_for_resource
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.model.objects import Pod
@@ -74,6 +74,8 @@ def hint_for(pod: Pod, change: ClusterEvent, view: ClusterView) -> Hint:
             return _queue_if(is_own and isinstance(change.new, Pod) and walk_claims(change.new, view).problem is None)
         case Resource.CLASS:
             named = isinstance(change.new, DeviceClass) and _names_class(pod, change.new, view)
+            if isinstance(change.old, DeviceClass) and stands_for_resource(change.old, view):
+                return Hint.QUEUE  # also for pods of other classes: a plugin's devices were left alone
             return _queue_if(named or touches_resources(pod, change))
         case Resource.SLICE:
             return _hint_for_slice(pod, change, view)

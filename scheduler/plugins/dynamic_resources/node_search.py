@@ -40,8 +40,7 @@ from allocator import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
-from scheduler.framework.steps import within_steps
-from scheduler.framework.two_stacks import beside_plugins, resources_on
+from scheduler.framework.two_stacks import beside_plugins, stacks_on, stacks_seen
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
@@ -83,18 +82,11 @@ class NodeSearch(Struct):
             return needed
         return wanted if needed.wanted is None else (*wanted, needed.wanted)
 
-    def seen_from(self, node: NodeInfo, view: ClusterView, cycle: Cycle) -> ClusterView | Status:
+    @staticmethod
+    def seen_from(node: NodeInfo, view: ClusterView, cycle: Cycle) -> ClusterView | Status:
         """What claims see of the cluster on `node`; UNFINISHED when the cycle's steps do not suffice."""
-        if not resources_on(node, view):
-            return view
-        cycle.charge(len(node.pods))
-        try:
-            with within_steps(cycle, view):
-                return beside_plugins(node, view)
-        except PausedError:
-            return UNFINISHED
-        except AllocationError:
-            return view  # the search says it
+        stacks = stacks_seen(node, view, cycle)
+        return UNFINISHED if stacks is None else beside_plugins(view, stacks)
 
     def ask(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView, cycle: Cycle) -> Allocated | Status:
         """Filter's question."""
@@ -124,7 +116,7 @@ class NodeSearch(Struct):
         if node.name not in self.found:
             wanted = self.wanted_on(node)
             if not isinstance(wanted, Status):
-                self._search(wanted, node.host, beside_plugins(node, view))
+                self._search(wanted, node.host, beside_plugins(view, stacks_on(node, view)))
         return self.found.get(node.name)
 
     def held(self, found: Sequence[Allocation]) -> list[Held]:

@@ -84,12 +84,9 @@ def _unnamed(name: str, view: ClusterView) -> list[DeviceClass]:
     found = []
     for one in view.inventory.classes.values():
         drivers = [driver for selector in one.selectors for driver in named_drivers(selector.expression or "")]
-        is_meant = one.name == view.stacks.resources.get(name)
-        if not one.extended_resource_name and (
-            is_meant or any(domain in text or last in text for text in (one.name, *drivers))
-        ):
-            found.append((not is_meant, last not in one.name, domain not in one.name, one.name, one))
-    return [one for *_, one in sorted(found, key=lambda one: one[:4])[:_CLASSES_TRIED]]
+        if not one.extended_resource_name and any(domain in text or last in text for text in (one.name, *drivers)):
+            found.append((last not in one.name, domain not in one.name, one.name, one))
+    return [one for *_, one in sorted(found, key=lambda one: one[:3])[:_CLASSES_TRIED]]
 
 
 def _changes(
