@@ -222,6 +222,7 @@ def test_a_sized_cache_lets_the_oldest_go_and_keeps_the_newest_whatever_its_size
 def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypatch):
     monkeypatch.setattr(resources, "_SUMS", SizedCache(1_000))
     monkeypatch.setattr(spread_constraints, "_KEPT", SizedCache(20_000))
+    view = Rig(*default_plugins()).machine.view
     decoder = codec.ClaimDecoder()
     for number in range(8):
         amounts = {f"example.com/r{number}-{index}": "1" for index in range(300)}
@@ -229,7 +230,7 @@ def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypat
         selector = {"matchLabels": {f"l{number}-{index}": "v" for index in range(300)}}
         spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
         one = builders.pod("p", topologySpreadConstraints=[spread])
-        assert spread_constraints.constraints_of(one, (), are_system_defaults=True, view=rig.machine.view).hard
+        assert spread_constraints.constraints_of(one, (), are_system_defaults=True, view=view).hard
         config = [{"opaque": {"driver": "d", "parameters": {"text": f"{number}" * 6_000}}}]
         spec, _ = decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))
         assert decoder._specs(orjson.dumps({"devices": {"requests": [], "config": config}}))[0] is spec is not None
