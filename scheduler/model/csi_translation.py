@@ -18,16 +18,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from scheduler.model.objects import (
-    AwsElasticBlockStore,
-    AzureDisk,
-    GcePersistentDisk,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Volume,
-)
+from scheduler.model.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from scheduler.model.volume_sources import AwsElasticBlockStore, AzureDisk, GcePersistentDisk, Volume
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"

@@ -19,10 +19,8 @@ from typing import Final
 import msgspec
 
 from scheduler.model.keys import NodeName, PodKey, PodUid
-
-
-class Record(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """Base of all decoded objects. `gc=False`: they form trees, never cycles."""
+from scheduler.model.record import Record as Record  # noqa: PLC0414 - where others look for it
+from scheduler.model.volume_sources import Volume
 
 
 class OwnerReference(Record, frozen=True):
@@ -95,10 +93,6 @@ class NodeAffinityTerms(Record, frozen=True, omit_defaults=True):
     preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
-
-
-class Present(Record, frozen=True):
-    """An object of which nobody reads a field, only that it exists."""
 
 
 class Unread(Record, frozen=True):
@@ -205,65 +199,14 @@ class TopologySpreadConstraint(Record, frozen=True):
     match_label_keys: tuple[str, ...] | None = None
 
 
-class ClaimVolume(Record, frozen=True):
-    claim_name: str = ""
+class SeccompProfile(Record, frozen=True):
+    type: str = ""
 
 
-class AwsElasticBlockStore(Record, frozen=True):
-    volume_id: str = msgspec.field(default="", name="volumeID")
+class SecurityContext(Record, frozen=True):
+    """Of a pod or a container."""
 
-
-class AzureDisk(Record, frozen=True):
-    disk_name: str = ""
-    disk_uri: str = msgspec.field(default="", name="diskURI")
-    kind: str | None = None
-
-
-class CinderVolume(Record, frozen=True):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class GcePersistentDisk(Record, frozen=True):
-    pd_name: str = ""
-    read_only: bool = False
-
-
-class IscsiVolume(Record, frozen=True):
-    iqn: str = ""
-    read_only: bool = False
-
-
-class PortworxVolume(Record, frozen=True):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class RbdVolume(Record, frozen=True):
-    monitors: tuple[str, ...] | None = None
-    image: str = ""
-    pool: str = ""
-    read_only: bool = False
-
-
-class ImageVolume(Record, frozen=True):
-    reference: str = ""
-
-
-class Volume(Record, frozen=True):
-    """Only the sources that decide where a pod can run, or better runs."""
-
-    name: str = ""
-    persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: Present | None = None
-    aws_elastic_block_store: AwsElasticBlockStore | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: Present | None = None
-    cinder: CinderVolume | None = None
-    gce_persistent_disk: GcePersistentDisk | None = None
-    image: ImageVolume | None = None
-    iscsi: IscsiVolume | None = None
-    portworx_volume: PortworxVolume | None = None
-    rbd: RbdVolume | None = None
-    vsphere_volume: Present | None = None
+    seccomp_profile: SeccompProfile | None = None
 
 
 class ContainerClaim(Record, frozen=True):
@@ -299,6 +242,7 @@ class Container(Record, frozen=True):
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
     volume_mounts: tuple[VolumeMount, ...] | None = None
+    security_context: SecurityContext | None = None
 
 
 class SchedulingGate(Record, frozen=True):
@@ -339,6 +283,7 @@ class PodSpec(Record, frozen=True):
     volumes: tuple[Volume, ...] | None = None
     host_network: bool = False
     host_users: bool | None = None
+    security_context: SecurityContext | None = None
 
 
 class ContainerStatus(Record, frozen=True):

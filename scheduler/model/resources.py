@@ -91,7 +91,8 @@ class PodAmounts:
         scoring: The same, but a container that asks for no cpu or memory counts 100 milli and 200 MiB. Scores use these
             amounts, so that pods without requests spread, too (upstream's NonZeroRequested). With pod-level requests
             only a resource counts so that nothing of the pod asks for.
-        scoring_itself: The same for the pod that is being scored: upstream leaves pod-level requests out there.
+        scoring_itself: The same for the pod that is being scored: until 1.37 upstream leaves pod-level requests out.
+        scoring_itself_138: The same with pod-level requests, in the place of what they name.
         needed: `requests` without zeros: cpu, memory, ephemeral-storage, then others by name.
         problems: One sentence for each request that is no quantity; empty for every pod an API server accepted.
         short_at_pod_level: The first resource of which containers and claims together ask for more than the pod-level
@@ -101,12 +102,13 @@ class PodAmounts:
     requests: Mapping[str, int]
     scoring: Mapping[str, int]
     scoring_itself: Mapping[str, int]
+    scoring_itself_138: Mapping[str, int]
     needed: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
     short_at_pod_level: str | None = None
 
 
-_LAST: Final[list[tuple[Pod | None, PodAmounts]]] = [(None, PodAmounts({}, {}, {}, (), ()))]
+_LAST: Final[list[tuple[Pod | None, PodAmounts]]] = [(None, PodAmounts({}, {}, {}, {}, (), ()))]
 """The pod that was asked about last: several plugins ask about the same one, and then it is counted on its node."""
 
 
@@ -263,13 +265,14 @@ def _sum_up(asked: ResourceRequest) -> PodAmounts:
     requests = _rounded(total)
     needed = [(name, amount) for name, amount in requests.items() if amount > 0]
     needed.sort(key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0]))
-    scoring = scoring_itself = _rounded(_sum_nano(asked._replace(pod_level=()), _SCORING_DEFAULTS))
+    scoring = scoring_itself = scoring_138 = _rounded(_sum_nano(asked._replace(pod_level=()), _SCORING_DEFAULTS))
     short = None
     if _has_pod_level(asked.pod_level):
         missing = {name: amount for name, amount in _SCORING_DEFAULTS.items() if name not in total}
         scoring = _rounded(_sum_nano(asked, missing))
+        scoring_138 = _rounded(_sum_nano(asked, _SCORING_DEFAULTS))
         short = _short_at_pod_level(asked, total)
-    return PodAmounts(requests, scoring, scoring_itself, tuple(needed), _problems(asked), short)
+    return PodAmounts(requests, scoring, scoring_itself, scoring_138, tuple(needed), _problems(asked), short)
 
 
 def _short_at_pod_level(asked: ResourceRequest, total: Mapping[str, int]) -> str | None:

@@ -17,20 +17,16 @@ from typing import Final, TypeAlias
 import msgspec
 
 from scheduler.model.keys import ObjectKey, VolumeClaimKey
-from scheduler.model.objects import (
+from scheduler.model.objects import LabelSelector, NodeSelector, Pod, PodMeta, Record
+from scheduler.model.resources import Amount, parse_nano
+from scheduler.model.volume_sources import (
     AwsElasticBlockStore,
     AzureDisk,
     CinderVolume,
     GcePersistentDisk,
-    LabelSelector,
-    NodeSelector,
-    Pod,
-    PodMeta,
     PortworxVolume,
-    Record,
     Volume,
 )
-from scheduler.model.resources import Amount, parse_nano
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"

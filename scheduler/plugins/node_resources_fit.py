@@ -12,7 +12,7 @@ wakes only pods that now fit on its node; upstream wakes all. Hints pass over ig
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,7 +90,7 @@ class NodeResourcesFit:
 
     def signature(self, cycle: Cycle, view: ClusterView) -> Hashable | None:
         amounts = cycle.get(PodAmounts)
-        asked = amounts.scoring_itself
+        asked = _scored(cycle, view)
         return amounts.needed, tuple([asked.get(one.name, 0) for one in self.scoring_strategy.resources])
 
     def knows_likeness(self, cycle: Cycle, view: ClusterView) -> bool:
@@ -127,7 +127,7 @@ class NodeResourcesFit:
 
     def score(self, cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         """How full the node is with the pod, by the strategy; 0..100."""
-        asked, allocatable, requested = cycle.get(PodAmounts).scoring_itself, node.allocatable, node.scoring_requested
+        asked, allocatable, requested = _scored(cycle, view), node.allocatable, node.scoring_requested
         usages: list[Usage] = []
         for resource in self.scoring_strategy.resources:
             name = resource.name
@@ -178,11 +178,13 @@ class NodeResourcesFit:
         now = node_allocatable(node)
         asked = self._looked_at(pod_amounts(pod))
         needed = [(name, amount) for name, amount in asked if now.get(name) or not is_served_by_devices(name, view)]
+        before = node_allocatable(old) if isinstance(old, Node) else {}
         if now.get(PODS, 0) < 1 or any(amount > now.get(name, 0) for name, amount in needed):
-            return False
+            # Who waits there for pods to go can make room elsewhere now. Amounts of device plugins come and go.
+            lost = any(before.get(name, 0) >= amount > now.get(name, 0) for name, amount in needed if name in _OF_NODES)
+            return lost and pod.status.nominated_node_name == node.metadata.name
         if not isinstance(old, Node):
             return True
-        before = node_allocatable(old)
         if any(now.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in needed))):
             return True
         # What the node's device plugin had before, devices may serve now.
@@ -200,6 +202,12 @@ class NodeResourcesFit:
             for name, amount in self._looked_at(pod_amounts(pod))
             if node.allocatable.get(name) or not is_served_by_devices(name, view)
         )
+
+
+def _scored(cycle: Cycle, view: ClusterView) -> Mapping[str, int]:
+    """What the pod counts as for scores: since 1.38 with its pod-level requests."""
+    amounts = cycle.get(PodAmounts)
+    return amounts.scoring_itself_138 if view.features.has_138_semantics else amounts.scoring_itself
 
 
 def is_served_by_devices(resource: str, view: ClusterView) -> bool:

@@ -43,7 +43,7 @@ from scheduler.model.csi_translation import (
 )
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import Pod, Volume
+from scheduler.model.objects import Pod
 from scheduler.model.storage import (
     CSINode,
     PersistentVolumeClaim,
@@ -52,6 +52,7 @@ from scheduler.model.storage import (
     volume_claims,
     why_not_owned,
 )
+from scheduler.model.volume_sources import Volume
 from scheduler.plugins.ended_reasons import ending, importance
 from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Fix, Reason

@@ -16,7 +16,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, edited_object
 from scheduler.model.keys import ObjectKey
 from scheduler.model.nearest import near
-from scheduler.model.objects import ClaimVolume, Pod, Volume
+from scheduler.model.objects import Pod
 from scheduler.model.storage import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
@@ -24,6 +24,7 @@ from scheduler.model.storage import (
     claim_of_volume,
     why_not_owned,
 )
+from scheduler.model.volume_sources import ClaimVolume, Volume
 from scheduler.why.reasons import Fix, Reason
 from scheduler.why.say import Fields
 

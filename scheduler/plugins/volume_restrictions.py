@@ -30,8 +30,9 @@ from scheduler.framework.diagnosis import Limits, likeliest
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.node_info import NodeInfo
-from scheduler.model.objects import GcePersistentDisk, IscsiVolume, Pod, RbdVolume, Volume
+from scheduler.model.objects import Pod
 from scheduler.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, named_claims, volume_claims
+from scheduler.model.volume_sources import GcePersistentDisk, IscsiVolume, RbdVolume, Volume
 from scheduler.plugins.ended_reasons import ending
 from scheduler.plugins.volume_reasons import diagnose_claims
 from scheduler.why.reasons import Reason

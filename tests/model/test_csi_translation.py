@@ -14,8 +14,8 @@ from scheduler.model.csi_translation import (
     translate_volume,
     translated_affinity,
 )
-from scheduler.model.objects import Volume
 from scheduler.model.storage import PersistentVolume
+from scheduler.model.volume_sources import Volume
 
 ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 REGION, BETA_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"

@@ -395,6 +395,22 @@ def test_hint(plugin, one, change, want) -> None:
 
 
 @pytest.mark.parametrize(
+    ("nominated", "before", "now", "want"),
+    [
+        pytest.param("node", "4", "1", Hint.QUEUE, id="its-node-has-become-too-small"),
+        pytest.param("other", "4", "1", Hint.SKIP, id="it-waits-for-another"),
+        pytest.param("node", "1500m", "1", Hint.SKIP, id="its-node-was-too-small-before"),
+    ],
+)
+def test_3_8_fit_wakes_who_waits_for_a_node_that_shrank(nominated, before, now, want) -> None:
+    waiting = pod(
+        containers=[{"name": "c", "resources": {"requests": {"cpu": "2"}}}], status={"nominatedNodeName": nominated}
+    )
+    nodes = node(allocatable={"cpu": before}), node(allocatable={"cpu": now})
+    assert NodeResourcesFit().hint(waiting, node_change(*nodes, Action.UPDATE_NODE_ALLOCATABLE), VIEW) is want
+
+
+@pytest.mark.parametrize(
     ("running", "gone", "want"),
     [
         pytest.param([], ASSIGNED, Hint.QUEUE, id="there-is-room-where-it-went"),

@@ -15,9 +15,9 @@ _NOT_STARTED_MS: Final = 2**62
 """Upstream says now, which is later than all that has started."""
 
 
-def by_importance(pods: Iterable[Pod]) -> list[Pod]:
-    """The most important first: by priority, then those that have run longest."""
-    return sorted(pods, key=lambda pod: (-pod.priority, started_ms(pod)))
+def by_importance(pods: Iterable[Pod], *, is_138: bool) -> list[Pod]:
+    """The most important first: by priority, then those that have run longest; of equal ones by UID since 1.38."""
+    return sorted(pods, key=lambda pod: (-pod.priority, started_ms(pod), pod.uid if is_138 else ""))
 
 
 def earliest_start_ms(victims: Sequence[Pod]) -> int:

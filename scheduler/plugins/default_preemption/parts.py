@@ -68,7 +68,7 @@ class MetGroups:
         for key, members in by_gang.items():
             met = self._met[key]
             assert met is not None
-            here = by_importance(members)
+            here = by_importance(members, is_138=self.view.features.has_138_semantics)
             bound = max(0, len(here) - met.gang.spare)
             if bound and met.may_go:
                 spares = {one.uid for one in here[bound:]}

@@ -36,6 +36,7 @@ class Reprieve:
     """
 
     __slots__ = (
+        "_is_138",
         "_node",
         "_removed",
         "_trial",
@@ -57,9 +58,10 @@ class Reprieve:
         confirms: bool = False,
     ) -> None:
         """`parts` are those of lower priority, at least one; those of gangs come first."""
-        ordered = by_importance({pod.uid: pod for part in parts for pod in part.victims}.values())
+        is_138 = view.features.has_138_semantics
+        ordered = by_importance({pod.uid: pod for part in parts for pod in part.victims}.values(), is_138=is_138)
         place = {pod.uid: index for index, pod in enumerate(ordered)}
-        violating = violating_pods(ordered, view.disruption_budgets)
+        violating = violating_pods(ordered, view.disruption_budgets, is_138=is_138)
 
         def rank(part: Part) -> tuple[bool, int, bool, int]:
             first = min(place[pod.uid] for pod in part.victims)
@@ -67,6 +69,7 @@ class Reprieve:
             return is_free, -ordered[first].priority, len(part.victims) == 1, first
 
         self._node: Final = node
+        self._is_138: Final = is_138
         self._removed: Final = {pod.uid: None for pod in ordered}
         self._violating: Final = violating
         self._waiting: Final = deque(sorted(parts, key=rank))
@@ -114,8 +117,10 @@ class Reprieve:
         return True
 
     def _conclude(self, trial: Trial) -> Preemption | Status:
+        if not self._victims and self._is_138:
+            return Status.unresolvable("No preemption victims found for incoming pod")
         if not self._victims:
             return Status.error(f'expected at least one victim pod on node "{self._node}"')
         violations = len(self._violating.intersection(self._victims))
-        victims = tuple(by_importance(self._victims.values()))
+        victims = tuple(by_importance(self._victims.values(), is_138=self._is_138))
         return Preemption(self._node, victims, violations, trial.released, trial.given)

@@ -3,7 +3,7 @@
 Rules of this module
   1. A pod with constraints of its own has no others, not even for what they leave open.
   2. Default constraints select what the Services and the owner of the pod select; without those there are none.
-  3. An empty selector counts no pod, but the pod itself matches it; without a selector nothing matches.
+  3. Before 1.38 an empty selector counts no pod, but the pod itself matches it; without a selector nothing matches.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread (common.go, plugin.go) v1.36.3.
 """
@@ -35,7 +35,7 @@ SYSTEM_DEFAULTS: Final = (
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _ANYWHERE: Final = RequiredNodeAffinity((), None)
 _Nodes: TypeAlias = tuple[RequiredNodeAffinity | None, tuple[Toleration, ...]]
-_Key: TypeAlias = tuple[str, bytes, tuple[tuple[str, str], ...], _Nodes, bool]
+_Key: TypeAlias = tuple[str, bytes, tuple[tuple[str, str], ...], _Nodes, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,26 @@ def constraints_of(
     if own:
         keys = {key for one in own for key in one.match_label_keys or () if key in labels}
         matched = tuple((key, labels[key]) for key in sorted(keys))
-        return _prepared(pod, _ENCODER.encode(own), matched, requires_all=True)
+        return _prepared(pod, _ENCODER.encode(own), matched, view, requires_all=True)
     selector = view.selectors_of(pod) if defaults else None
     if selector is None:
         return NONE
     encoded = _ENCODER.encode([msgspec.structs.replace(one, label_selector=selector) for one in defaults])
-    return _prepared(pod, encoded, (), requires_all=not are_system_defaults)
+    return _prepared(pod, encoded, (), view, requires_all=not are_system_defaults)
 
 
-def _prepared(pod: Pod, encoded: bytes, matched: tuple[tuple[str, str], ...], *, requires_all: bool) -> Constraints:
+def _prepared(
+    pod: Pod, encoded: bytes, matched: tuple[tuple[str, str], ...], view: ClusterView, *, requires_all: bool
+) -> Constraints:
     affinity = required_node_affinity(pod)
     nodes = affinity if affinity != _ANYWHERE else None, pod.spec.tolerations or ()
-    key = pod.metadata.namespace, encoded, matched, nodes, requires_all
+    key = pod.metadata.namespace, encoded, matched, nodes, requires_all, view.features.has_138_semantics
     found = _KEPT.get(key)
     if found is None:
         terms = affinity.terms or ()
         values = sum([3 + len(one.values) for term in terms for one in term.requirements])
         size = 500 + len(encoded) + 100 * (values + len(affinity.labels) + len(nodes[1]))
-        found = _KEPT.put(key, _compile(*key), size)
+        found = _KEPT.put(key, _compile(key), size)
     return found
 
 
@@ -108,10 +110,8 @@ _KEPT: Final[SizedCache[_Key, Constraints]] = SizedCache(1_000_000)
 """In bytes, about. Without it pods that spread take 7 % more CPU (benchmarks.deciding --workload spread-zone)."""
 
 
-def _compile(
-    namespace: str, encoded: bytes, matched: tuple[tuple[str, str], ...], nodes: _Nodes, requires_all: bool
-) -> Constraints:
-    affinity, tolerations = nodes
+def _compile(key: _Key) -> Constraints:
+    namespace, encoded, matched, (affinity, tolerations), requires_all, counts_empty = key
     decoded = msgspec.json.decode(encoded, type=tuple[TopologySpreadConstraint, ...])
     labels = dict(matched)
 
@@ -125,7 +125,7 @@ def _compile(
         selector = _selector(one, labels)
         honors_taints = one.node_taints_policy == HONOR
         question = PodQuestion(
-            clauses=((frozenset({namespace}), NOTHING if selector.is_empty else selector),),
+            clauses=((frozenset({namespace}), NOTHING if selector.is_empty and not counts_empty else selector),),
             key=one.topology_key,
             skips_terminating=True,
             needed_keys=tuple(key for key in keys if key != one.topology_key),
