@@ -44,6 +44,7 @@ _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 Amount: TypeAlias = str | int | float
 _Amounts: TypeAlias = tuple[tuple[str, Amount], ...]
+_NOTHING: Final[_Amounts] = ()
 
 
 class ResourceRequest(NamedTuple):
@@ -54,6 +55,7 @@ class ResourceRequest(NamedTuple):
     pod_level: _Amounts
     overhead: _Amounts
     claims: _Amounts = ()  # a name may occur several times
+    running: _Amounts = ()  # of the pod as a whole, as its status says; overhead comes on top, as upstream has it
 
 
 def parse_nano(amount: Amount) -> int | None:
@@ -136,7 +138,9 @@ def counted_amounts(pod: Pod) -> PodAmounts:
     """What a pod on a node takes of it, with the claims that its status lists.
 
     While a container is resized it counts with the largest of what is wanted, admitted and in effect; what is wanted is
-    left out once the kubelet has said that it can never be.
+    left out once the kubelet has said that it can never be. So does an init container that has ended, and the pod as a
+    whole with what its own status says, which kubelets from 1.37 on write with the overhead in it: they admit pods by
+    these sums. Neither 1.36 nor 1.37 counts more than this.
     """
     status = pod.status
     if status.node_allocatable_resource_claim_statuses:
@@ -193,23 +197,28 @@ def _asked_by_status(pod: Pod) -> ResourceRequest:
 
     def effective(container: Container, amounts: _Amounts) -> _Amounts:
         found = known.get(container.name)
-        if found is None or found.resources is None:
+        if found is None:
             return amounts
-        return _largest(amounts, found.resources.requests or {}, found.allocated_resources or {}, is_infeasible)
+        runs, admitted = found.resources, found.allocated_resources or {}
+        actuated = (runs.requests if runs is not None else None) or {}
+        return _largest(amounts, actuated, admitted, is_infeasible and runs is not None)
 
-    pod_level = asked.pod_level
-    if status.resources is not None and _has_pod_level(pod_level):
-        actuated, admitted = status.resources.requests or {}, status.allocated_resources or {}
-        largest = dict(_largest(pod_level, actuated, admitted, is_infeasible))
-        pod_level = tuple([(name, largest.get(name, 0)) for name, _ in pod_level])
+    pod_level, running = asked.pod_level, _NOTHING
+    if status.resources is not None:
+        actuated, admitted = status.resources.requests, status.allocated_resources
+        if _has_pod_level(pod_level):
+            largest = dict(_largest(pod_level, actuated or {}, admitted or {}, is_infeasible))
+            pod_level = tuple([(name, largest.get(name, 0)) for name, _ in pod_level])
+        if actuated is not None and admitted is not None:
+            running = _largest((), actuated, admitted, is_infeasible)
     containers = zip(spec.containers or (), asked.containers, strict=True)
     init_containers = zip(spec.init_containers or (), asked.init_containers, strict=True)
     return ResourceRequest(
         tuple([effective(container, amounts) for container, amounts in containers]),
-        # An init container that ends is not resized.
-        tuple([(stays, effective(one, amounts) if stays else amounts) for one, (stays, amounts) in init_containers]),
+        tuple([(stays, effective(one, amounts)) for one, (stays, amounts) in init_containers]),
         pod_level,
         asked.overhead,
+        running=running,
     )
 
 
@@ -254,7 +263,7 @@ spread-default), and every pod of a dump 8 us more."""
 def _amounts(asked: ResourceRequest) -> PodAmounts:
     found = _SUMS.get(asked)
     if found is None:
-        written = sum(map(len, (*asked.containers, asked.pod_level, asked.overhead, asked.claims)))
+        written = sum(map(len, (*asked.containers, asked.pod_level, asked.overhead, asked.claims, asked.running)))
         size = 8 + len(asked.containers) + written + sum(1 + len(one) for _, one in asked.init_containers)
         found = _SUMS.put(asked, _sum_up(asked), size)
     return found
@@ -315,6 +324,7 @@ def _sum_nano(asked: ResourceRequest, defaults: Mapping[str, int]) -> dict[str, 
     for name, amount in asked.claims:
         if _is_counted(name) and (nano := parse_nano(amount)) is not None:
             total[name] = total.get(name, 0) + nano
+    _raise_to(total, _counted_nano(asked.running))
     for name, amount in asked.pod_level:
         if (name in _POD_LEVEL or name.startswith("hugepages-")) and (nano := parse_nano(amount)) is not None:
             total[name] = nano

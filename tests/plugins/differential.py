@@ -17,7 +17,16 @@ from tests.answers.verdicts import Cases
 from tests.controlplane.build import BETAS, MINOR, VERSIONS
 from tests.oracle.client import Oracle
 from tests.plugins.random_cases import Generator
-from tests.plugins.recorded_cases import OF_RESIZING, PARTS, ends_upstream, expected, has_resized, is_equal, ours
+from tests.plugins.recorded_cases import (
+    OF_RESIZING,
+    PARTS,
+    counts_for_137,
+    ends_upstream,
+    expected,
+    has_resized,
+    is_equal,
+    ours,
+)
 
 BATCH: Final = 200
 RESIZED: Final = "resized"
@@ -43,7 +52,8 @@ def run(oracle: Oracle, seed: int, cases: int) -> Iterator[Found]:
                 continue
             theirs, mine = expected(answer), ours(reader, case)
             verdict = compare(theirs, mine)
-            if verdict in OF_RESIZING and oracle.minor != "1.36" and has_resized(case):
+            named = counts_for_137 if oracle.minor == "1.36" else has_resized
+            if verdict in OF_RESIZING and named(case):
                 verdict = RESIZED
             yield verdict, case, theirs, mine
 

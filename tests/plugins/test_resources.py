@@ -239,7 +239,7 @@ TWO = {"containers": [container(cpu="2")]}
         pytest.param(TWO, {"containerStatuses": [reported({"cpu": "1"})]}, 2000, id="growing"),
         pytest.param(TWO, {"containerStatuses": [reported({"cpu": "3"}, {"cpu": "2"})]}, 3000, id="shrinking"),
         pytest.param(TWO, {"containerStatuses": [reported({"cpu": "1"}, {"cpu": "2500m"})]}, 2500, id="admitted"),
-        pytest.param(TWO, {"containerStatuses": [reported(None, {"cpu": "3"})]}, 2000, id="nothing-runs-yet"),
+        pytest.param(TWO, {"containerStatuses": [reported(None, {"cpu": "3"})]}, 3000, id="nothing-runs-yet"),
         pytest.param(TWO, {"containerStatuses": [reported({"cpu": "3"}, name="d")]}, 2000, id="another-container"),
         pytest.param(TWO, {"containerStatuses": [reported({"cpu": "?"})]}, 2000, id="unreadable-is-nothing"),
         pytest.param(
@@ -260,8 +260,8 @@ TWO = {"containers": [container(cpu="2")]}
         pytest.param(
             {"initContainers": [container(cpu="2")]},
             {"initContainerStatuses": [reported({"cpu": "3"})]},
-            2000,
-            id="an-init-container-that-ends-is-not",
+            3000,
+            id="an-init-container-that-ends-too",
         ),
         pytest.param(
             {**TWO, "resources": {"requests": {"cpu": "4"}}},
@@ -276,7 +276,16 @@ TWO = {"containers": [container(cpu="2")]}
             id="the-pod-as-a-whole-never",
         ),
         pytest.param(
-            TWO, {"resources": {"requests": {"cpu": "5"}}}, 2000, id="a-status-without-pod-level-requests-is-nothing"
+            TWO,
+            {"resources": {"requests": {"cpu": "5"}}},
+            2000,
+            id="a-status-of-the-pod-without-admitted-is-nothing",
+        ),
+        pytest.param(
+            {**TWO, "overhead": {"cpu": "1"}},
+            {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "3"}},
+            6000,
+            id="a-status-of-the-pod-as-1-37-writes-it",
         ),
     ],
 )
