@@ -15,6 +15,7 @@
                    another listed difference: held devices have no compatibility group in common
   unread-value     another: until 1.37 a value that nobody can read fails each selector that looks at its device
   shared-no-more   another: Go evaluates selectors for a device of which a share lives and that is shared no more
+  empty-list       another: a derived list of nothing is a value for 1.38, which nothing has in common
   not-a-candidate  Go allocates on a node that `candidate_nodes` left out (histories)
   unsound          our allocation breaks a rule of the API, whatever Go says
   different        anything else: a bug here, or a difference that must be decided on
@@ -71,6 +72,8 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         for share in case.get("allocatedShared", ())
     ):
         return "shared-no-more"
+    if "unsupported attribute value" in (error or "") and '"expression": "[]"' in json.dumps(case["claims"]):
+        return "empty-list"
     if UNREAD_VALUE.search(go.get("error", "")):
         return "unread-value"
     if case.get("differs"):

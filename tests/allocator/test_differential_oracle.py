@@ -20,6 +20,7 @@ ALLOWED = {
     "groups-contradict",
     "intersection-not-restored",
     "shared-no-more",
+    "empty-list",
 }
 
 
