@@ -14,6 +14,8 @@
   groups-contradict
                    another listed difference: held devices have no compatibility group in common
   unread-value     another: until 1.37 a value that nobody can read fails each selector that looks at its device
+  shared-no-more   another: Go evaluates selectors for a device of which a share lives and that is shared no more
+  empty-list       another: a derived list of nothing is a value for 1.38, which nothing has in common
   not-a-candidate  Go allocates on a node that `candidate_nodes` left out (histories)
   unsound          our allocation breaks a rule of the API, whatever Go says
   different        anything else: a bug here, or a difference that must be decided on
@@ -42,6 +44,9 @@ BATCH = 200
 GO_TIMEOUT_MS = 400
 UNREAD_VALUE = re.compile(r"attribute [^ ]+: (unsupported attribute value$|parse semantic version: )")
 
+OF_REQUEST = re.compile(r"^claim [^ ]+, request [^ ]+: (?=device )")
+"""1.38 leaves this out with alpha gates on."""
+
 
 def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, Any]) -> str:
     if ours["outcome"] == "allocated" and has_one_generation(case) and violations(case, ours["allocations"]):
@@ -50,6 +55,8 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         return "go-late"
     error = ours.get("error")
     same_error = error if error is None else error.replace(LIMIT_EXCEEDED, COST_EXCEEDED)
+    if same_error and go.get("error", "").startswith("device "):
+        same_error = OF_REQUEST.sub("", same_error)
     if go.get("nodeOnly") and not ours.get("nodeOnly"):
         return "different"
     if all(ours.get(key) == go.get(key) for key in ("outcome", "allocations")) and same_error == go.get("error"):
@@ -60,6 +67,13 @@ def compare(case: Mapping[str, Any], ours: Mapping[str, Any], go: Mapping[str, A
         return "different"
     if groups_apart(case, held_in(case)):
         return "groups-contradict"
+    if any(
+        " {driver}/{pool}/{device}: ".format(**share) in go.get("error", "")
+        for share in case.get("allocatedShared", ())
+    ):
+        return "shared-no-more"
+    if "unsupported attribute value" in (error or "") and '"expression": "[]"' in json.dumps(case["claims"]):
+        return "empty-list"
     if UNREAD_VALUE.search(go.get("error", "")):
         return "unread-value"
     if case.get("differs"):

@@ -96,7 +96,8 @@ class History:
                 shortcuts=self._shortcuts,
             )
         except AllocationError as error:
-            return {"outcome": "error", "error": str(error), "is_candidate": True}
+            of_node = {"nodeOnly": True} if error.is_of_node else {}
+            return {"outcome": "error", "error": str(error), "is_candidate": True, **of_node}
         return {**answer_of(outcome), "is_candidate": candidates is None or node.name in candidates}
 
     # --- changes ----------------------------------------------------------------------------------------

@@ -86,8 +86,13 @@ def attribute(device: Mapping[str, Any], driver: str, name: str) -> Any:
 
 
 def elements(value: Mapping[str, Any]) -> set[tuple[str, Any]]:
-    """A scalar as a set of one, a list as a set; kinds are part of the elements."""
+    """A scalar as a set of one, a list as a set; kinds are part of the elements, builds of versions are not.
+
+    Releases before 1.38 tell builds apart; no case of theirs has any.
+    """
     ((kind, content),) = value.items()
+    if kind == "version":
+        content = content.partition("+")[0]
     return {(kind.rstrip("s"), item) for item in content} if isinstance(content, list) else {(kind, content)}
 
 
@@ -216,18 +221,23 @@ def _exhausted_capacity(case: Mapping[str, Any], picks: list[Any]) -> list[str]:
         return []
     used: dict[tuple[Id, str], Fraction] = {}
     for share in case.get("allocatedShared", ()):
-        for name, text in share.get("consumedCapacity", {}).items():
+        for name, text in by_bare_name(share.get("consumedCapacity", {})).items():
             key = ((share["driver"], share["pool"], share["device"]), name)
             used[key] = used.get(key, Fraction(0)) + amount(text)
     for _, id_, _, result in picks:
-        for name, text in result.get("consumedCapacity", {}).items():
+        for name, text in by_bare_name(result.get("consumedCapacity", {})).items():
             used[id_, name] = used.get((id_, name), Fraction(0)) + amount(text)
     return [
         f"{id_} gives more {name} than it has"
         for id_, device in {id_: device for _, id_, device, _ in picks}.items()
-        for name, capacity in device.get("capacity", {}).items()
+        for name, capacity in by_bare_name(device.get("capacity", {})).items()
         if device.get("allowMultipleAllocations") and used.get((id_, name), Fraction(0)) > amount(capacity["value"])
     ]
+
+
+def by_bare_name(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """By names without the driver; of a name that is there in both forms the one with the driver counts."""
+    return {name.rpartition("/")[2]: amounts[name] for name in sorted(amounts, key=lambda name: "/" in name)}
 
 
 def _exhausted_counters(case: Mapping[str, Any], picked: set[Id]) -> list[str]:

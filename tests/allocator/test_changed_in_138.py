@@ -74,6 +74,13 @@ def two(first: Any, second: Any, count: int = 2, **constraint: str) -> Question:
     return world(slices, claim(request("r0", count), constraints=[constraint]))
 
 
+def deriving(expression: str) -> Question:
+    """Two devices whose derived values are distinct."""
+    derived = [{"name": "derived/key", "expression": expression}]
+    wanted = claim(request("r0", 2, derivedAttributes=derived), constraints=[{"distinctAttribute": "derived/key"}])
+    return world([pool(device("a"), device("b"))], wanted)
+
+
 def stepped(policy: dict[str, Any]) -> list[Any]:
     capacity = {PLAIN: {"value": "4", "requestPolicy": policy}}
     return [pool({**device("a", allowMultipleAllocations=True), "capacity": capacity})]
@@ -177,6 +184,11 @@ WORLDS: Final[dict[str, tuple[Question, list[str], list[str]]]] = {
     "2.7 the first list, the gate off": (two(["x"], ["x"], 1, **MATCH), ["r0=a"], [UNSUPPORTED]),
     "2.7 two lists are distinct, the gate off": (two(["x"], ["y"], **DISTINCT), ["none"], [UNSUPPORTED]),
     "2.7 a value of no kind matches": (two({}, {}, 1, **MATCH), [NO_KIND], [UNSUPPORTED]),
+    "2.7, too: an empty list is derived": (
+        {**deriving("[]"), "features": {**LISTS, "DerivedAttributes": True}},
+        ["none"],
+        ["r0=a", "r0=b"],
+    ),
     "2.10 isMask": (
         world([pool(device("a", net="10.0.0.0/8"))], asking(f'cidr(device.attributes["{DRIVER}"].net).isMask()')),
         [NO_IS_MASK],
@@ -234,7 +246,7 @@ OURS: Final = {
     "2.14 a counter below zero": ["none"],
 }
 """What ours says for both releases, otherwise than both (docs/differences.md)."""
-NOT_YET: Final = ("2.3 less", "2b ")
+NOT_YET: Final = ("2.3 less", "2.7, too", "2b ")
 """What of 1.38 is not followed."""
 OURS_137: Final = {
     "2.3 less than nothing is asked for of a range": [NEGATIVE],

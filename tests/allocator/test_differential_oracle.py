@@ -12,7 +12,16 @@ from tests.oracle.client import Oracle
 from tests.oracle.fixture import each_oracle  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.oracle
-ALLOWED = {"equal", "go-late", "budget", "distinct-forgets", "groups-contradict", "intersection-not-restored"}
+ALLOWED = {
+    "equal",
+    "go-late",
+    "budget",
+    "distinct-forgets",
+    "groups-contradict",
+    "intersection-not-restored",
+    "shared-no-more",
+    "empty-list",
+}
 
 
 def test_random_cases_get_the_go_allocators_answers(each_oracle: Oracle) -> None:  # noqa: F811

@@ -20,9 +20,7 @@ DIFFERENT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "release", [*RELEASES[:2], pytest.param("1.38", marks=pytest.mark.xfail(reason="3.1 to 3.4 are not followed yet"))]
-)
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("family", sorted(recorded()))
 def test_every_part_of_every_answer_is_equal(family: str, release: str) -> None:
     rows = sorted({f"{name} {part}" for name, part, _, _ in differences(family, release)})
