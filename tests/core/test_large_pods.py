@@ -19,6 +19,7 @@ from scheduler.plugins import default_plugins
 from scheduler.plugins.pod_topology_spread import spread_constraints
 from tests import builders
 from tests.core.rig import Rig
+from tests.plugins.cluster import Cluster
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -222,7 +223,7 @@ def test_a_sized_cache_lets_the_oldest_go_and_keeps_the_newest_whatever_its_size
 def test_large_texts_do_not_add_up_in_what_was_read_of_pods_and_claims(monkeypatch):
     monkeypatch.setattr(resources, "_SUMS", SizedCache(1_000))
     monkeypatch.setattr(spread_constraints, "_KEPT", SizedCache(20_000))
-    view = Rig(*default_plugins()).machine.view
+    view = Cluster()
     decoder = codec.ClaimDecoder()
     for number in range(8):
         amounts = {f"example.com/r{number}-{index}": "1" for index in range(300)}
