@@ -36,7 +36,7 @@ from scheduler.core.trying.dry_run import DRY_RUN_STEPS, Asked, as_if
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, Pin
-from scheduler.framework.plan import Plan, PodSignature, PreFiltered
+from scheduler.framework.plan import Plan, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.group import key_of_group
@@ -126,8 +126,6 @@ class CauseSearch(Part):
         super().__init__(ground)
         self._feasibility: Final = feasibility
         self._answers: Final = EqualAnswers(self._store)
-        self._refusing: tuple[PodSignature | None, int, dict[str, list[NodeInfo]]] | None = None
-        """What was found last, for pods of one signature while nothing changes."""
         self.steps = 0
 
     def find(
@@ -265,7 +263,9 @@ class CauseSearch(Part):
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)
         elsewhere: list[Reason] = []
-        for plugin, nodes in refused.items():
+        # The plugin asked last comes first: its nodes lack least.
+        for plugin in [one for one in reversed(list(runner.plugins)) if one in refused]:
+            nodes = refused[plugin]
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             rest = [one for one in nodes if pin is not None and pin.cause and one.name not in pin.nodes]
             if few:
@@ -294,37 +294,25 @@ class CauseSearch(Part):
     def _refused(
         self, case: _Case, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
     ) -> dict[str, list[NodeInfo]]:
-        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
+        """The nodes that refuse the pod, by plugin.
 
         Args:
             is_decided: Else a plugin failed, of which nothing is remembered.
         """
-        infos, position = self._store.node_infos, self._store.changes.position
-        if (
-            self._refusing is not None
-            and self._refusing[:2] == (plan.signature, position)
-            and plan.signature is not None
-        ):
-            return self._refusing[2]
+        infos = self._store.node_infos
         nodes: dict[str, list[NodeInfo]] = {}
         known: set[NodeName] = set()
-        for name, status in (
-            self._feasibility.refused(plan.signature) if plan.signature is not None and is_decided else ()
-        ):
-            known.add(name)
-            if name in infos:
-                of_plugin = nodes.get(status.plugin)
-                if of_plugin is None:
-                    of_plugin = nodes[status.plugin] = []
-                of_plugin.append(infos[name])
+        if plan.signature is not None and is_decided:
+            for name, status in self._feasibility.refused(plan.signature):
+                known.add(name)
+                if name in infos:
+                    nodes.setdefault(status.plugin, []).append(infos[name])
         self._charge(case, len(known) // _NAMES_A_STEP)
         # What pods elsewhere decide is remembered of no single node.
         others = (name for name in self._store.node_order if name not in known)
         for plugin, more in self._refused_now(case, cycle, plan, filtered, others, is_decided=is_decided).items():
             nodes.setdefault(plugin, []).extend(more)
-        found = {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
-        self._refusing = plan.signature, position, found
-        return found
+        return nodes
 
     def _refused_now(
         self,
@@ -345,7 +333,7 @@ class CauseSearch(Part):
             self._charge(case, DRY_RUN_STEPS + before - cycle.steps_left)
             if status.is_rejection if is_decided else status.code is Code.ERROR:
                 nodes.setdefault(status.plugin, []).append(infos[name])
-        return {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
+        return nodes
 
     # Changes
 
