@@ -340,9 +340,9 @@ class CauseSearch(Part):
     def _helped(self, case: _Case, change: Fix) -> Fix | None:
         """The change with all that goes with it, if all plugins let the pod onto one of its nodes then."""
         for name in change.on:
-            for status, made, _ in self._asked_again(case, change, name):
-                if status.is_success and self._all_fit(case, made, name):
-                    return made
+            asked = self._asked_again(case, change, name)
+            if asked is not None and asked[0].is_success and self._all_fit(case, asked[1], name):
+                return asked[1]
         return None
 
     def _all_fit(self, case: _Case, change: Fix, name: NodeName) -> bool:
@@ -403,22 +403,24 @@ class CauseSearch(Part):
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
-        for _, made, reasons in self._asked_again(case, first, name, reasons=True):
+        if (asked := self._asked_again(case, first, name, reasons=True)) is not None:
+            _, made, reasons = asked
             for reason in reasons:
                 for second in self._worth_asking(case, [removing(fix, reason) for fix in reason.fixes]):
                     yield structs.replace(made, on=(name,)), second
 
     def _asked_again(
         self, case: _Case, change: Fix, name: NodeName, *, reasons: bool = False
-    ) -> Iterator[tuple[Status, Fix, list[Reason]]]:
-        """What the plugins say about a node as if the change were made, and the reasons of the one that refuses it."""
+    ) -> tuple[Status, Fix, list[Reason]] | None:
+        """What the plugins say about a node as if the change were made, and the reasons of the one that refuses it.
+
+        None where nothing is known for certain: what was released was given back meanwhile, or pods are to come there.
+        """
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
-        if not case.has_steps:
-            return
+        if not case.has_steps or info is None or ground.store.nominations.at(name, but=case.pod.uid):
+            return None
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
-            return  # it was given back meanwhile
-        if info is None or ground.store.nominations.at(name, but=case.pod.uid):
-            return  # beside pods that are to come there, nothing is known for certain
+            return None
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
             change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
@@ -427,7 +429,7 @@ class CauseSearch(Part):
             if reasons and not asked.status.is_success:
                 nodes = [asked.node] if asked.node is not None else []
                 found += runner.diagnose(asked.status.plugin, asked.cycle, nodes, view, case.limits)
-        yield asked.status, change, found
+        return asked.status, change, found
 
     def _charge(self, case: _Case, steps: int) -> None:
         self.steps += max(0, steps)
