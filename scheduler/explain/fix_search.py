@@ -61,7 +61,7 @@ class Search:
         """What makes the pod fit together, and what else does alone."""
         fixes, also = why.fixes, why.also
         is_single = len(fixes) == 1
-        seconds: list[Fixes] = []
+        both: Fixes = ()
         for edit in edits:
             if is_single and (edit.whom, edit.size) >= (Whom.OWN, fixes[0].size):
                 break
@@ -71,9 +71,9 @@ class Search:
                 return (edit,), (*fixes, *also) if is_single else ()
             second = self._why(made) if not fixes else None
             if second is not None and len(second.fixes) == 1:
-                seconds.append((edit, *second.fixes))
-        if fixes or seconds:
-            return fixes or seconds[0], also
+                both = both or (edit, *second.fixes)
+        if fixes or both:
+            return fixes or both, also
         for pair in itertools.combinations(edits, 2):
             if (made := self._ask(pair)) is None:
                 break
@@ -90,19 +90,13 @@ class Search:
 
     def _ask(self, edits: Sequence[Fix]) -> Ruling | None:
         """None where the budget is used up."""
-        if not self._may_ask():
+        least = max(STEPS_LEAST, len(self.world.objects))
+        self.left -= least
+        if self.left < 0:
+            self.is_exhausted = True
             return None
         self.asked += 1
         ruling = self.world.ask([one for edit in edits for one in edit.edits])
         if self.others_wait:
-            self.left -= max(0, _STEPS_OF_A_TURN * ruling.turns - self._least)
+            self.left -= max(0, _STEPS_OF_A_TURN * ruling.turns - least)
         return ruling
-
-    @property
-    def _least(self) -> int:
-        return max(STEPS_LEAST, len(self.world.objects))
-
-    def _may_ask(self) -> bool:
-        self.left -= self._least
-        self.is_exhausted |= self.left < 0
-        return self.left >= 0

@@ -33,8 +33,8 @@ PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
 _BUDGET: Final = 60_000
 """Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
-_LOADS: Final = 3
-"""Of the objects for one pod before any change is asked about: its siblings, itself, what the plugins propose."""
+_LOADS: Final = 2
+"""Of the objects for one pod before any edit is asked about: its siblings, and itself."""
 _LOOKING_STEPS: Final = 1_000_000
 """For what plugins say of all pods together, about 4 us each."""
 

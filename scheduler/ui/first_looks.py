@@ -47,20 +47,17 @@ class FirstLooks:
 
     def begin(self, found: AllWaiting, rows: object, ask: Callable[[Collection[Key]], AllWaiting]) -> None:
         """There is a newer list, with these rows; `ask` asks about some of its pods."""
-        self.end()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
         brief = [row for row in alike(found.pods) if row[0].is_first_look]
+        self._asked_before &= {row[0].maker.edited for row in brief}
         rested = [row for row in brief if row[0].maker.edited not in self._asked_before]
         again = [row for row in brief if row[0].maker.edited in self._asked_before]
         if not rested:
             self._asked_before.clear()
         self._left = [*_by_turns(rested), *_by_turns(again)][:_ROWS_MAX]
         self._found, self._rows, self._ask = found, rows, ask
-
-    def end(self) -> None:
-        """Nothing is asked any more."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task = None
 
     def shown(self, document: Document) -> Document:
         """The list with what has been corrected by now; `again` where more will be."""
@@ -81,14 +78,11 @@ class FirstLooks:
             async with self._explaining:
                 begun_s = loop.time()
                 found = await played(partial(ask, {row[0].key}))
-            # A pod that fits by itself waits for what others take: the list knows of them, and it does not.
-            better = {
-                one.key: as_own(first, one.key, one.maker) if first.outcome == one.outcome else one
-                for first in found.pods
-                for one in row
-            }
-            done = {key: replace(one, is_first_look=False) for key, one in better.items()}
-            self._found = replace(self._found, pods=[done.get(one.key, one) for one in self._found.pods])
+            # A pod that fits by itself waits for what others take, which the list knows.
+            better = [one for one in found.pods if one.outcome == row[0].outcome]
+            done = {one.key: as_own(better[0], one.key, one.maker) if better else one for one in row}
+            pods = [replace(done[one.key], is_first_look=False) if one.key in done else one for one in self._found.pods]
+            self._found = replace(self._found, pods=pods)
             await asyncio.sleep(_REST * (loop.time() - begun_s))
 
 

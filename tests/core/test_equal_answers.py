@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from allocator import DeviceId
 from scheduler.core.reports.cause_search import CauseSearch
-from scheduler.core.reports.equal_answers import EqualAnswers
+from scheduler.core.reports.equal_answers import EqualAnswers, _renamed, _TheirsError
 from scheduler.framework.diagnosis import EVENT
+from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.objects import OwnerReference
 from scheduler.plugins import default_plugins
-from scheduler.why.say import EVERYBODY
+from scheduler.why.say import EVERYBODY, Pods, Sentence
 from tests import builders
 from tests.core.rig import Rig
 
@@ -96,4 +98,26 @@ def test_what_is_remembered_goes_with_any_change_and_is_bounded(monkeypatch: pyt
     asked = next(one for one in rig.machine.queue.all() if one.pod.key.name == "p4")
     why, _ = rig.machine.causes.why(asked.uid, EVENT)
     assert "node b has 8500m cpu free" in why.text(EVERYBODY)
-    assert len(answers._found) == 1
+    assert len(answers._found) == 3
+
+
+def test_keys_are_renamed_however_deep_they_stand_and_other_values_stay() -> None:
+    keys = [(PodKey("ns", "a-1"), PodKey("ns", "a-2")), (ClaimKey("ns", "a-1"), ClaimKey("ns", "c"))]
+    device = DeviceId("driver", "pool", "gpu")
+    fields = {
+        "pods": Pods(((PodKey("ns", "a-1"), 5), (PodKey("other", "a-1"), 0))),
+        "claim": ClaimKey("ns", "a-1"),
+        "inner": Sentence("{pod:pod}", {"pod": PodKey("ns", "a-1")}),
+        "device": device,
+        "count": 3,
+    }
+    assert _renamed(fields, keys[:1]) == {
+        **fields,
+        "pods": Pods(((PodKey("ns", "a-2"), 5), (PodKey("other", "a-1"), 0))),
+        "inner": Sentence("{pod:pod}", {"pod": PodKey("ns", "a-2")}),
+    }
+    assert _renamed(fields["claim"], keys) == ClaimKey("ns", "c")
+    assert _renamed("pod ns/a-1 asks", keys[:1]) == "pod ns/a-2 asks"
+    for text in ("kubectl edit pod a-1", "ns/a-1 and a-1", "ns/a-10"):
+        with pytest.raises(_TheirsError):
+            _renamed(text, keys[:1])

@@ -36,7 +36,7 @@ from scheduler.core.trying.dry_run import DRY_RUN_STEPS, Asked, as_if
 from scheduler.core.trying.feasibility import Feasibility
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import Limits, Pin
-from scheduler.framework.plan import Plan, PodSignature, PreFiltered
+from scheduler.framework.plan import Plan, PreFiltered
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.model.group import key_of_group
@@ -126,8 +126,6 @@ class CauseSearch(Part):
         super().__init__(ground)
         self._feasibility: Final = feasibility
         self._answers: Final = EqualAnswers(self._store)
-        self._refusing: tuple[PodSignature | None, int, dict[str, list[NodeInfo]]] | None = None
-        """What was found last, for pods of one signature while nothing changes."""
         self.steps = 0
 
     def find(
@@ -265,7 +263,9 @@ class CauseSearch(Part):
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)
         elsewhere: list[Reason] = []
-        for plugin, nodes in refused.items():
+        # The plugin asked last comes first: its nodes lack least.
+        for plugin in [one for one in reversed(list(runner.plugins)) if one in refused]:
+            nodes = refused[plugin]
             few = [one for one in nodes if one.name in pin.nodes] if pin is not None else nodes
             rest = [one for one in nodes if pin is not None and pin.cause and one.name not in pin.nodes]
             if few:
@@ -294,37 +294,25 @@ class CauseSearch(Part):
     def _refused(
         self, case: _Case, cycle: Cycle, plan: Plan, filtered: PreFiltered, *, is_decided: bool
     ) -> dict[str, list[NodeInfo]]:
-        """The nodes that refuse the pod, by plugin; the plugin asked last comes first, as its nodes lack least.
+        """The nodes that refuse the pod, by plugin.
 
         Args:
             is_decided: Else a plugin failed, of which nothing is remembered.
         """
-        infos, position = self._store.node_infos, self._store.changes.position
-        if (
-            self._refusing is not None
-            and self._refusing[:2] == (plan.signature, position)
-            and plan.signature is not None
-        ):
-            return self._refusing[2]
+        infos = self._store.node_infos
         nodes: dict[str, list[NodeInfo]] = {}
         known: set[NodeName] = set()
-        for name, status in (
-            self._feasibility.refused(plan.signature) if plan.signature is not None and is_decided else ()
-        ):
-            known.add(name)
-            if name in infos:
-                of_plugin = nodes.get(status.plugin)
-                if of_plugin is None:
-                    of_plugin = nodes[status.plugin] = []
-                of_plugin.append(infos[name])
+        if plan.signature is not None and is_decided:
+            for name, status in self._feasibility.refused(plan.signature):
+                known.add(name)
+                if name in infos:
+                    nodes.setdefault(status.plugin, []).append(infos[name])
         self._charge(case, len(known) // _NAMES_A_STEP)
         # What pods elsewhere decide is remembered of no single node.
         others = (name for name in self._store.node_order if name not in known)
         for plugin, more in self._refused_now(case, cycle, plan, filtered, others, is_decided=is_decided).items():
             nodes.setdefault(plugin, []).extend(more)
-        found = {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
-        self._refusing = plan.signature, position, found
-        return found
+        return nodes
 
     def _refused_now(
         self,
@@ -345,16 +333,16 @@ class CauseSearch(Part):
             self._charge(case, DRY_RUN_STEPS + before - cycle.steps_left)
             if status.is_rejection if is_decided else status.code is Code.ERROR:
                 nodes.setdefault(status.plugin, []).append(infos[name])
-        return {plugin: nodes[plugin] for plugin in reversed(list(case.runner.plugins)) if plugin in nodes}
+        return nodes
 
     # Changes
 
     def _helped(self, case: _Case, change: Fix) -> Fix | None:
         """The change with all that goes with it, if all plugins let the pod onto one of its nodes then."""
         for name in change.on:
-            for status, made, _ in self._asked_again(case, change, name):
-                if status.is_success and self._all_fit(case, made, name):
-                    return made
+            asked = self._asked_again(case, change, name)
+            if asked is not None and asked[0].is_success and self._all_fit(case, asked[1], name):
+                return asked[1]
         return None
 
     def _all_fit(self, case: _Case, change: Fix, name: NodeName) -> bool:
@@ -415,22 +403,24 @@ class CauseSearch(Part):
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""
-        for _, made, reasons in self._asked_again(case, first, name, reasons=True):
+        if (asked := self._asked_again(case, first, name, reasons=True)) is not None:
+            _, made, reasons = asked
             for reason in reasons:
                 for second in self._worth_asking(case, [removing(fix, reason) for fix in reason.fixes]):
                     yield structs.replace(made, on=(name,)), second
 
     def _asked_again(
         self, case: _Case, change: Fix, name: NodeName, *, reasons: bool = False
-    ) -> Iterator[tuple[Status, Fix, list[Reason]]]:
-        """What the plugins say about a node as if the change were made, and the reasons of the one that refuses it."""
+    ) -> tuple[Status, Fix, list[Reason]] | None:
+        """What the plugins say about a node as if the change were made, and the reasons of the one that refuses it.
+
+        None where nothing is known for certain: what was released was given back meanwhile, or pods are to come there.
+        """
         view, ground, info, runner = self._view, self._ground, self._store.node_infos.get(name), case.runner
-        if not case.has_steps:
-            return
+        if not case.has_steps or info is None or ground.store.nominations.at(name, but=case.pod.uid):
+            return None
         if any(all(one.allocation is not other for other in view.counted(one.uid)) for one in change.released):
-            return  # it was given back meanwhile
-        if info is None or ground.store.nominations.at(name, but=case.pod.uid):
-            return  # beside pods that are to come there, nothing is known for certain
+            return None
         if change.removed:
             given_back = (*change.released, *runner.released(case.pod, info, change.removed, view))
             change = structs.replace(change, released=tuple({id(one.allocation): one for one in given_back}.values()))
@@ -439,7 +429,7 @@ class CauseSearch(Part):
             if reasons and not asked.status.is_success:
                 nodes = [asked.node] if asked.node is not None else []
                 found += runner.diagnose(asked.status.plugin, asked.cycle, nodes, view, case.limits)
-        yield asked.status, change, found
+        return asked.status, change, found
 
     def _charge(self, case: _Case, steps: int) -> None:
         self.steps += max(0, steps)

@@ -47,18 +47,23 @@ class EqualAnswers:
     def __init__(self, store: Store) -> None:
         self._store: Final = store
         self._found: Final[OrderedDict[Hashable, tuple[Pod, Diagnosis]]] = OrderedDict()
-        self._at = (-1, -1)
 
     def key(self, pod: Pod, signature: PodSignature | None, limits: Limits, *, is_decided: bool) -> Hashable:
-        """Equal for equal pods; None where nothing is remembered."""
+        """Equal for equal pods, until anything changes; None where nothing is remembered."""
         if signature is None:
             return None
         at = self._store.changes.position, self._store.population.position
-        if at != self._at:
-            self._found.clear()
-            self._at = at
-        owner = controller_of(pod)
-        return pod.metadata.namespace, owner and owner.uid, pod.spec.priority, signature, limits, is_decided
+        owner, nominated = controller_of(pod), pod.status.nominated_node_name
+        return (
+            at,
+            pod.metadata.namespace,
+            owner and owner.uid,
+            pod.spec.priority,
+            nominated,
+            signature,
+            limits,
+            is_decided,
+        )
 
     def put(self, key: Hashable, pod: Pod, why: Diagnosis) -> None:
         """What was found for a pod."""
@@ -115,7 +120,7 @@ def _renamed(value: Any, keys: _Keys) -> Any:
     if isinstance(value, Mapping):
         return {name: _renamed(one, keys) for name, one in value.items()}
     if isinstance(value, list | tuple | frozenset):
-        return type(value)([_renamed(one, keys) for one in value])
+        return getattr(value, "_make", type(value))([_renamed(one, keys) for one in value])
     if isinstance(value, Sentence):
         return Sentence(value.template, _renamed(value.fields, keys))
     if isinstance(value, Struct):

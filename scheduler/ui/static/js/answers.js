@@ -110,7 +110,7 @@ export function follow(question) {
   let soon;
 
   async function follows(/** @type {string} */ path, isSame = false) {
-    clearTimeout(soon);
+    globalThis.clearTimeout(soon);
     if (running) {
       if (path === asked) return; // one question at a time; then the newest version
       running.abort();
@@ -148,7 +148,7 @@ export function follow(question) {
     answer,
     end() {
       stop();
-      clearTimeout(soon);
+      globalThis.clearTimeout(soon);
       running?.abort();
     },
   };
