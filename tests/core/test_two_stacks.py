@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator import Features, decode_class
 from scheduler.config.settings import Config
+from scheduler.kube.metrics import OBSERVED
 from scheduler.model.keys import ClaimKey, PodKey
 from scheduler.model.stacks import Stacks
 from scheduler.offline import SourceObject
@@ -371,3 +374,11 @@ def test_what_is_played_follows_the_configuration(mode, node):
     profile = profiles_with(config, Features(), {}, preempts=False)
     played = play([SourceObject("f", one) for one in objects], (), features=Features(), profile=profile)
     assert [one.node or "" for one in played.pods] == [node]
+
+
+@pytest.mark.parametrize(("served", "nodes"), [("2", {(GPU,): 1.0}), ("0", {}), (None, {})])
+def test_the_metric_counts_nodes_by_resource(served, nodes):
+    rig = cluster(served=served, stacks=Stacks())
+    rig.settle()
+    (metric,) = [one for one in OBSERVED if one.name == "dra_scheduler_two_stacks_nodes"]
+    assert metric.read(SimpleNamespace(machine=rig.machine)) == nodes
