@@ -129,6 +129,18 @@ NEWER = {
         {"cpu": "1500m"},
         {},
     ),
+    "of-a-capacity-spelled-with-its-driver": (
+        [newer("a", cpu=maps(of="cores"))],
+        allocation("a", **{f"{DRIVER}/cores": "3"}),
+        {"cpu": "3"},
+        {},
+    ),
+    "of-a-capacity-that-the-device-spells-so": (
+        [newer("a", cpu=maps(of=f"{DRIVER}/cores"))],
+        allocation("a", cores="3"),
+        {"cpu": "3"},
+        {},
+    ),
     "of-a-capacity-not-consumed": ([newer("a", cpu=maps(of="cores"))], allocation("a", bandwidth="1G"), None, None),
     "nothing-said": ([newer("a", cpu={"mapping": {}})], allocation("a"), None, None),
     "overhead": (
@@ -178,6 +190,19 @@ def test_a_dedicated_device_that_maps_a_capacity_fails_the_pod_in_1_37() -> None
         "claim ns/c, device d: ConsumedCapacity is nil, but Capacity key 'cores' is set in NodeAllocatableResources "
         "for resource cpu"
     )
+
+
+@pytest.mark.parametrize("consumed", ["-3", "3"])
+@pytest.mark.parametrize("times", ["1", "-1"])
+def test_2_8_nothing_takes_less_than_nothing_of_a_node(consumed: str, times: str) -> None:
+    made = inventory(newer("d", cpu=maps(of="cores", times=times)))
+    verdict = note_of(pod(), [(ClaimKey("ns", "c"), allocation("d", cores=consumed))], made)
+
+    assert isinstance(verdict, Status) is ((consumed == "-3") != (times == "-1"))
+    if isinstance(verdict, Status):
+        assert verdict.message == (
+            "claim ns/c, device d: computed node-allocatable footprint for resource cpu must not be negative, got -3"
+        )
 
 
 def test_the_note_of_1_37_and_what_it_counts() -> None:

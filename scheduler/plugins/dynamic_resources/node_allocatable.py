@@ -19,7 +19,9 @@ Cost: nothing while no slice has such devices; else one look-up for each device 
 Source: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go 1.36.3 and 1.37.2. Differs
 on purpose: a device is looked up with its driver, not by pool and name alone, and claims that were allocated before
 this cycle count (both as 1.37, whatever the release); the note is conditional on the pod's revision; a container that
-names two requests of a claim counts once; limits of pods are not compared with what claims take (1.37).
+names two requests of a claim counts once; limits of pods are not compared with what claims take (1.37). As 1.38,
+whatever the release: a capacity has one name, and nothing takes less than nothing. Not as 1.38: overhead counts once
+for each container, and not as they run, so that kubelets of 1.37 agree.
 
 See docs/adr/0018-node-allocatable-resources.md.
 """
@@ -31,6 +33,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from allocator import Allocation, Device, DeviceId, DeviceResult, Inventory
+from allocator.requests.capacity import own_amounts
 from cel.quantity import Quantity
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -310,11 +313,20 @@ def _taken(share: Share, result: DeviceResult) -> Quantity | None:
             f"device {result.device}: ConsumedCapacity is nil, but Capacity key '{share.capacity}' is set in "
             f"{share.field} for resource {share.resource}"
         )
-    consumed = dict(result.consumed_capacity).get(share.capacity)
-    if consumed is None or share.amount is None:
-        return consumed
-    product = consumed.nano * share.amount.nano
-    return Quantity(-(-product // _NANO), -9, True, consumed.format)
+    amounts, own = (
+        own_amounts(result.driver, result.consumed_capacity),
+        share.capacity.removeprefix(f"{result.driver}/"),
+    )
+    consumed = amounts.get(own)
+    if consumed is None:
+        return None
+    product = consumed.nano * (share.amount.nano if share.amount is not None else _NANO)
+    if product < 0:
+        raise UnreadableShareError(
+            f"device {result.device}: computed node-allocatable footprint for resource {share.resource} must not be "
+            f"negative, got {Quantity(-(-product // _NANO), -9, True, consumed.format)}"
+        )
+    return consumed if share.amount is None else Quantity(-(-product // _NANO), -9, True, consumed.format)
 
 
 def _plus(one: Quantity | None, other: Quantity | None) -> Quantity | None:
