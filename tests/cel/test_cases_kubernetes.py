@@ -79,7 +79,9 @@ def record() -> None:
 
 
 def _as_recorded(row: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: reply[key] for key in ("compile_error", "output_type", "max_cost", "value") if key in reply}
+    kept: dict[str, Any] = {
+        key: reply[key] for key in ("compile_error", "output_type", "max_cost", "value") if key in reply
+    }
     if "device" in row and "value" in kept:
         kept["match"] = kept.pop("value")["bool"] == "true"
     if "runtime_error" in reply:
