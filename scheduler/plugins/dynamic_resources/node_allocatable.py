@@ -313,11 +313,8 @@ def _taken(share: Share, result: DeviceResult) -> Quantity | None:
             f"device {result.device}: ConsumedCapacity is nil, but Capacity key '{share.capacity}' is set in "
             f"{share.field} for resource {share.resource}"
         )
-    amounts, own = (
-        own_amounts(result.driver, result.consumed_capacity),
-        share.capacity.removeprefix(f"{result.driver}/"),
-    )
-    consumed = amounts.get(own)
+    amounts = own_amounts(result.driver, result.consumed_capacity)
+    consumed = amounts.get(share.capacity.removeprefix(f"{result.driver}/"))
     if consumed is None:
         return None
     product = consumed.nano * (share.amount.nano if share.amount is not None else _NANO)
