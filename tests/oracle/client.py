@@ -28,15 +28,21 @@ class OracleError(Exception):
 
 
 class Oracle:
-    """One oracle process, of that release of Kubernetes; questions are answered in order. Not for several threads."""
+    """One oracle process, of that release of Kubernetes; questions are answered in order. Not for several threads.
 
-    def __init__(self, minor: str = MINOR) -> None:
+    `feature_gates` are those of kube-scheduler, "A=true,B=false", for its verdicts.
+    """
+
+    def __init__(self, minor: str = MINOR, feature_gates: str = "") -> None:
         self.minor = minor
+        self._command = (f"--feature-gates={feature_gates}",)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Oracle:
         # It ends when its standard input ends, so it cannot outlive us.
-        self._process = subprocess.Popen([build(f"oracle-{self.minor}")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [build(f"oracle-{self.minor}"), *self._command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         return self
 
     def __exit__(

@@ -13,13 +13,19 @@ import (
 	"io"
 	"os"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 )
 
 func main() {
 	// The Go libraries log through klog; stderr belongs to our own complaints.
 	klog.InitFlags(nil)
+	gates := flag.String("feature-gates", "", "as kube-scheduler's")
 	flag.Parse()
+	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	klog.SetOutput(io.Discard)
 	klog.LogToStderr(false)
 
