@@ -1,4 +1,4 @@
-"""One scheduling cycle for a whole gang: all of its pods that are needed get a node and devices, or none does.
+"""One scheduling cycle for a whole group: all of its pods that are needed get a node and devices, or none does.
 
     count ── some cannot be tried yet ──> the pod waits
       │
@@ -8,18 +8,18 @@
              └─ the turn is over ──> nothing is held; the search goes on in the namespace's lane
 
 Rules of this module
-  1. A gang holds all it needs when an input ends, or nothing. So no gang waits for devices that another half-placed
-     gang holds.
-  2. A gang of which `min_count` pods have a node already is no matter of this module: its other pods are placed alone.
+  1. A group holds all it needs when an input ends, or nothing. So no group waits for devices that another half-placed
+     group holds.
+  2. A group of which `min_count` pods have a node already is no matter of this module: its other pods are placed alone.
   3. All pods that wait are placed if that is found; else as many as are needed, the most important first.
-  4. A gang has the turns of one pod, and the budget of its pods: whichever of them the queue gives out goes on with the
-     one search, and when that has taken as long as so many pods may take, all of them rest. How far it came is said on
-     each of its pods. For its lane, and when it does not fit, all that it took counts as for one pod.
-  5. A gang that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
+  4. A group is scheduled as one queue entry: popping any of its pods continues the group's search. The step limit is
+     that of all its pods together; beyond it all of them back off. Each pod's condition shows the progress. For its
+     lane, and when it does not fit, all that it took counts as for one pod.
+  5. A group that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
   6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
      room is being made.
 
-Not here: which pods there are (`gang_members`), pods of a gang that is not complete (the plugin GangScheduling), how
+Not here: which pods there are (`gang_members`), pods of a group that is not complete (the plugin GangScheduling), how
 one pod is placed when it is alone (`scheduling_cycle`), and what becomes of the answer (there too).
 
 Source: none upstream; kubernetes/kubernetes#138765 and docs/adr/0034-groups-of-pods.md.

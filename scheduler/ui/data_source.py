@@ -1,8 +1,8 @@
 """Where the page's answers come from: a cluster that is observed, or objects that were read once.
 
 Rules of this module
-  1. An answer is made once for everybody who looks. Whoever has none yet gets the last that was made, however old, and
-     asks for a newer one then: so a page shows something at once.
+  1. An answer is made once for everybody who looks. A client without an answer gets the cached one at once, then polls
+     for a newer version (stale-while-revalidate).
   2. A page that follows events takes at most a tenth of the time: after an answer none is announced for nine times as
      long as it took.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
@@ -226,7 +226,7 @@ class Source(ABC):
         async with self._explaining:
             explained = await played(partial(ask, steps_max=STEPS_MAX))
         document: Document = to_builtins(explained)
-        # Of what no server has taken there is no history, and any field may be wrong.
+        # An object that was never stored has no history, and its fields may be invalid.
         if document["outcome"] == "refused":
             return {**document, "history": [], "unlisted": [*read.unlisted]}
         events = await self._events_of(key)
