@@ -334,8 +334,8 @@ def test_the_cause_says_that_a_plugin_serves_the_devices():
     rig = cluster(stacks=Stacks(), reports_causes=True)
     ask(rig, "p")
     assert cause(rig, "p") == (
-        f"[two-stacks] a device plugin serves 2 {GPU} on node a, and a driver publishes the same devices, so claims "
-        "get none of devices a/gpu-0, a/gpu-1; to make it fit: take the device plugin of example.com/gpu from node a"
+        f"[two-stacks] a device plugin and a driver both serve 2 {GPU} of node a: claims get none of devices a/gpu-0, "
+        "a/gpu-1; to make it fit: take the device plugin of example.com/gpu from node a"
     )
 
 
@@ -344,9 +344,9 @@ def test_the_cause_says_what_pods_hold_of_the_plugin_and_that_they_would_have_to
     ask_plugin(rig, "plugins")
     ask(rig, "p", count=2)
     assert cause(rig, "p") == (
-        f"[two-stacks] pods have 1 {GPU} of the device plugin of node a, and a driver publishes the same devices, so "
-        "claims do not get device a/gpu-1; request gpu asks for 2, and 1 is left; to make it fit: ask for 1 device "
-        "instead of 2 in request gpu of ResourceClaim default/of-p"
+        f"[two-stacks] pods have 1 {GPU} of the device plugin of node a: claims leave device a/gpu-1 to it; request "
+        "gpu asks for 2, and 1 is left; to make it fit: ask for 1 device instead of 2 in request gpu of ResourceClaim "
+        "default/of-p"
     )
 
 
