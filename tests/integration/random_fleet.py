@@ -120,7 +120,7 @@ class _OneByOne(Generator):
             )
         }
         # Devices for all nodes would join the groups; binding conditions wait for a driver.
-        self._p |= {"all_nodes": 0.0, "binding": 0.0, "lists": 0.0, "broken": 0.0, "derived": 0.0}
+        self._p |= {"all_nodes": 0.0, "binding": 0.0, "lists": 0.0, "broken": 0.0, "derived": 0.0, "odd": 0.0}
         # Upstream looks at counters for every node: an incomplete pool with counters would spoil the other groups.
         self._p["incomplete"] *= 0.0 if self._p["counters"] else 0.1
         # An older generation stays in use for a node that the newer one does not mention (as upstream has it): its
