@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ def cases() -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def answers() -> dict[str, dict[str, Any]]:
     with gzip.open(DATA) as file:
         found: dict[str, dict[str, Any]] = json.load(file)

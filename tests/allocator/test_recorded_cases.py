@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,11 @@ ONE_NAME = {"g-mix-0189", "g-requests-0089"}
 """A request names a capacity without its driver, the slice with it: here they are one (`test_never_twice`)."""
 SHARED_NO_MORE = {"g-capacity-0023", "g-mix-0027", "g-qualified-0018", "shares-0043", "shares-0069"}
 """A device that its driver shares no more is given out whole though a share of it lives (`test_never_twice`)."""
+
+
+UNREADABLE = re.compile(r"CEL runtime error: attribute \S+ unsupported attribute value")
+"""A value that cannot be read fails each selector that looks at its device, here and in 1.38 only what asks for it:
+these cases are compared as 1.38 (`test_recorded_138`)."""
 
 
 def is_deliberate(case: dict[str, Any]) -> bool:
@@ -64,6 +70,8 @@ def test_answers_equal_the_recorded_ones(family: str, shortcuts: Shortcuts) -> N
     for case in recorded() if shortcuts == ALL_SHORTCUTS else fifth(recorded()):
         if case["name"].rsplit("-", 1)[0] != family or is_deliberate(case) or case["name"] in ONE_NAME | SHARED_NO_MORE:
             continue
+        if UNREADABLE.search(expected(case).get("error", "")):
+            continue
         got, want = answer(case, shortcuts), expected(case)
         if any(got.get(key) != want.get(key) for key in ("outcome", "allocations", "error")):
             wrong[case["name"]] = (got, want)
@@ -74,6 +82,7 @@ def test_answers_equal_the_recorded_ones(family: str, shortcuts: Shortcuts) -> N
 def test_all_cases_are_there() -> None:
     assert len(recorded()) == 3243
     assert sum(map(is_deliberate, recorded())) == 30
+    assert sum(UNREADABLE.search(expected(case).get("error", "")) is not None for case in recorded()) == 25
 
 
 @pytest.mark.parametrize("case", [case for case in recorded() if is_deliberate(case)], ids=lambda case: case["name"])
