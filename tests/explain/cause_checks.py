@@ -355,6 +355,9 @@ def _short(facts: Facts, text: str) -> Iterator[str]:
     free = [one for one in own if one.is_free]
     usable = [one for one in free if not one.taints]
     counts = {len(own), len(free), len(usable), len([one for one in usable if not facts.is_blocked(one)])}
+    for one in facts.constraints:  # how many of them it lets somebody have together
+        key, is_match = one.get("matchAttribute") or one["distinctAttribute"], "matchAttribute" in one
+        counts |= {_most(devices, key) if is_match else _different(devices, key) for devices in (free, usable)}
     needed = sum(one.get("count", 1) for one in facts.requests.values())
     if facts.together(free) >= needed:
         yield f"node {nodes[0]} has {counts} devices, and {needed} are needed"

@@ -31,6 +31,7 @@ from scheduler.offline.siblings import beside_siblings
 from scheduler.why.reasons import FIRST_LOOK, MAKING_ROOM, TO_MAKE_IT_FIT, Diagnosis, Whom
 from tests.explain.cause_checks import untrue
 from tests.explain.law_edits import edits
+from tests.explain.law_found import FOUND
 from tests.explain.law_worlds import ASKED, WORLDS, Small, objects
 from tests.explain.planted.advice import advice_faults
 from tests.explain.planted.following import followed
@@ -188,7 +189,7 @@ def _parts(event: str) -> tuple[str, str, str]:
 
 def _public(cause: str) -> list[str]:
     """Nodes, devices and numbers: pods and claims of others are not named in events."""
-    shown = re.sub(r"other/\S+|\d+ more of other namespaces", "", cause)
+    shown = re.sub(r"other/\S+|\d+( more)? of other namespaces|\d+ more(?= \(priority)", "", cause)
     return re.findall(r"node-\d(?:/[\w-]+)?|\b\d+\b", shown)
 
 
@@ -221,3 +222,9 @@ def test_the_law_holds(law: str, world: Small) -> None:
         told = explained(objects(world))
         note(f"{told.verdict}\n{told.advice}")
     assert wrong == []
+
+
+@pytest.mark.parametrize(("law", "world"), FOUND.values(), ids=FOUND)
+def test_the_law_holds_where_it_did_not(law: str, world: Small) -> None:
+    """Worlds that were found at night."""
+    assert list(LAWS[law](world)) == []

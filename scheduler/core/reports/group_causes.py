@@ -5,17 +5,21 @@ Not here: looking for the cause of a pod, and asking as if a change were made (`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct, structs
 
+from scheduler.core.state.reservations import Reservations
 from scheduler.core.state.store import Store
 from scheduler.core.trying.attempt import Beside
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Limits, labelling
+from scheduler.framework.diagnosis import Limits, labelling, with_spec
 from scheduler.model.group import counts, declared_count, key_of_group
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
+from scheduler.model.owners import edited_object
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.why.reasons import Diagnosis, Fix, Reason
 from scheduler.why.say import names
@@ -81,6 +85,36 @@ def values_of(pod: Pod, group: UnplacedGroup, store: Store) -> frozenset[str | N
     nodes = {store.node_of(uid) for uid in store.gangs.of(gang)}
     infos = [store.node_infos[name] for name in nodes if name in store.node_infos]
     return frozenset([(one.node.metadata.labels or {}).get(group.topology_key) for one in infos])
+
+
+@contextmanager
+def as_edited(
+    pod: Pod, change: Fix, group: UnplacedGroup, count: int, stakes: Reservations
+) -> Iterator[tuple[list[Pod], list[NodeName]]]:
+    """So many others without a place, after those that lose theirs as the change makes them anew; and where these were.
+
+    What is edited may make several of the pods: a workload.
+    """
+    places = group.beside.by_pod.values() if group.beside is not None else ()
+    made = [(_edited_with(pod, change.pod, one.queued.pod), one) for one in places]
+    anew = [(mate, one) for mate, one in made if mate is not one.queued.pod]
+    for _, one in anew:
+        stakes.release(one.queued.uid)
+    try:
+        others = [_edited_with(pod, change.pod, one) for one in group.others[: max(0, count)]]
+        yield [*(mate for mate, _ in anew), *others], [one.node for _, one in anew]
+    finally:
+        for _, one in anew:
+            stakes.put(one.queued.uid, one.node, one.reserved)
+
+
+def _edited_with(pod: Pod, changed: Pod | None, other: Pod) -> Pod:
+    """Another pod as it is once this one is changed; a gate is each pod's own."""
+    if changed is None or edited_object(pod) != edited_object(other):
+        return other
+    fields = [name for name in pod.spec.__struct_fields__ if name != "scheduling_gates"]
+    edits = {name: new for name in fields if (new := getattr(changed.spec, name)) != getattr(pod.spec, name)}
+    return with_spec(other, **edits) if edits else other
 
 
 def of_group(why: Diagnosis, group: UnplacedGroup, pod: Pod) -> Diagnosis:
