@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.explain.law_worlds import Gpu, Host, Small
 
+_MATCH: Final = "matchAttribute"
 _FREE: Final = Gpu("A100", 0, False, "")
 
 
@@ -38,6 +39,12 @@ FOUND: Final[dict[str, tuple[str, Small]]] = {
         "L3",
         Small("plain", (_host(_gpu("mate")),), (2,), selector="attribute-typo"),
     ),
+    "a-tainted-device-has-the-attribute": (
+        "L3",
+        Small("numa", (_host(Gpu("A100", None, False, ""), Gpu("A100", 1, True, "")),), (1, 1), constraint=_MATCH),
+    ),
+    "shares-that-do-not-fit-together": ("L2", Small("shares", (_host(_gpu("mate")),), (1, 1), share=20)),
+    "shares-are-short-of-a-device": ("L3", Small("shares", (_host(_gpu("mate")),), (1, 1), share=20)),
     "more-pods-than-are-named": (
         "L4",
         Small(

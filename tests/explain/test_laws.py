@@ -54,6 +54,11 @@ def beside_mates(world: Small) -> bool:
     return world.is_group or world.replicas > 0
 
 
+def goes_first(world: Small, told: Explanation) -> bool:
+    """Its siblings go first while the pod is gated; as objects without the gate it goes before them."""
+    return told.kind == "scheduling-gate" and beside_mates(world)
+
+
 def given_(made: Sequence[Obj]) -> list[SourceObject]:
     return [SourceObject("file.yaml:1:1", obj) for obj in made]
 
@@ -94,8 +99,7 @@ def advice_helps(world: Small) -> Iterator[str]:
             return
         again = explained(edited)
         if number + 1 < len(told.changes):
-            # Siblings go first while the pod is gated; as objects without the gate it goes before them.
-            if again.fits and not (told.kind == "scheduling-gate" and beside_mates(world)):
+            if again.fits and not goes_first(world, told):
                 yield f"less is enough: {some}"
         elif not again.fits and again.kind != MAKING_ROOM:
             yield f"does not help: {some}\n  now {again.verdict}"
@@ -110,7 +114,7 @@ def advice_helps(world: Small) -> Iterator[str]:
 def nothing_is_lighter(world: Small) -> Iterator[str]:
     made = objects(world)
     told = explained(made)
-    if told.fits or told.kind == MAKING_ROOM or of_a_group(world, told):
+    if told.fits or told.kind == MAKING_ROOM or of_a_group(world, told) or goes_first(world, told):
         return
     search = found(made)
     weight = _weight(search, made)

@@ -91,29 +91,28 @@ def values_of(pod: Pod, group: UnplacedGroup, store: Store) -> frozenset[str | N
 def as_edited(
     pod: Pod, change: Fix, group: UnplacedGroup, count: int, stakes: Reservations
 ) -> Iterator[tuple[list[Pod], list[NodeName]]]:
-    """So many others without a place, after those that lose theirs as the change makes them anew; and where these were.
+    """The others that lose their places, as the change edits what makes them, and so many that have none; which places.
 
-    What is edited may make several of the pods: a workload.
+    All are as they would be.
     """
     places = group.beside.by_pod.values() if group.beside is not None else ()
-    made = [(_edited_with(pod, change.pod, one.queued.pod), one) for one in places]
-    anew = [(mate, one) for mate, one in made if mate is not one.queued.pod]
-    for _, one in anew:
+    lost = [one for one in places if _edited_with(pod, change.pod, one.queued.pod) is not one.queued.pod]
+    others = [*(one.queued.pod for one in lost), *group.others[: max(0, count)]]
+    for one in lost:
         stakes.release(one.queued.uid)
     try:
-        others = [_edited_with(pod, change.pod, one) for one in group.others[: max(0, count)]]
-        yield [*(mate for mate, _ in anew), *others], [one.node for _, one in anew]
+        yield [_edited_with(pod, change.pod, one) for one in others], [one.node for one in lost]
     finally:
-        for _, one in anew:
+        for one in lost:
             stakes.put(one.queued.uid, one.node, one.reserved)
 
 
 def _edited_with(pod: Pod, changed: Pod | None, other: Pod) -> Pod:
-    """Another pod as it is once this one is changed; a gate is each pod's own."""
+    """Another pod of the same workload, edited as this one is; a gate is each pod's own."""
     if changed is None or edited_object(pod) != edited_object(other):
         return other
-    fields = [name for name in pod.spec.__struct_fields__ if name != "scheduling_gates"]
-    edits = {name: new for name in fields if (new := getattr(changed.spec, name)) != getattr(pod.spec, name)}
+    before, edits = structs.asdict(pod.spec), structs.asdict(changed.spec)
+    edits = {name: one for name, one in edits.items() if one != before[name] and name != "scheduling_gates"}
     return with_spec(other, **edits) if edits else other
 
 
