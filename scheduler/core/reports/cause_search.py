@@ -372,8 +372,7 @@ class CauseSearch(Part):
             pods = (change.pod or case.pod, *others) if others else ()
             if any(case.runner.pre_enqueue(pod, self._view).is_rejection for pod in pods):
                 return False
-            nodes = tuple(dict.fromkeys((*nodes, *places)))
-            return all(self._has_place(case, pod, change, nodes, beside) for pod in pods)
+            return all(self._has_place(case, pod, change, (*nodes, *places), beside) for pod in pods)
 
     def _has_place(
         self, case: _Case, pod: Pod, change: Fix, nodes: Iterable[NodeName], beside: list[_Supposed]

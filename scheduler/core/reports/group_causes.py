@@ -91,10 +91,7 @@ def values_of(pod: Pod, group: UnplacedGroup, store: Store) -> frozenset[str | N
 def as_edited(
     pod: Pod, change: Fix, group: UnplacedGroup, count: int, stakes: Reservations
 ) -> Iterator[tuple[list[Pod], list[NodeName]]]:
-    """The others that lose their places, as the change edits what makes them, and so many that have none; which places.
-
-    All are as they would be.
-    """
+    """Others as they would be: those that the change edits, without their places; `count` without any; the places."""
     places = group.beside.by_pod.values() if group.beside is not None else ()
     lost = [one for one in places if _edited_with(pod, change.pod, one.queued.pod) is not one.queued.pod]
     others = [*(one.queued.pod for one in lost), *group.others[: max(0, count)]]

@@ -196,11 +196,7 @@ def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:
 
 
 def less_capacity(found: NearNode, funnel: Funnel, beside: Sequence[Slot] = ()) -> Iterator[Fix]:
-    """What devices have, what is left of it beside what others consume, and what their policies allow: most first.
-
-    Args:
-        beside: Requests of the pod that take shares of the same devices.
-    """
+    """What devices have, what others and the shares of requests `beside` it leave, what policies allow: most first."""
     slot = funnel.slot
     requests = dict(slot.details.capacity_requests or ())
     for name, amount in requests.items():
