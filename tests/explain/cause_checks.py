@@ -315,7 +315,7 @@ def _constraint(facts: Facts, text: str) -> Iterator[str]:
     own = facts.of_node(nodes[0])
     free = [one for one in own if one.is_free and not facts.is_blocked(one)]
     allowed = [one for one in free if not one.taints]
-    choices = [free, allowed] if "free" in text else [own, free, allowed]
+    choices = [free, allowed] if re.search("free|usable", text) else [own, free, allowed]
     of = spoken[key].get("requests") or list(facts.requests)
     needed = sum(facts.requests[name].get("count", 1) for name in of)
     is_match = "matchAttribute" in spoken[key]
@@ -341,6 +341,8 @@ def _attribute_missing(facts: Facts, text: str) -> Iterator[str]:
         yield "names no attribute of a constraint"
         return
     places = [one for name in named_nodes(text) for one in facts.of_node(name)] or list(facts.devices.values())
+    if re.search("no (free|usable) device", text):
+        places = [one for one in places if one.is_free and not ("usable" in text and one.taints)]
     have = [one.key for one in places if key in one.attributes]
     if have:
         yield f"{have} have {key}"
@@ -355,6 +357,9 @@ def _short(facts: Facts, text: str) -> Iterator[str]:
     free = [one for one in own if one.is_free]
     usable = [one for one in free if not one.taints]
     counts = {len(own), len(free), len(usable), len([one for one in usable if not facts.is_blocked(one)])}
+    for one in facts.constraints:  # how many of them it lets somebody have together
+        key, is_match = one.get("matchAttribute") or one["distinctAttribute"], "matchAttribute" in one
+        counts |= {_most(devices, key) if is_match else _different(devices, key) for devices in (free, usable)}
     needed = sum(one.get("count", 1) for one in facts.requests.values())
     if facts.together(free) >= needed:
         yield f"node {nodes[0]} has {counts} devices, and {needed} are needed"
@@ -366,6 +371,12 @@ def _capacity(facts: Facts, text: str) -> Iterator[str]:
     wants = max(amount(one["capacity"]["requests"]["memory"]) for one in facts.requests.values() if "capacity" in one)
     said = {amount(one) for one in re.findall(rf"\b{_AMOUNT}\b", text) if one[-1] == "i"}
     keys = named_devices(text)
+    if text.endswith(" together"):
+        shares = sum(one.get("count", 1) for one in facts.requests.values())
+        there = [one for one in facts.of_node(named_nodes(text)[0]) if facts.is_selected(one) and not one.taints]
+        if sum(one.left["memory"] // wants for one in there) >= shares:
+            yield f"there is room for {shares}"
+        return
     if wants not in said:
         yield f"what is asked for is {wants}"
     if not keys:

@@ -7,6 +7,7 @@ import pytest
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
 from scheduler.offline import OfflineCluster, Reasons, SourceObject, decide
+from tests.explain.law_worlds import Gpu, Host, Small, objects
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_, template
 
 NOW_MS = 1_800_000_000_000
@@ -87,3 +88,24 @@ def test_no_node_is_blamed_for_what_a_gate_decides() -> None:
     answers = decide(cluster, features=Features(), budget_steps=200_000)
 
     assert Reasons(answers, budget_steps=200_000).of(answers.verdicts[0]) == []
+
+
+ONE = (Gpu("A100", 0, False, ""),)
+TWO = ONE * 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "change"),
+    [
+        ([("b", 0, TWO)], "write zone: b instead of a in"),
+        ([("b", 0, TWO), ("a", 3, TWO)], "write zone: b instead of a in"),
+        ([("b", 0, ONE), ("a", 3, TWO)], "drop zone: a from"),
+    ],
+    ids=["all-lack-a-place", "the-first-moves", "the-first-would-have-none"],
+)
+def test_a_template_is_edited_for_all_pods_of_the_group_that_it_makes(
+    hosts: list[tuple[str, int, tuple[Gpu, ...]]], change: str
+) -> None:
+    made = tuple(Host(4, used, "mate", False, False, zone, gpus) for zone, used, gpus in hosts)
+    answer = told("train-0", *objects(Small("plain", made, (1,), zone="a", is_template=True, is_group=True)))
+    assert answer.advice.startswith(f"to make it fit: {change} the nodeSelector of replicaset default/train")

@@ -402,9 +402,9 @@ ROWS: list[tuple[str, list[Obj], str, str, str]] = [
             claim(*[request(capacity={"requests": {"memory": "50Gi"}}) | {"name": name} for name in "ab"]),
         ],
         "capacity-short",
-        "devices of node node-1 have too little capacity left for request a memory 50Gi, request b memory 50Gi "
-        "together",
-        "",
+        "device node-1/gpu-0 of node node-1 has too little capacity left for request a memory 50Gi, request b memory "
+        "50Gi together",
+        "ask for memory 30Gi instead of 50Gi in request a of ResourceClaim default/gpu",
     ),
     (
         "the pod's own other claim",

@@ -7,7 +7,7 @@ Rules of this module
   3. Pods that would end give back the claims that only they use.
   4. A group's pod is diagnosed with the other pods assumed on their nodes, in one go. Deleting those pods is never
      proposed. If more than one pod is unplaced, a fix helps when all that are needed fit on its node; where no node was
-     asked, when they fit on those of the fix.
+     asked, when they fit on those of the fix. Pods that it edits with this one lose their places, and must fit, too.
 
 Not here: causes and changes themselves (`framework.diagnosis` and the plugins), when a pod gets its cause (`causes`).
 
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field, structs
 
 from scheduler.core.reports.equal_answers import EqualAnswers
-from scheduler.core.reports.group_causes import UnplacedGroup, labelled, of_group, values_of, whole_group
+from scheduler.core.reports.group_causes import UnplacedGroup, as_edited, labelled, of_group, values_of, whole_group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
 from scheduler.core.reports.room_causes import why_room
 from scheduler.core.state.ground import Ground, Part
@@ -356,10 +356,11 @@ class CauseSearch(Part):
             return False
         beside: list[_Supposed] = []
         nodes = change.on if case.is_anywhere or case.group is None else (name,)
-        pods = (change.pod or case.pod, *group.others[:more]) if more > 0 else ()
-        if any(case.runner.pre_enqueue(pod, self._view).is_rejection for pod in pods):
-            return False
-        return all(self._has_place(case, pod, change, nodes, beside) for pod in pods)
+        with as_edited(case.pod, change, group, more, self._stakes) as (others, places):
+            pods = (change.pod or case.pod, *others) if others else ()
+            if any(case.runner.pre_enqueue(pod, self._view).is_rejection for pod in pods):
+                return False
+            return all(self._has_place(case, pod, change, (*nodes, *places), beside) for pod in pods)
 
     def _has_place(
         self, case: _Case, pod: Pod, change: Fix, nodes: Iterable[NodeName], beside: list[_Supposed]

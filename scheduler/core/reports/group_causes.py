@@ -5,17 +5,21 @@ Not here: looking for the cause of a pod, and asking as if a change were made (`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct, structs
 
+from scheduler.core.state.reservations import Reservations
 from scheduler.core.state.store import Store
 from scheduler.core.trying.attempt import Beside
 from scheduler.framework.cluster_view import ClusterView
-from scheduler.framework.diagnosis import Limits, labelling
+from scheduler.framework.diagnosis import Limits, labelling, with_spec
 from scheduler.model.group import counts, declared_count, key_of_group
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
+from scheduler.model.owners import edited_object
 from scheduler.model.pod_terms import PodTerm, Role, pod_terms, terms_of
 from scheduler.why.reasons import Diagnosis, Fix, Reason
 from scheduler.why.say import names
@@ -81,6 +85,32 @@ def values_of(pod: Pod, group: UnplacedGroup, store: Store) -> frozenset[str | N
     nodes = {store.node_of(uid) for uid in store.gangs.of(gang)}
     infos = [store.node_infos[name] for name in nodes if name in store.node_infos]
     return frozenset([(one.node.metadata.labels or {}).get(group.topology_key) for one in infos])
+
+
+@contextmanager
+def as_edited(
+    pod: Pod, change: Fix, group: UnplacedGroup, count: int, stakes: Reservations
+) -> Iterator[tuple[list[Pod], list[NodeName]]]:
+    """Others as they would be: those that the change edits, without their places; `count` without any; the places."""
+    places = group.beside.by_pod.values() if group.beside is not None else ()
+    lost = [one for one in places if _edited_with(pod, change.pod, one.queued.pod) is not one.queued.pod]
+    others = [*(one.queued.pod for one in lost), *group.others[: max(0, count)]]
+    for one in lost:
+        stakes.release(one.queued.uid)
+    try:
+        yield [_edited_with(pod, change.pod, one) for one in others], [one.node for one in lost]
+    finally:
+        for one in lost:
+            stakes.put(one.queued.uid, one.node, one.reserved)
+
+
+def _edited_with(pod: Pod, changed: Pod | None, other: Pod) -> Pod:
+    """Another pod of the same workload, edited as this one is; a gate is each pod's own."""
+    if changed is None or edited_object(pod) != edited_object(other):
+        return other
+    before, edits = structs.asdict(pod.spec), structs.asdict(changed.spec)
+    edits = {name: one for name, one in edits.items() if one != before[name] and name != "scheduling_gates"}
+    return with_spec(other, **edits) if edits else other
 
 
 def of_group(why: Diagnosis, group: UnplacedGroup, pod: Pod) -> Diagnosis:

@@ -55,8 +55,8 @@ def _diagnose(found: NearNode, unmet: Unmet, facts: dict[str, object]) -> Reason
     missing = next((one for one in unmet.counted if not one.present), None)
     if missing is not None:
         other, count = _other_name(found, missing, unmet)
-        free = "" if missing.candidates == _matched(found, missing) else "free"
-        fields = {**facts, "request": found.named(missing.slot), "free": free, "other": other, "count": count}
+        free, request = _left(found, missing), found.named(missing.slot)
+        fields = {**facts, "request": request, "free": free, "other": other, "count": count}
         return Reason("constraint-attribute-missing", fields, "", tuple(_changes(found, unmet, 0, other)))
     if unmet.asked > 1:
         facts |= _too_few_groups(found, unmet)
@@ -69,8 +69,7 @@ def _diagnose(found: NearNode, unmet: Unmet, facts: dict[str, object]) -> Reason
         return _apart(found, unmet, facts)
     (counted,) = unmet.counted
     most, value = min([(count, value) for value, count in counted.counts.items()], default=(0, ("", "")), key=_most)
-    free = "" if counted.candidates == _matched(found, counted) else "free"
-    fields = {**facts, "free": free, "most": most, "value": _text(value)}
+    fields = {**facts, "free": _left(found, counted), "most": most, "value": _text(value)}
     return Reason("constraint-unmet", fields, "", (*_changes(found, unmet, most), *found.ends(*_taken(found, unmet))))
 
 
@@ -153,6 +152,12 @@ def _most(one: tuple[int, Value]) -> tuple[int, str]:
 
 def _text(value: Value) -> str:
     return str(value[1]) if isinstance(value, tuple) else str(value)
+
+
+def _left(found: NearNode, counted: Counted) -> str:
+    """What the devices are that were counted, where others of the request were not."""
+    is_tainted = Stage.TAINT in found.explanation.requests[counted.slot.index].removed
+    return "" if counted.candidates == _matched(found, counted) else "usable" if is_tainted else "free"
 
 
 def _matched(found: NearNode, counted: Counted) -> int:

@@ -238,7 +238,7 @@ def _let_by(found: NearNode, funnel: Funnel, end: Stage) -> Iterator[Fix]:
     """Fixes of earlier stages: the devices that they refused would do as well."""
     for stage in (Stage.TAINT, Stage.IN_USE, Stage.CAPACITY):
         if stage in funnel.removed and stage.depth < end.depth:
-            earlier = _SPEAKS[stage](found, funnel)
+            earlier = _of_stage(found, funnel, stage)
             yield from (removing(one, earlier) for one in _not_fewer(earlier))
 
 
@@ -291,7 +291,8 @@ def _too_few(found: NearNode, funnel: Funnel, fixes: tuple[Fix, ...] = ()) -> Re
 
 def _counted(found: NearNode, funnel: Funnel) -> Reason:
     """How many devices are left, and what took the others."""
-    would = funnel.step(Stage.UNREAD).left.bit_count()
+    known = funnel.pools.candidates_for(funnel.slot)  # a selector that fails says of none that it would do
+    would = (funnel.step(Stage.UNREAD).left & ~known.failed & ~known.unknown).bit_count()
     fields = {
         **found.facts(funnel),
         "wants": "all that there are" if funnel.slot.is_all else funnel.slot.count,

@@ -133,7 +133,7 @@ def _tolerated(found: NearNode, funnel: Funnel, taints: Sequence[DeviceTaint]) -
 def diagnose_capacity(found: NearNode, funnel: Funnel) -> Reason:
     """Devices without the capacity that the request asks for, or of which others have left too little."""
     slot, consumed = funnel.slot, funnel.step(Stage.CAPACITY).removed
-    facts, fixes = found.facts(funnel), tuple(_less_capacity(found, funnel))
+    facts, fixes = found.facts(funnel), tuple(less_capacity(found, funnel))
     if not consumed:
         return _too_small(found, funnel, list(funnel.devices(funnel.step(Stage.SIZE).removed)), fixes)
     devices = ids_of(funnel.devices(consumed))
@@ -195,18 +195,19 @@ def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:
     return policy.valid_values, False
 
 
-def _less_capacity(found: NearNode, funnel: Funnel) -> Iterator[Fix]:
-    """What devices have, what is left of it beside what others consume, and what their policies allow: most first."""
+def less_capacity(found: NearNode, funnel: Funnel, beside: Sequence[Slot] = ()) -> Iterator[Fix]:
+    """What devices have, what others and the shares of requests `beside` it leave, what policies allow: most first."""
     slot = funnel.slot
     requests = dict(slot.details.capacity_requests or ())
     for name, amount in requests.items():
         left: set[int] = set()
+        others = sum(one.count * one.capacity[name].nano for one in beside if one is not slot and name in one.capacity)
         for position in positions_of(funnel.before(Stage.SIZE)):
             device = funnel.pools.device(position)
             if (capacity := device.capacity.get(name)) is not None:
                 left |= {one.nano for one in _allowed(device, name)[0]}
                 consumed = found.explanation.problem.consumed(position).get(name, 0)
-                left |= {capacity.value.nano, capacity.value.nano - consumed}
+                left |= {capacity.value.nano, (free := capacity.value.nano - consumed), free - others}
         fewer = sorted((nano for nano in left if 0 < nano < amount.nano), reverse=True)
         for less in [Quantity.from_int(nano // _NANO, amount.format) for nano in fewer[: found.limits.counts]]:
             yield from _asking_for_less(found, slot, name, less)

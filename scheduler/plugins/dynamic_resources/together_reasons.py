@@ -9,6 +9,7 @@ from allocator.answers.together import Competing, CountersShort, GroupsApart, Sh
 from allocator.requests.requests import Slot
 from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_unsolved
 from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_apart, diagnose_overdrawn, diagnose_together
+from scheduler.plugins.dynamic_resources.device_reasons import less_capacity
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Reason
 
@@ -24,7 +25,11 @@ def diagnose_all(found: NearNode) -> Reason:
             return diagnose_apart(found, apart)
         case SharesShort(slots):
             shares = tuple([f"{found.named(slot)} {_share(slot)}" for slot in slots])
-            return Reason("capacity-short", {"node": found.node.name, "shares": shares}, "together")
+            funnels = [found.explanation.requests[one.index] for one in slots]
+            devices = [*dict.fromkeys(id_ for one in funnels for id_ in ids_of(one.devices(one.steps[-1].left)))]
+            fixes = [fix for one in funnels for fix in less_capacity(found, one, slots)]
+            fields = {"node": found.node.name, "shares": shares, "devices": listed(devices)}
+            return Reason("capacity-short", fields, "together", (*fixes, *found.ends(devices, 1)))
         case None:
             return _unfit(found)
 
