@@ -31,12 +31,21 @@ from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
 from scheduler.explain.world import Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
-from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
+from scheduler.offline import (
+    OfflineCluster,
+    PodResult,
+    Reasons,
+    SourceObject,
+    Verdict,
+    devices_of,
+    is_waiting,
+    makes_pods,
+)
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.group_mates import nominated
 from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
-from scheduler.offline.siblings import beside_siblings
+from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
@@ -65,12 +74,12 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    world, ruling, tried, fit = _asked(World(given, key, now_ms, features, config))
+    world, ruling = _asked(World(given, key, now_ms, features, config))
     if ruling.verdict is None:
         pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
         raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes, left_out = _notes(ruling, objects, tried, fit), _left_out(ruling)
+    notes, left_out = _notes(ruling, objects), _left_out(ruling)
     # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
@@ -78,27 +87,28 @@ def explain_pod(
     answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
     answer = structs.replace(answer, notes=(*notes, *answer.notes))
     if answer.outcome in ("bound", "fits"):
-        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
+        why, scores, groups = scores_and_groups(world, ruling, str(answer.node), steps_max)
         return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
     return structs.replace(answer, nodes=groups, funnels=funnels)
 
 
 def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
     """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
-    world, ruling, _, _ = _asked(world)
+    world, ruling = _asked(world)
     search = Search(world, budget, True, steps_max)
     return _answer(ruling, Objects(world), search), search.left, search.looking_steps
 
 
-def _asked(world: World) -> tuple[World, Ruling, int, int]:
-    """The world in which the pod is asked about (rule 3), what is said there, how many siblings were tried and fit."""
-    cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
-    given, tried, fit = beside_siblings(world.objects, world.pod, cluster, features=world.features, config=world.config)
-    world = replace(world, objects=given)
+def _asked(world: World) -> tuple[World, Ruling]:
+    """The world in which the pod is asked about, and what is said there."""
+    if any(makes_pods(one.obj) for one in world.objects):
+        cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
+        cluster.load(world.objects)
+        world = replace(world, objects=with_made(world.objects, cluster))
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
         world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
-    return world, ruling, tried, fit
+    return world, ruling
 
 
 def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
@@ -295,8 +305,8 @@ def _left_out(ruling: Ruling) -> tuple[str, ...]:
     return (*problems, *ruling.answers.left_out.texts)
 
 
-def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tuple[str, ...]:
-    loaded = ruling.loaded
+def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
+    loaded, siblings = ruling.loaded, ruling.siblings
     notes = [*map(str, loaded.problems), *ruling.answers.left_out.texts, *loaded.notes, *loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
@@ -305,16 +315,15 @@ def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tupl
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
-    if placed:
+    if ruling.fit:
         waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
-        notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
+        notes.append(f"{waits}, too: asked about as if the {ruling.fit} of them that fit had their places")
     tried = ruling.answers.tried
     tried_first = {key_of(one) for one in ruling.answers.cluster.pods() if one["metadata"]["uid"] in tried}
     for _, one in objects.of("Pod"):
         if key_of(one) in tried_first - {objects.world.pod} and (node := nominated(one)):
             notes.append(f"pod {'/'.join(key_of(one))} was tried, too: node {node} is kept for it (nominatedNodeName)")
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
-    waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

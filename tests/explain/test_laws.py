@@ -27,7 +27,7 @@ from scheduler.explain.waiting import ask_all
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import COMMAND, cause_of
 from scheduler.offline import OfflineCluster, SourceObject, decide
-from scheduler.offline.siblings import beside_siblings
+from scheduler.offline.siblings import with_made
 from scheduler.why.reasons import FIRST_LOOK, MAKING_ROOM, TO_MAKE_IT_FIT, Diagnosis, Whom
 from tests.explain.cause_checks import untrue
 from tests.explain.law_edits import edits
@@ -64,8 +64,8 @@ def explained(made: Sequence[Obj]) -> Explanation:
 def beside(made: Sequence[Obj]) -> World:
     """The world as `explain` asks in it."""
     cluster = OfflineCluster(NOW_MS)
-    there = beside_siblings(given_(made), ASKED, cluster, features=FEATURES, config=None).given
-    return World(there, ASKED, NOW_MS, FEATURES)
+    cluster.load(given_(made))
+    return World(with_made(given_(made), cluster), ASKED, NOW_MS, FEATURES)
 
 
 def fits(made: Sequence[Obj]) -> bool:

@@ -129,6 +129,27 @@ def test_whoever_a_sibling_preempts_is_gone() -> None:
     assert (answer.fits, answer.kind) == (False, "devices-in-use"), answer.verdict  # not the cpu that the victim had
 
 
+def test_a_pod_that_was_not_tried_beside_its_siblings_is_asked_about_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.explain.world._TURNS_BESIDE", 0)
+
+    answer = told("web-abc-3", *WORLD, *(owned(number) for number in range(4)))
+
+    assert answer.fits
+    assert "3 other pods wait, too, and are left out here: they may be tried first" in answer.notes
+
+
+def test_where_a_pod_fits_is_asked_with_its_siblings_on_their_nodes() -> None:
+    objects = [device_class(), template()]
+    for name in ("node-1", "node-2"):
+        objects += [node(name), slice_(gpu(), name=name, where=name)]
+
+    first, second = (told(f"web-abc-{number}", *objects, owned(0), owned(1)) for number in range(2))
+
+    assert {first.node, second.node} == {"node-1", "node-2"}
+    for answer in (first, second):
+        assert "it is the only one of 2 nodes that fits" in answer.advice, answer.advice
+
+
 # -- templates --------------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +254,7 @@ def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_ca
 
 
 def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_BUDGET", 1_200)  # for one pod of a small cluster
+    monkeypatch.setattr(waiting, "_BUDGET", 400)  # for one pod of a small cluster
     objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": cpu}) for name, cpu in (("a", "98"), ("b", "99")))]
 
     rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
