@@ -23,7 +23,7 @@ from allocator import DeviceId, Features
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.fix_search import BUDGET, Search
-from scheduler.explain.object_edits import object_edits
+from scheduler.explain.object_edits import given_up, object_edits
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
@@ -124,7 +124,8 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
     if ruling.verdict.node and spec.get("nodeName"):
         return _stuck(subject, name, ruling.verdict.reason)
     failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
-    found = search.smallest(ruling, object_edits(objects))
+    waits = ruling.verdict.outcome is PodResult.WAITS
+    found = (given_up(objects) if waits else None) or search.smallest(ruling, object_edits(objects))
     return explanation_of(found, ruling, objects, failures)
 
 

@@ -24,8 +24,10 @@ from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.embedded.loading import Restorable
 from scheduler.framework.diagnosis import COMMAND
+from scheduler.model.keys import PodUid
 from scheduler.offline import Answers, Loaded, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.offline_cluster import Decoded
+from scheduler.offline.reasons import awaited_by
 from scheduler.offline.siblings import siblings_of
 from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
 from scheduler.why.reasons import Diagnosis
@@ -114,7 +116,12 @@ class Ruling:
 
         None where they cannot say.
         """
-        if self.verdict is None or self.verdict.outcome not in _EXPLAINED:
+        if self.verdict is None:
+            return None, 0
+        machine, uid = self.answers.machine, PodUid(self.verdict.uid)
+        if self.verdict.outcome is PodResult.WAITS:
+            return awaited_by(uid, machine), 0
+        if self.verdict.outcome not in _EXPLAINED:
             return None, 0
         limits = structs.replace(COMMAND, all_steps=steps_max)
-        return self.answers.machine.causes.why(self.verdict.uid, limits)  # type: ignore[arg-type]
+        return machine.causes.why(uid, limits)

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from scheduler.embedded.kinds.catalog import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
-from scheduler.embedded.server.object_store import Stored
-from scheduler.embedded.server.served_kinds import ServedKind
 from scheduler.offline.group_mates import group_of
 from scheduler.offline.offline_cluster import Obj, OfflineCluster, SourceObject, key_of, makes_pods, waits_for_a_node
 
@@ -36,7 +34,8 @@ def with_made(given: Sequence[SourceObject], cluster: OfflineCluster) -> Sequenc
     places = {(str(one.obj.get("kind")), *key_of(one.obj)): one.place for one in given if makes_pods(one.obj)}
     if not places:
         return given
-    stored = [_named(one, kind) for kind in _WORKLOADS for one in cluster.api.store.listed(kind.kind_id)]
+    listed = ((kind, one.obj) for kind in _WORKLOADS for one in cluster.api.store.listed(kind.kind_id))
+    stored = [{"apiVersion": kind.api_version, "kind": kind.kind, **obj} for kind, obj in listed]
     above = {(str(obj["kind"]), *key_of(obj)): controller_of(obj) for obj in stored}
     written = {key_of(one.obj) for one in given if one.obj.get("kind") == "Pod"}
     made: list[SourceObject] = []
@@ -71,10 +70,6 @@ def controller_of(obj: Obj) -> Key | None:
         if isinstance(one, Mapping) and one.get("controller") is True:
             return str(one.get("kind")), str(one.get("name"))
     return None
-
-
-def _named(stored: Stored, kind: ServedKind) -> Obj:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.obj}
 
 
 def _as_written(pod: Obj) -> dict[str, Any]:
