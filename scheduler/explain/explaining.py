@@ -22,7 +22,7 @@ from msgspec import structs
 from allocator import DeviceId, Features
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import BUDGET, Search
+from scheduler.explain.fix_search import Search
 from scheduler.explain.object_edits import given_up, object_edits
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation
@@ -62,7 +62,6 @@ def explain_pod(
     now_ms: int,
     features: Features,
     config: Config | None = None,
-    budget: int = BUDGET,
     steps_max: int = COMMAND.all_steps,
 ) -> Explanation:
     """Explain one pod; `key` is namespace and name.
@@ -83,7 +82,7 @@ def explain_pod(
     # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
     groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
-    search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
+    search = Search(world, min(steps_max, COMMAND.all_steps))
     answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
     answer = structs.replace(answer, notes=(*notes, *answer.notes))
     if answer.outcome in ("bound", "fits"):
@@ -92,11 +91,11 @@ def explain_pod(
     return structs.replace(answer, nodes=groups, funnels=funnels)
 
 
-def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
-    """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
+def explain_briefly(world: World, steps_max: int) -> tuple[Explanation, int]:
+    """The same without nodes and notes, and what is left of the steps: for lists."""
     world, ruling = _asked(world)
-    search = Search(world, budget, True, steps_max)
-    return _answer(ruling, Objects(world), search), search.left, search.looking_steps
+    search = Search(world, steps_max)
+    return _answer(ruling, Objects(world), search), search.steps
 
 
 def _asked(world: World) -> tuple[World, Ruling]:
@@ -140,7 +139,6 @@ def explain_claim(
     now_ms: int,
     features: Features,
     config: Config | None = None,
-    budget: int = BUDGET,
 ) -> Explanation:
     """Explain one claim: by a pod that waits for it, or by one that has nothing else.
 
@@ -169,7 +167,7 @@ def explain_claim(
         own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
         world = World(given, own, now_ms, features, config)
         if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
-            answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
+            answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config)
             return structs.replace(answer, subject=subject, notes=(*answer.notes, *broken))
     probe = _only_pod(namespace, name)
     answer = explain_pod(
@@ -178,7 +176,6 @@ def explain_claim(
         now_ms=now_ms,
         features=features,
         config=config,
-        budget=budget,
     )
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
     return structs.replace(answer, subject=subject, notes=(note, *answer.notes, *broken))

@@ -16,7 +16,7 @@ import msgspec
 from allocator import Features
 from scheduler.config.settings import Config
 from scheduler.explain.explaining import explain_briefly, nearest_served, served_in
-from scheduler.explain.fix_search import BUDGET, STEPS_LEAST
+from scheduler.explain.fix_search import steps_of
 from scheduler.explain.wording import kind_of, unserved
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import EVENT, without_cause
@@ -31,10 +31,10 @@ from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
-_BUDGET: Final = 60_000
-"""Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
-_LOOKING_STEPS: Final = 1_000_000
-"""For what plugins say of all pods together, about 4 us each."""
+_STEPS: Final = 2_500_000
+"""For all pods together, as `fix_search` counts them: some 10 s."""
+_FOR_BRIEF_LOOKS: Final = 1_000_000
+"""What of these is kept for pods that come late; and no pod gets more."""
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -192,20 +192,18 @@ class _Looks:
     def __init__(self, answers: Answers, world: World) -> None:
         self._answers: Final = answers
         self._world: Final = world
-        self._budget = _BUDGET
-        self._steps = _LOOKING_STEPS
+        self._steps = _STEPS
 
     def at(self, verdict: Verdict, maker: Maker) -> Waiting:
         """The pod with its cause."""
         waiting = partial(Waiting, verdict.pod, str(verdict.outcome), maker, node=verdict.node)
-        least = max(STEPS_LEAST, len(self._world.objects))
-        if self._budget >= least and self._steps > 0:
-            self._budget -= least
-            given = min(BUDGET, self._budget)
+        least = steps_of(self._world)
+        given = min(_FOR_BRIEF_LOOKS, self._steps - least - _FOR_BRIEF_LOOKS)
+        if is_close := given > 0:
             # What is edited for one pod lives no longer, so it may not stay there under its id.
             world = replace(self._world, pod=verdict.pod, checked=dict(self._world.checked))
-            found, left, self._steps = explain_briefly(world, given, self._steps)
-            self._budget -= given - max(0, left)
+            found, left = explain_briefly(world, given)
+            self._steps -= least + given - left
             if not found.fits:
                 change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
                 first = found.exhausted
@@ -213,7 +211,6 @@ class _Looks:
         # It fits when only its own kind is there, or there is no time for more than a look at what is.
         why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
         self._steps -= steps
-        is_first = self._budget < least
         if why is None:
-            return waiting(kind_of(verdict.outcome), without_cause(verdict.reason), is_first_look=is_first)
-        return waiting(why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY), is_first_look=is_first)
+            return waiting(kind_of(verdict.outcome), without_cause(verdict.reason), is_first_look=not is_close)
+        return waiting(why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY), is_first_look=not is_close)

@@ -21,7 +21,7 @@ from hypothesis import given, note, settings
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import BUDGET, Search
+from scheduler.explain.fix_search import Search
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.waiting import ask_all
 from scheduler.explain.world import World
@@ -75,7 +75,7 @@ def fits(made: Sequence[Obj]) -> bool:
 def found(made: Sequence[Obj]) -> Diagnosis:
     """What `explain` finds, with weights."""
     world = beside(made)
-    search = Search(world, BUDGET, False, COMMAND.all_steps)
+    search = Search(world, COMMAND.all_steps)
     return search.smallest(world.ask(), object_edits(Objects(world)))
 
 
