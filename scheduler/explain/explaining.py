@@ -36,7 +36,6 @@ from scheduler.offline import (
     PodResult,
     Reasons,
     SourceObject,
-    Verdict,
     devices_of,
     is_waiting,
     makes_pods,
@@ -73,18 +72,27 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    world, ruling = _asked(World(given, key, now_ms, features, config))
+    return _explained(World(given, key, now_ms, features, config), steps_max)
+
+
+def _explained(world: World, steps_max: int = COMMAND.all_steps) -> Explanation:
+    world, ruling = _asked(world)
     if ruling.verdict is None:
-        pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
-        raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
+        pods = sorted("/".join(key_of(pod)) for pod in ruling.answers.cluster.pods())
+        raise NotThereError(f"no pod is named {'/'.join(world.pod)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes, left_out = _notes(ruling, objects), _left_out(ruling)
+    notes, problems = _notes(ruling, objects), ruling.loaded.problems
+    # What could change the answer; a refusal of the asked pod is the answer.
+    left_out = (*(str(one) for one in problems if one.concerns_others), *ruling.answers.left_out.texts)
     # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
-    groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
+    groups, funnels = tuple[NodeGroup, ...](), tuple[RequestFunnel, ...]()
+    if verdict.outcome in (PodResult.UNSCHEDULABLE, PodResult.ERROR) and not verdict.node:
+        groups = tuple([one.cut() for one in reasons.of(verdict)])
+        funnels = reasons.funnels(verdict) if verdict.outcome is PodResult.UNSCHEDULABLE else ()
     search = Search(world, min(steps_max, COMMAND.all_steps))
-    answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
-    answer = structs.replace(answer, notes=(*notes, *answer.notes))
+    answer = _answer(ruling, objects, search)
+    answer = structs.replace(answer, left_out=left_out, notes=(*notes, *answer.notes))
     if answer.outcome in ("bound", "fits"):
         why, scores, groups = scores_and_groups(world, ruling, str(answer.node), steps_max)
         return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
@@ -128,10 +136,6 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
     return explanation_of(found, ruling, objects, failures)
 
 
-def _full_name(pod: Mapping[str, Any]) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-
-
 def explain_claim(
     given: Sequence[SourceObject],
     key: tuple[str, str],
@@ -147,7 +151,8 @@ def explain_claim(
     """
     namespace, name = key
     given, broken = _well_formed(given, OfflineCluster(now_ms))
-    objects = Objects(World(given, key, now_ms, features, config))
+    world = World(given, key, now_ms, features, config)
+    objects = Objects(world)
     if not (claim := objects.find("ResourceClaim", name, namespace)):
         there = ", ".join(sorted(objects.names("ResourceClaim", namespace))[:10])
         raise NotThereError(f"no ResourceClaim is named {namespace}/{name}; there are: {there or 'none'}")
@@ -164,19 +169,13 @@ def explain_claim(
             devices=devices,
         )
     for _, pod in objects.of("Pod"):
-        own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
-        world = World(given, own, now_ms, features, config)
-        if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
-            answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config)
+        asked = replace(world, pod=key_of(pod))
+        if asked.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(asked).claims()):
+            answer = _explained(asked)
             return structs.replace(answer, subject=subject, notes=(*answer.notes, *broken))
     probe = _only_pod(namespace, name)
-    answer = explain_pod(
-        [*given, SourceObject("claim", probe)],
-        (namespace, probe["metadata"]["name"]),
-        now_ms=now_ms,
-        features=features,
-        config=config,
-    )
+    given = [*given, SourceObject("claim", probe)]
+    answer = _explained(replace(world, objects=given, pod=key_of(probe)))
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
     return structs.replace(answer, subject=subject, notes=(note, *answer.notes, *broken))
 
@@ -283,24 +282,6 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explana
         devices=devices,
         notes=tuple(filter(None, (given_out_twice(ruling.answers.machine, one) for one in ids if is_bound))),
     )
-
-
-def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
-    if verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR) or verdict.node:
-        return ()
-    return tuple(one.cut() for one in reasons.of(verdict))
-
-
-def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
-    if verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
-        return ()
-    return reasons.funnels(verdict)
-
-
-def _left_out(ruling: Ruling) -> tuple[str, ...]:
-    """What could change the answer; a refusal of the asked pod is the answer."""
-    problems = (str(one) for one in ruling.loaded.problems if one.concerns_others)
-    return (*problems, *ruling.answers.left_out.texts)
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
