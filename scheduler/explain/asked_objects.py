@@ -144,12 +144,3 @@ class Objects:
                     yield Request(source, name, request["exactly"])
                 for sub in request.get("firstAvailable") or ():
                     yield Request(source, f"{name}/{sub.get('name')}", sub)
-
-    def devices(self) -> Iterator[tuple[int, int, Mapping[str, Any], Mapping[str, Any]]]:
-        """Each published device: index of its slice, place in it, the slice's spec, the device."""
-        for index, obj in self.of("ResourceSlice"):
-            spec = obj.get("spec")
-            if not isinstance(spec, Mapping):
-                continue
-            for place, device in enumerate(spec.get("devices") or ()):
-                yield index, place, spec, device

@@ -22,8 +22,8 @@ from msgspec import structs
 from allocator import DeviceId, Features
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import BUDGET, Search
-from scheduler.explain.object_edits import object_edits
+from scheduler.explain.fix_search import Search
+from scheduler.explain.object_edits import given_up, object_edits
 from scheduler.explain.placed import scores_and_groups
 from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
@@ -31,12 +31,20 @@ from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
 from scheduler.explain.world import Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.nearest import near
-from scheduler.offline import OfflineCluster, PodResult, Reasons, SourceObject, Verdict, devices_of, is_waiting
+from scheduler.offline import (
+    OfflineCluster,
+    PodResult,
+    Reasons,
+    SourceObject,
+    devices_of,
+    is_waiting,
+    makes_pods,
+)
 from scheduler.offline.after_binding import given_out_twice
 from scheduler.offline.group_mates import nominated
 from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
-from scheduler.offline.siblings import beside_siblings
+from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
@@ -53,7 +61,6 @@ def explain_pod(
     now_ms: int,
     features: Features,
     config: Config | None = None,
-    budget: int = BUDGET,
     steps_max: int = COMMAND.all_steps,
 ) -> Explanation:
     """Explain one pod; `key` is namespace and name.
@@ -65,40 +72,50 @@ def explain_pod(
     Raises:
         NotThereError: No pod has this name.
     """
-    world, ruling, tried, fit = _asked(World(given, key, now_ms, features, config))
+    return _explained(World(given, key, now_ms, features, config), steps_max)
+
+
+def _explained(world: World, steps_max: int = COMMAND.all_steps) -> Explanation:
+    world, ruling = _asked(world)
     if ruling.verdict is None:
-        pods = sorted(map(_full_name, ruling.answers.cluster.pods()))
-        raise NotThereError(f"no pod is named {'/'.join(key)}; there are: {', '.join(pods[:10]) or 'none'}")
+        pods = sorted("/".join(key_of(pod)) for pod in ruling.answers.cluster.pods())
+        raise NotThereError(f"no pod is named {'/'.join(world.pod)}; there are: {', '.join(pods[:10]) or 'none'}")
     objects = Objects(world)
-    notes, left_out = _notes(ruling, objects, tried, fit), _left_out(ruling)
+    notes, problems = _notes(ruling, objects), ruling.loaded.problems
+    # What could change the answer; a refusal of the asked pod is the answer.
+    left_out = (*(str(one) for one in problems if one.concerns_others), *ruling.answers.left_out.texts)
     # Before changes are asked about: these end the use of the machine.
     verdict, reasons = ruling.verdict, Reasons(ruling.answers, budget_steps=BUDGET_STEPS, steps_max=steps_max)
-    groups, funnels = _groups(verdict, reasons), _request_funnels(verdict, reasons)
-    search = Search(world, budget, steps_max < COMMAND.all_steps, min(steps_max, COMMAND.all_steps))
-    answer = structs.replace(_answer(ruling, objects, search), left_out=left_out)
-    answer = structs.replace(answer, notes=(*notes, *answer.notes))
+    groups, funnels = tuple[NodeGroup, ...](), tuple[RequestFunnel, ...]()
+    if verdict.outcome in (PodResult.UNSCHEDULABLE, PodResult.ERROR) and not verdict.node:
+        groups = tuple([one.cut() for one in reasons.of(verdict)])
+        funnels = reasons.funnels(verdict) if verdict.outcome is PodResult.UNSCHEDULABLE else ()
+    search = Search(world, min(steps_max, COMMAND.all_steps))
+    answer = _answer(ruling, objects, search)
+    answer = structs.replace(answer, left_out=left_out, notes=(*notes, *answer.notes))
     if answer.outcome in ("bound", "fits"):
-        why, scores, groups = scores_and_groups(world, str(answer.node), steps_max)
+        why, scores, groups = scores_and_groups(world, ruling, str(answer.node), steps_max)
         return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)
     return structs.replace(answer, nodes=groups, funnels=funnels)
 
 
-def explain_briefly(world: World, budget: int, steps_max: int) -> tuple[Explanation, int, int]:
-    """The same without nodes and notes, and what is left of the budget and of the steps: for lists."""
-    world, ruling, _, _ = _asked(world)
-    search = Search(world, budget, True, steps_max)
-    return _answer(ruling, Objects(world), search), search.left, search.looking_steps
+def explain_briefly(world: World, steps_max: int) -> tuple[Explanation, int]:
+    """The same without nodes and notes, and what is left of the steps: for lists."""
+    world, ruling = _asked(world)
+    search = Search(world, steps_max)
+    return _answer(ruling, Objects(world), search), search.steps
 
 
-def _asked(world: World) -> tuple[World, Ruling, int, int]:
-    """The world in which the pod is asked about (rule 3), what is said there, how many siblings were tried and fit."""
-    cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
-    given, tried, fit = beside_siblings(world.objects, world.pod, cluster, features=world.features, config=world.config)
-    world = replace(world, objects=given)
+def _asked(world: World) -> tuple[World, Ruling]:
+    """The world in which the pod is asked about, and what is said there."""
+    if any(makes_pods(one.obj) for one in world.objects):
+        cluster = OfflineCluster(world.now_ms, world.checked, world.decoded)
+        cluster.load(world.objects)
+        world = replace(world, objects=with_made(world.objects, cluster))
     ruling = world.ask()
     if ruling.loaded.problems:  # their fields may be anything
         world = replace(world, objects=_well_formed(world.objects, ruling.answers.cluster)[0])
-    return world, ruling, tried, fit
+    return world, ruling
 
 
 def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
@@ -114,12 +131,9 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
     if ruling.verdict.node and spec.get("nodeName"):
         return _stuck(subject, name, ruling.verdict.reason)
     failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
-    found = search.smallest(ruling, object_edits(objects))
+    waits = ruling.verdict.outcome is PodResult.WAITS
+    found = (given_up(objects) if waits else None) or search.smallest(ruling, object_edits(objects))
     return explanation_of(found, ruling, objects, failures)
-
-
-def _full_name(pod: Mapping[str, Any]) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 def explain_claim(
@@ -129,7 +143,6 @@ def explain_claim(
     now_ms: int,
     features: Features,
     config: Config | None = None,
-    budget: int = BUDGET,
 ) -> Explanation:
     """Explain one claim: by a pod that waits for it, or by one that has nothing else.
 
@@ -138,7 +151,8 @@ def explain_claim(
     """
     namespace, name = key
     given, broken = _well_formed(given, OfflineCluster(now_ms))
-    objects = Objects(World(given, key, now_ms, features, config))
+    world = World(given, key, now_ms, features, config)
+    objects = Objects(world)
     if not (claim := objects.find("ResourceClaim", name, namespace)):
         there = ", ".join(sorted(objects.names("ResourceClaim", namespace))[:10])
         raise NotThereError(f"no ResourceClaim is named {namespace}/{name}; there are: {there or 'none'}")
@@ -155,20 +169,13 @@ def explain_claim(
             devices=devices,
         )
     for _, pod in objects.of("Pod"):
-        own = pod["metadata"].get("namespace", "default"), str(pod["metadata"].get("name"))
-        world = World(given, own, now_ms, features, config)
-        if world.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(world).claims()):
-            answer = explain_pod(given, world.pod, now_ms=now_ms, features=features, config=config, budget=budget)
+        asked = replace(world, pod=key_of(pod))
+        if asked.pod[0] == namespace and is_waiting(pod) and any(one is claim[1] for _, one in Objects(asked).claims()):
+            answer = _explained(asked)
             return structs.replace(answer, subject=subject, notes=(*answer.notes, *broken))
     probe = _only_pod(namespace, name)
-    answer = explain_pod(
-        [*given, SourceObject("claim", probe)],
-        (namespace, probe["metadata"]["name"]),
-        now_ms=now_ms,
-        features=features,
-        config=config,
-        budget=budget,
-    )
+    given = [*given, SourceObject("claim", probe)]
+    answer = _explained(replace(world, objects=given, pod=key_of(probe)))
     note = f"no pod waits for the claim: asked for a pod that has nothing but it, {probe['metadata']['name']}"
     return structs.replace(answer, subject=subject, notes=(note, *answer.notes, *broken))
 
@@ -277,26 +284,8 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explana
     )
 
 
-def _groups(verdict: Verdict, reasons: Reasons) -> tuple[NodeGroup, ...]:
-    if verdict.outcome not in (PodResult.UNSCHEDULABLE, PodResult.ERROR) or verdict.node:
-        return ()
-    return tuple(one.cut() for one in reasons.of(verdict))
-
-
-def _request_funnels(verdict: Verdict, reasons: Reasons) -> tuple[RequestFunnel, ...]:
-    if verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
-        return ()
-    return reasons.funnels(verdict)
-
-
-def _left_out(ruling: Ruling) -> tuple[str, ...]:
-    """What could change the answer; a refusal of the asked pod is the answer."""
-    problems = (str(one) for one in ruling.loaded.problems if one.concerns_others)
-    return (*problems, *ruling.answers.left_out.texts)
-
-
-def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tuple[str, ...]:
-    loaded = ruling.loaded
+def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
+    loaded, siblings = ruling.loaded, ruling.siblings
     notes = [*map(str, loaded.problems), *ruling.answers.left_out.texts, *loaded.notes, *loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     if name not in _served(objects):
@@ -305,16 +294,15 @@ def _notes(ruling: Ruling, objects: Objects, siblings: int, placed: int) -> tupl
         )
     elif name != _OWN[0]:
         notes.append(f"the pod's scheduler is {name}: answered with the default plugins, as this scheduler has them")
-    if placed:
+    if ruling.fit:
         waits = "1 other pod of its owner waits" if siblings == 1 else f"{siblings} other pods of its owner wait"
-        notes.append(f"{waits}, too: asked about as if the {placed} of them that fit had their places")
+        notes.append(f"{waits}, too: asked about as if the {ruling.fit} of them that fit had their places")
     tried = ruling.answers.tried
     tried_first = {key_of(one) for one in ruling.answers.cluster.pods() if one["metadata"]["uid"] in tried}
     for _, one in objects.of("Pod"):
         if key_of(one) in tried_first - {objects.world.pod} and (node := nominated(one)):
             notes.append(f"pod {'/'.join(key_of(one))} was tried, too: node {node} is kept for it (nominatedNodeName)")
     waiting = sum(is_waiting(one) and one["metadata"]["uid"] not in tried for one in ruling.answers.cluster.pods())
-    waiting -= siblings - placed
     if waiting > 0 and not (objects.pod.get("spec") or {}).get("nodeName"):
         notes.append(f"{waiting} other pods wait, too, and are left out here: they may be tried first")
     return tuple(notes)

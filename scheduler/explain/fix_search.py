@@ -4,10 +4,8 @@ Rules of this module
   1. Nothing is said to help that was not asked about: what plugins propose as if it were made (`cause_search`), an edit
      by loading the objects as it leaves them.
   2. The smallest that helps is said; two together where none helps alone.
-  3. A question with edits costs a step for each object, and at least `STEPS_LEAST`. When the steps are used up, that
-     is said. Where others wait for the answer, a question costs `_STEPS_OF_A_TURN` for each turn of the scheduler if
-     that is more.
-  4. Plugins look for what would help within one number of steps, however often they are asked.
+  3. All that is asked for one answer comes out of one number of steps. A question with edits costs what loading the
+     objects and the turns of the scheduler take, and at least `STEPS_LEAST`. When the steps are used up, that is said.
 
 Not here: the candidates (the plugins, `object_edits`).
 """
@@ -20,16 +18,19 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler.explain.world import Ruling, World
+from scheduler.offline.verdicts import TURN_STEPS
 from scheduler.why.reasons import Diagnosis, Fix, Whom
 
 Fixes: TypeAlias = tuple[Fix, ...]
 
-BUDGET: Final = 40_000
-"""Steps for one explanation: 100 questions with edits to a small cluster, 4 to one of 10,000 objects."""
-STEPS_LEAST: Final = 400
-_STEPS_OF_A_TURN: Final = 50
-"""A step is about 0.1 ms, and a turn takes up to 10. A question takes a turn or two of a small cluster, 130 with 2,000
-nodes, 300 and more where selectors cost much."""
+STEPS_LEAST: Final = 10_000
+"""For a question with edits to a small cluster; a step is about 4 us."""
+_STEPS_OF_AN_OBJECT: Final = 25
+
+
+def steps_of(world: World) -> int:
+    """What a question costs at least."""
+    return max(STEPS_LEAST, _STEPS_OF_AN_OBJECT * len(world.objects))
 
 
 @dataclass(slots=True)
@@ -37,17 +38,13 @@ class Search:
     """One explanation's questions.
 
     Attributes:
-        left: Steps for questions.
-        others_wait: For the answer: the process is not one's own.
-        looking_steps: What is left of rule 4's, about 4 us each.
+        steps: What is left of rule 3's.
         asked: How many changes were asked about.
         is_exhausted: Not all was asked: what was found may not be the smallest.
     """
 
     world: World
-    left: int
-    others_wait: bool
-    looking_steps: int
+    steps: int
     asked: int = 0
     is_exhausted: bool = False
 
@@ -82,21 +79,19 @@ class Search:
         return (), ()
 
     def _why(self, ruling: Ruling) -> Diagnosis | None:
-        why, steps = ruling.why(self.looking_steps) if self.looking_steps > 0 else (None, 0)
-        self.looking_steps -= steps
-        self.is_exhausted |= self.looking_steps <= 0 or (why is not None and why.is_exhausted)
+        why, steps = ruling.why(self.steps) if self.steps > 0 else (None, 0)
+        self.steps -= steps
+        self.is_exhausted |= self.steps <= 0 or (why is not None and why.is_exhausted)
         self.asked += why.asked if why is not None else 0
         return why
 
     def _ask(self, edits: Sequence[Fix]) -> Ruling | None:
-        """None where the budget is used up."""
-        least = max(STEPS_LEAST, len(self.world.objects))
-        self.left -= least
-        if self.left < 0:
+        """None where the steps are used up."""
+        least = steps_of(self.world)
+        if self.steps < least:
             self.is_exhausted = True
             return None
         self.asked += 1
         ruling = self.world.ask([one for edit in edits for one in edit.edits])
-        if self.others_wait:
-            self.left -= max(0, _STEPS_OF_A_TURN * ruling.turns - least)
+        self.steps -= max(least, TURN_STEPS * ruling.turns)
         return ruling

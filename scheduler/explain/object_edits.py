@@ -11,7 +11,6 @@ Not here: what plugins know (`framework.diagnosis`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -23,7 +22,7 @@ from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import PodKey
 from scheduler.model.nearest import listed, near
-from scheduler.why.reasons import Fix, Reason, removing
+from scheduler.why.reasons import Diagnosis, Fix, Reason, removing
 from scheduler.why.say import Fields, names
 
 
@@ -111,46 +110,21 @@ def _admin_access(objects: Objects) -> Iterator[Fix]:
         yield structs.replace(removing(fix, reason), edits=((found[0], edit),), objects=about)
 
 
-def _binding_conditions(objects: Objects) -> Iterator[Fix]:
-    conditions: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for index, _, spec, device in objects.devices():
-        for condition in device.get("bindingConditions") or ():
-            conditions[str(spec.get("driver")), str(condition)].add(index)
-    for (driver, condition), indexes in sorted(conditions.items()):
-
-        def without(one: Obj, condition: str = condition) -> None:
-            left = [other for other in one.get("bindingConditions") or () if other != condition]
-            one["bindingConditions"] = left
-            if not left:
-                one.pop("bindingConditions")
-                one.pop("bindingFailureConditions", None)
-
-        def edit(obj: Obj) -> None:
-            for device in obj["spec"]["devices"]:
-                without(device)
-
-        def edit_claim(obj: Obj) -> None:
-            for result in obj["status"]["allocation"]["devices"]["results"]:
-                without(result)
-
-        waiting = [index for index, claim in objects.claims() if (claim.get("status") or {}).get("allocation")]
-        failed, why = next(_failures(objects, driver), ("", ""))
-        fields = {"driver": driver, "condition": condition, "failed": failed, "why": why}
-        edits = (*((index, edit) for index in sorted(indexes)), *((index, edit_claim) for index in waiting))
-        reason = Reason("binding-condition-unset", fields, "failed" if failed else "driver")
-        yield Fix("condition-set", fields, (), reason=reason, edits=edits)
-
-
-def _failures(objects: Objects, driver: str) -> Iterator[tuple[str, str]]:
-    """Failure conditions that the driver has set on devices of the claims, and what it says of them."""
+def given_up(objects: Objects) -> Diagnosis | None:
+    """What a driver says of a device of the claims that it could not make ready; its claim gets another one."""
     for _, claim in objects.claims():
         status = claim.get("status") or {}
         results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
         kinds = {kind for one in results for kind in one.get("bindingFailureConditions") or ()}
+        awaited = names(dict.fromkeys(kind for one in results for kind in one.get("bindingConditions") or ()))
         for device in status.get("devices") or ():
-            for one in device.get("conditions") or () if device.get("driver") == driver else ():
+            for one in device.get("conditions") or ():
                 if one.get("type") in kinds and one.get("status") == "True":
-                    yield one["type"], ": ".join(filter(None, (one.get("reason"), one.get("message"))))
+                    why = ": ".join(filter(None, (one.get("reason"), one.get("message"))))
+                    fields = {"driver": device.get("driver"), "condition": awaited, "failed": one["type"], "why": why}
+                    reason = Reason("binding-condition-unset", fields, "failed")
+                    return Diagnosis((reason,), (Fix("condition-set", fields, (), reason=reason),))
+    return None
 
 
-_RULES: Final = (_names, _of_the_pod, _admin_access, _binding_conditions)
+_RULES: Final = (_names, _of_the_pod, _admin_access)

@@ -7,37 +7,42 @@ Not here: pods that do not fit (`explaining`), output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.config.settings import Config
-from scheduler.explain.asked_objects import Objects
+from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.explain.pod_explanation import NodeScore
-from scheduler.explain.world import World
+from scheduler.explain.world import Ruling, World
 from scheduler.model.keys import NodeName
 from scheduler.model.nearest import some
+from scheduler.model.pod_claims import claim_names
 from scheduler.offline.every_node import PodRuling
-from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
+from scheduler.offline.offline_cluster import Obj, OfflineCluster
 from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
 from scheduler.offline.reasons import NodeGroup, nodes_alike
 
 _SCORES_MAX: Final = 20
+_VOLUMES: Final = {"persistentVolumeClaim", "ephemeral"}
+"""What a decision binds to a node for good: such a pod is asked about without its siblings' places."""
 
 
 def scores_and_groups(
-    world: World, node: str, steps_max: int
+    world: World, ruling: Ruling, node: str, steps_max: int
 ) -> tuple[str, tuple[NodeScore, ...], tuple[NodeGroup, ...]]:
     """Why `node`, in a sentence; the nodes that fit with their scores, the best first; the others by reason.
 
     Args:
         steps_max: As of `EveryNode`.
     """
-    objects = Objects(world)
-    claims = {index for index, _ in objects.claims()}
-    given = [_given_back(one, objects.pod) if index in claims else one for index, one in enumerate(world.objects)]
-    cluster = OfflineCluster(world.now_ms)
-    cluster.load(given)
-    pod = next(one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == world.pod)
+    cluster = ruling.answers.cluster
+    pod = cluster.api.find(POD.kind_id, *world.pod)
+    if not ruling.fit or any(_VOLUMES & one.keys() for one in (pod or {}).get("spec", {}).get("volumes") or ()):
+        cluster = OfflineCluster(world.now_ms)
+        cluster.load(world.objects)
+        pod = cluster.api.find(POD.kind_id, *world.pod)
+    assert pod is not None
+    for name in claim_names(pod):
+        _give_back(cluster, pod, name)
     try:
         answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max).answer
         reason = answer.message if answer else "the pod cannot be read"
@@ -82,10 +87,13 @@ def _lead(answer: PodRuling, better: NodeName, other: NodeName) -> str:
     return f"{totals[better]} against {totals[other]} of {other}, most by {plugin}"
 
 
-def _given_back(given: SourceObject, pod: Mapping[str, Any]) -> SourceObject:
-    """The claim without its allocation, if the pod alone has it."""
-    status = given.obj.get("status") or {}
-    users = [one.get("name") for one in status.get("reservedFor") or ()]
-    if users != [pod["metadata"]["name"]]:
-        return given
-    return SourceObject(given.place, {**given.obj, "status": {}})
+def _give_back(cluster: OfflineCluster, pod: Obj, name: str) -> None:
+    """Take the claim's devices from the pod, if it alone has them."""
+    namespace = pod["metadata"]["namespace"]
+    status = (cluster.api.find(CLAIM.kind_id, namespace, name) or {}).get("status") or {}
+    if [one.get("name") for one in status.get("reservedFor") or ()] == [pod["metadata"]["name"]]:
+        cluster.api.update(CLAIM, namespace, name, _without_status, sub_resource="status")
+
+
+def _without_status(claim: dict[str, Any]) -> dict[str, Any]:
+    return {**claim, "status": {}}

@@ -9,15 +9,14 @@ import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from allocator import Features
 from scheduler.config.settings import Config
-from scheduler.embedded.loading import Restorable
 from scheduler.explain.explaining import explain_briefly, nearest_served, served_in
-from scheduler.explain.fix_search import BUDGET, STEPS_LEAST
+from scheduler.explain.fix_search import steps_of
 from scheduler.explain.wording import kind_of, unserved
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import EVENT, without_cause
@@ -25,18 +24,17 @@ from scheduler.model.keys import PodUid
 from scheduler.model.pod_group import group_key
 from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.alike import Maker, maker_of
-from scheduler.offline.offline_cluster import Decoded, key_of, waits_for_a_node
+from scheduler.offline.offline_cluster import key_of, waits_for_a_node
+from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
 from scheduler.why.say import EVERYBODY
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
-_BUDGET: Final = 60_000
-"""Steps for questions of all pods together, as `fix_search` counts them: some 6 s."""
-_LOADS: Final = 2
-"""Of the objects for one pod before any edit is asked about: its siblings, and itself."""
-_LOOKING_STEPS: Final = 1_000_000
-"""For what plugins say of all pods together, about 4 us each."""
+_STEPS: Final = 2_500_000
+"""For all pods together, as `fix_search` counts them: some 10 s."""
+_FOR_BRIEF_LOOKS: Final = 1_000_000
+"""What of these is kept for pods that come late; and no pod gets more."""
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -48,22 +46,22 @@ class Waiting:
 
     Attributes:
         outcome: As `simulate` has it.
+        maker: Who makes it.
         kind: Of its cause (`why.kinds`), "" where it fits.
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
-        node: Where it would run.
         change: What helps, where the cause says so.
-        maker: Who makes it.
+        node: Where it would run.
         objects: What the change is about, `KIND/NAMESPACE/NAME`.
         is_first_look: The budget ended before all was asked: the pod asked about by itself may have a better cause.
     """
 
     key: Key
     outcome: str
-    kind: str
-    cause: str
-    node: str
-    change: str
     maker: Maker
+    kind: str = ""
+    cause: str = ""
+    change: str = ""
+    node: str = ""
     is_first_look: bool = False
     objects: Sequence[str] = ()
 
@@ -109,11 +107,11 @@ def ask_all(
         turns_max: Of the scheduler, some milliseconds each; by default as many as it takes. Long searches take turns
             with other pods, so one that is costly keeps no other from being tried.
     """
-    checked: dict[int, Restorable] = {}
-    decoded: Decoded = {}
-    cluster = OfflineCluster(now_ms, checked, decoded)
+    world = World(given, ("", ""), now_ms, features, config)
+    cluster = OfflineCluster(now_ms, world.checked, world.decoded)
     loaded = cluster.load(given)
-    there = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster.pods() if waits_for_a_node(pod)]
+    world = replace(world, objects=with_made(given, cluster))
+    there = [key_of(pod) for pod in cluster.pods() if waits_for_a_node(pod)]
     there += [problem.pod for problem in loaded.problems if problem.pod is not None]
     wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
     served = served_in(cluster.pods())
@@ -125,8 +123,7 @@ def ask_all(
         asked={*wanted[:PODS_MAX]},
         turns_max=turns_max,
     )
-    worlds = _Worlds(given, now_ms, features, config, checked, decoded)
-    tried = [*_explained(answers, worlds, served)]
+    tried = [*_explained(answers, world, served)]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
@@ -149,42 +146,27 @@ def as_own(first: Waiting, key: Key, maker: Maker) -> Waiting:
     return replace(first, key=key, cause=own(first.cause), change=own(first.change), maker=maker)
 
 
-class _Worlds(NamedTuple):
-    """What the world of each pod has in common."""
-
-    objects: Sequence[SourceObject]
-    now_ms: int
-    features: Features
-    config: Config | None
-    checked: dict[int, Restorable]
-    decoded: Decoded
-
-    def of(self, pod: Key) -> World:
-        # What is edited for one pod lives no longer, so it may not stay there under its id.
-        return World(self.objects, pod, *self[1:4], dict(self.checked), self.decoded)
-
-
-def _explained(answers: Answers, worlds: _Worlds, served: Collection[str]) -> Iterator[Waiting]:
+def _explained(answers: Answers, world: World, served: Collection[str]) -> Iterator[Waiting]:
     """Each pod, with the cause that the first of its like has.
 
     Args:
         served: The schedulers that are known to run.
     """
     known: dict[Hashable, Waiting] = {}
-    looks = _Looks(answers, worlds)
+    looks = _Looks(answers, world)
     pods = {key_of(pod): pod for pod in answers.cluster.pods()}
     for verdict in answers.verdicts:
         maker = maker_of(verdict.pod, verdict.uid, answers.machine)
         if verdict.outcome is PodResult.UNKNOWN:
-            yield Waiting(verdict.pod, "unknown", kind_of(verdict.outcome), verdict.reason, "", "", maker)
+            yield Waiting(verdict.pod, "unknown", maker, kind_of(verdict.outcome), verdict.reason)
             continue
         if verdict.outcome is PodResult.FITS:
             pod = pods.get(verdict.pod, {})
             if meant := nearest_served(pod, served):
                 step = unserved(pod["spec"]["schedulerName"], meant)
-                yield Waiting(verdict.pod, "unserved", step.kind, step.cause, "", step.change, maker)
+                yield Waiting(verdict.pod, "unserved", maker, step.kind, step.cause, step.change)
             else:
-                yield Waiting(verdict.pod, "fits", "", "", verdict.node, "", maker)
+                yield Waiting(verdict.pod, "fits", maker, node=verdict.node)
             continue
         like = _shape(verdict, maker, answers), verdict.outcome, maker.without_names(verdict.reason)
         first = known.get(like)
@@ -207,35 +189,28 @@ def _shape(verdict: Verdict, maker: Maker, answers: Answers) -> Hashable:
 class _Looks:
     """Looks at pods, as thoroughly as one that is explained by itself, until the budget is used up."""
 
-    def __init__(self, answers: Answers, worlds: _Worlds) -> None:
+    def __init__(self, answers: Answers, world: World) -> None:
         self._answers: Final = answers
-        self._worlds: Final = worlds
-        self._budget = _BUDGET
-        self._steps = _LOOKING_STEPS
+        self._world: Final = world
+        self._steps = _STEPS
 
     def at(self, verdict: Verdict, maker: Maker) -> Waiting:
         """The pod with its cause."""
-        least = _LOADS * max(STEPS_LEAST, len(self._worlds.objects))
-        if self._budget >= least and self._steps > 0:
-            self._budget -= least
-            given = min(BUDGET, self._budget)
-            found, left, self._steps = explain_briefly(self._worlds.of(verdict.pod), given, self._steps)
-            self._budget -= given - max(0, left)
+        waiting = partial(Waiting, verdict.pod, str(verdict.outcome), maker, node=verdict.node)
+        least = steps_of(self._world)
+        given = min(_FOR_BRIEF_LOOKS, self._steps - least - _FOR_BRIEF_LOOKS)
+        if is_close := given > 0:
+            # What is edited for one pod lives no longer, so it may not stay there under its id.
+            world = replace(self._world, pod=verdict.pod, checked=dict(self._world.checked))
+            found, left = explain_briefly(world, given)
+            self._steps -= least + given - left
             if not found.fits:
                 change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
-                waiting = self._waiting(verdict, maker, (found.kind, found.cause, change), is_first=found.exhausted)
-                return replace(waiting, objects=found.objects)
+                first = found.exhausted
+                return waiting(found.kind, found.cause, change, is_first_look=first, objects=found.objects)
         # It fits when only its own kind is there, or there is no time for more than a look at what is.
         why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
         self._steps -= steps
-        what = (
-            (why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY))
-            if why is not None
-            else (kind_of(verdict.outcome), without_cause(verdict.reason), "")
-        )
-        return self._waiting(verdict, maker, what, is_first=self._budget < least)
-
-    @staticmethod
-    def _waiting(verdict: Verdict, maker: Maker, what: tuple[str, str, str], *, is_first: bool) -> Waiting:
-        kind, cause, change = what
-        return Waiting(verdict.pod, str(verdict.outcome), kind, cause, verdict.node, change, maker, is_first)
+        if why is None:
+            return waiting(kind_of(verdict.outcome), without_cause(verdict.reason), is_first_look=not is_close)
+        return waiting(why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY), is_first_look=not is_close)

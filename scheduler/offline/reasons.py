@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from msgspec import Struct, structs
 
 from allocator import AllocationError, AllocationRequest, Explanation, Funnel, PausedError, Stage, explain
+from scheduler.core.machine import Machine
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan, PodSignature, PreFiltered
 from scheduler.framework.runner import Runner
@@ -29,7 +30,9 @@ from scheduler.model.objects import Pod
 from scheduler.offline.every_node import NOT_LOOKED_AT, EveryNode
 from scheduler.offline.verdicts import Answers
 from scheduler.plugins.dynamic_resources import NAME as DYNAMIC_RESOURCES
+from scheduler.plugins.dynamic_resources.binding_wait import awaited
 from scheduler.plugins.dynamic_resources.node_search import NodeSearch
+from scheduler.why.reasons import Diagnosis
 
 FUNNELS_OF_A_POD: Final = 20
 FUNNELS_MAX: Final = 1_000
@@ -220,6 +223,12 @@ class Reasons:
         yield from map(str, short or explanation.requests)
         if explanation.pools_left_out:
             yield f"left out: {', '.join(explanation.pools_left_out)}"
+
+
+def awaited_by(uid: PodUid, machine: Machine) -> Diagnosis | None:
+    """For what a pod waits that has its node and devices."""
+    store = machine.store
+    return awaited(claim for key in store.claims_of(uid) if (claim := store.claim(key)) is not None)
 
 
 def nodes_alike(refusals: Iterable[tuple[NodeName, Status, tuple[str, ...]]]) -> list[NodeGroup]:

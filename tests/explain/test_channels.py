@@ -92,7 +92,7 @@ WORDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ["the podAntiAffinity of pod default/asked rules out"],
         ["relax the required podAntiAffinity"],
     ),
-    "binding-conditions": (["has not set the binding condition example.com/ready"], ["must set example.com/ready"]),
+    "binding-conditions": (["waits for example.com/ready to be set"], ["must set example.com/ready"]),
 }
 ROWS = {name: (objects, first, second) for name, objects, first, second in (*PLANTED, *OTHERWISE)}
 ROWS |= {f"small: {name}": (SMALL[name].objects, *words) for name, words in WORDS.items()}

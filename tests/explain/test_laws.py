@@ -21,13 +21,13 @@ from hypothesis import given, note, settings
 from allocator import Features
 from scheduler.explain import Explanation, explain_pod
 from scheduler.explain.asked_objects import Objects
-from scheduler.explain.fix_search import BUDGET, Search
+from scheduler.explain.fix_search import Search
 from scheduler.explain.object_edits import object_edits
 from scheduler.explain.waiting import ask_all
 from scheduler.explain.world import World
 from scheduler.framework.diagnosis import COMMAND, cause_of
 from scheduler.offline import OfflineCluster, SourceObject, decide
-from scheduler.offline.siblings import beside_siblings
+from scheduler.offline.siblings import with_made
 from scheduler.why.reasons import FIRST_LOOK, MAKING_ROOM, TO_MAKE_IT_FIT, Diagnosis, Whom
 from tests.explain.cause_checks import untrue
 from tests.explain.law_edits import edits
@@ -70,8 +70,8 @@ def explained(made: Sequence[Obj]) -> Explanation:
 def beside(made: Sequence[Obj]) -> World:
     """The world as `explain` asks in it."""
     cluster = OfflineCluster(NOW_MS)
-    there = beside_siblings(given_(made), ASKED, cluster, features=FEATURES, config=None).given
-    return World(there, ASKED, NOW_MS, FEATURES)
+    cluster.load(given_(made))
+    return World(with_made(given_(made), cluster), ASKED, NOW_MS, FEATURES)
 
 
 def fits(made: Sequence[Obj]) -> bool:
@@ -81,7 +81,7 @@ def fits(made: Sequence[Obj]) -> bool:
 def found(made: Sequence[Obj]) -> Diagnosis:
     """What `explain` finds, with weights."""
     world = beside(made)
-    search = Search(world, BUDGET, False, COMMAND.all_steps)
+    search = Search(world, COMMAND.all_steps)
     return search.smallest(world.ask(), object_edits(Objects(world)))
 
 

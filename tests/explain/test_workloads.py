@@ -129,6 +129,27 @@ def test_whoever_a_sibling_preempts_is_gone() -> None:
     assert (answer.fits, answer.kind) == (False, "devices-in-use"), answer.verdict  # not the cpu that the victim had
 
 
+def test_a_pod_that_was_not_tried_beside_its_siblings_is_asked_about_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.explain.world._TURNS_BESIDE", 0)
+
+    answer = told("web-abc-3", *WORLD, *(owned(number) for number in range(4)))
+
+    assert answer.fits
+    assert "3 other pods wait, too, and are left out here: they may be tried first" in answer.notes
+
+
+def test_where_a_pod_fits_is_asked_with_its_siblings_on_their_nodes() -> None:
+    objects = [device_class(), template()]
+    for name in ("node-1", "node-2"):
+        objects += [node(name), slice_(gpu(), name=name, where=name)]
+
+    first, second = (told(f"web-abc-{number}", *objects, owned(0), owned(1)) for number in range(2))
+
+    assert {first.node, second.node} == {"node-1", "node-2"}
+    for answer in (first, second):
+        assert "it is the only one of 2 nodes that fits" in answer.advice, answer.advice
+
+
 # -- templates --------------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +254,7 @@ def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_ca
 
 
 def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_BUDGET", 1_200)  # for one pod of a small cluster
+    monkeypatch.setattr(waiting, "_STEPS", 1_019_000)  # for one pod of a small cluster
     objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": cpu}) for name, cpu in (("a", "98"), ("b", "99")))]
 
     rows = run(tmp_path, "explain", "-A", objects=objects).stdout.splitlines()[1:-1]
@@ -244,7 +265,7 @@ def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypat
 def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def explained(world: World, *args: int) -> tuple[Explanation, int, int]:
+    def explained(world: World, *args: int) -> tuple[Explanation, int]:
         asked.append(world.pod[1])
         return explain_briefly(world, *args)
 
@@ -263,10 +284,10 @@ def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.
 def test_equal_pods_are_asked_about_one_by_one_where_texts_name_their_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def explained(world: World, *args: int) -> tuple[Explanation, int, int]:
+    def explained(world: World, *args: int) -> tuple[Explanation, int]:
         asked.append(world.pod[1])
-        found, left, steps = explain_briefly(world, *args)
-        return structs.replace(found, cause=f"claim default/{world.pod[1]}-gpu-abcde is at fault"), left, steps
+        found, left = explain_briefly(world, *args)
+        return structs.replace(found, cause=f"claim default/{world.pod[1]}-gpu-abcde is at fault"), left
 
     monkeypatch.setattr(waiting, "explain_briefly", explained)
     objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]

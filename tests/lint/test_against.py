@@ -257,7 +257,7 @@ def test_pods_that_are_alike_are_explained_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_causes_are_looked_for_within_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_BUDGET", 1)
+    monkeypatch.setattr(waiting, "_STEPS", 1_000_000)
     views = lint([Source("0", pod(TEMPLATE_CLAIMS)), Source("1", deployment(2)), Source("2", template(2))]).views
     there = [SourceObject("", one) for one in cluster({"a": 1}).objects]
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import WriteAnswer
@@ -55,13 +55,6 @@ class Refusal(Struct, frozen=True):
 def reason_of(failure: Status) -> Refusal:
     """What the condition says of a pod that is given up for `failure`."""
     return Refusal(UNSCHEDULABLE if failure.is_rejection else SCHEDULER_ERROR, failure.message)
-
-
-class _Rewrites(Struct):
-    """The pods of a namespace whose condition would change in its numbers only, in the order of their reports."""
-
-    pods: dict[PodUid, None] = field(default_factory=dict)
-    is_timed: bool = False
 
 
 class Reporter(Part, ABC, Generic[Key, Patch]):
@@ -97,13 +90,17 @@ class Reporter(Part, ABC, Generic[Key, Patch]):
 
     def _take(self, namespace: str) -> tuple[Key, int] | None:
         """Whose condition is written next, and for which time; None when nobody's is, or not yet."""
-        waiting = self._waiting.get(namespace)
-        if not waiting:
+        return self._first(self._waiting, namespace)
+
+    @staticmethod
+    def _first(waiting: dict[str, dict[Key, int]], namespace: str) -> tuple[Key, int] | None:
+        """Whoever waits longest, and does no longer."""
+        if (keys := waiting.get(namespace)) is None:
             return None
-        key = next(iter(waiting))
-        attempt = waiting.pop(key)
-        if not waiting:
-            del self._waiting[namespace]
+        key = next(iter(keys))
+        attempt = keys.pop(key)
+        if not keys:
+            del waiting[namespace]
         return key, attempt
 
     def _given_back(self, namespace: str, key: Key, attempt: int, patch: Patch, answer: WriteAnswer) -> None:
@@ -144,7 +141,8 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         super().__init__(ground)
         self._sent: Final[dict[PodUid, Refusal]] = {}  # the condition that was sent last
         self._owed: Final[dict[PodUid, str]] = {}  # pods of which an event is to be recorded, and what it says
-        self._rewrites: Final[dict[str, _Rewrites]] = {}
+        self._rewrites: Final[dict[str, dict[PodUid, int]]] = {}  # of rule 5, as those that wait
+        self._timed: Final[set[str]] = set()  # namespaces whose next one has its time
         self._may_rewrite: Final = Allowances(_REWRITES_AT_ONCE, _REWRITE_EVERY_MS)
 
     def report(self, pod: Pod, why: Refusal, nominated_node: NodeName | None = None, note: str = "") -> None:
@@ -197,16 +195,13 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         if nominated_node is not None:
             self._nominate(_patch_of(pod, why, nominated_node), 1)
         elif before is not None and _is_same_but_for_numbers(before, why):
-            self._rewrites.setdefault(namespace, _Rewrites()).pods[pod.uid] = None
+            self._rewrites.setdefault(namespace, {})[pod.uid] = 1
             self._send_next(namespace)
         else:
             self._wait(namespace, pod.uid, 1)
 
     def _is_waiting(self, pod: Pod) -> bool:
-        rewrites = self._rewrites.get(pod.key.namespace)
-        return pod.uid in self._waiting.get(pod.key.namespace, ()) or (
-            rewrites is not None and pod.uid in rewrites.pods
-        )
+        return any(pod.uid in waiting.get(pod.key.namespace, ()) for waiting in (self._waiting, self._rewrites))
 
     def _due(self, key: PodUid, attempt: int) -> PatchPodStatus | None:
         pod, why = self._store.pods.get(key), self._asked.get(key)
@@ -223,22 +218,15 @@ class PodConditions(Reporter[PodUid, PatchPodStatus]):
         """What is new comes first."""
         if (taken := super()._take(namespace)) is not None:
             return taken
-        rewrites = self._rewrites.get(namespace)
-        if rewrites is None:
-            return None
-        if not self._may_rewrite.take(namespace, self._timers.now_ms):
-            if not rewrites.is_timed:
-                rewrites.is_timed = True
-                self._timers.at(self._may_rewrite.next_ms(namespace), partial(self._rewrite, namespace, rewrites))
-            return None
-        uid = next(iter(rewrites.pods))
-        del rewrites.pods[uid]
-        if not rewrites.pods:
-            del self._rewrites[namespace]
-        return uid, 1
+        if namespace in self._rewrites and self._may_rewrite.take(namespace, self._timers.now_ms):
+            return self._first(self._rewrites, namespace)
+        if namespace in self._rewrites and namespace not in self._timed:
+            self._timed.add(namespace)
+            self._timers.at(self._may_rewrite.next_ms(namespace), partial(self._rewrite, namespace))
+        return None
 
-    def _rewrite(self, namespace: str, rewrites: _Rewrites) -> None:
-        rewrites.is_timed = False
+    def _rewrite(self, namespace: str) -> None:
+        self._timed.discard(namespace)
         self._send_next(namespace)
 
     def _nominate(self, patch: PatchPodStatus, attempt: int) -> None:

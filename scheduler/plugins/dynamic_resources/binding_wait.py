@@ -81,7 +81,8 @@ def await_binding_conditions(
         wait = BindingWaitState(cycle.now_ms, _drivers(conditioned))
         cycle.put(wait)
         sentence = f"waiting for binding conditions for device on node {node}"
-        note = with_cause(sentence, _cause(waiting))
+        found = awaited(waiting)
+        note = with_cause(sentence, found.text(EVERYBODY) if found is not None else "")
         begun = (_event(cycle, "Normal", PENDING, note),)
     wait.since_ms = min(wait.since_ms, cycle.now_ms)  # set back, the clock begins the wait anew
     overall_ms = wait.since_ms + timeout_ms
@@ -101,15 +102,15 @@ def _message(waiting: Iterable[ResourceClaim], node: NodeName) -> str:
     return f"waiting on node {node} for drivers to set binding conditions: {'; '.join(missing[:_NAMED_MAX])}{more}"
 
 
-def _cause(waiting: Iterable[ResourceClaim]) -> str:
-    """Of what has to happen nothing needs to be tried: the wait is for that."""
-    for claim in waiting:
+def awaited(claims: Iterable[ResourceClaim]) -> Diagnosis | None:
+    """What has to happen before a pod with these claims is bound. Nothing needs to be tried: the wait is for that."""
+    for claim in claims:
         for text in missing_conditions(claim):
             device, _, condition = text.partition(": ")
             fields = {"claim": claim.key, "condition": condition, "device": device, "driver": "", "failed": ""}
             reason = Reason("binding-condition-unset", fields)
-            return Diagnosis((reason,), (Fix("condition-set", fields, ()),)).text(EVERYBODY)
-    return ""
+            return Diagnosis((reason,), (Fix("condition-set", fields, (), reason=reason),))
+    return None
 
 
 def broken_off(cycle: Cycle, node: NodeName, message: str) -> tuple[RecordEvent, ...]:
