@@ -298,9 +298,9 @@ class Inventory:
         Raises:
             PausedError: not now; those that were looked at are kept.
         """
-        while self._unchecked:
+        for pool_id in tuple(self._unchecked):
             self.meter.check()
-            self.faults_of(next(iter(self._unchecked)), features)
+            self.faults_of(pool_id, features)
         return self._faults
 
     def faults_of(self, pool_id: PoolId, features: Features) -> tuple[Fault, ...]:
