@@ -298,9 +298,14 @@ class Inventory:
         Raises:
             PausedError: not now; those that were looked at are kept.
         """
-        while self._unchecked:
+        for pool_id in tuple(self._unchecked):
             self.meter.check()
-            pool_id = next(iter(self._unchecked))
+            self.faults_of(pool_id, features)
+        return self._faults
+
+    def faults_of(self, pool_id: PoolId, features: Features) -> tuple[Fault, ...]:
+        """The same of one pool, at once."""
+        if pool_id in self._unchecked:
             slices = self._pools[pool_id].slices.values()
             self.meter.spent += _FAULT_WORK * sum(1 + len(slice_.devices) for slice_ in slices)
             self.meter.is_fresh = False
@@ -309,7 +314,7 @@ class Inventory:
             else:
                 self._faults.pop(pool_id, None)
             del self._unchecked[pool_id]
-        return self._faults
+        return self._faults.get(pool_id, ())
 
     # --- answers ----------------------------------------------------------------------------------------
 

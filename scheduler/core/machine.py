@@ -191,7 +191,7 @@ class Machine:
     def next_deadline_ms(self) -> int | None:
         """When `TimerFired` is due, on the clock of `now_ms`; None: not before the next input."""
         timers = self.timers
-        is_recovering = self._recovery.is_under_way
+        is_recovering = self._recovery.is_under_way or self.conflicts.is_under_way
         if is_recovering or (not self._unlisted and self.queue.has_active()):
             return timers.wall_ms
         asked = (
@@ -227,6 +227,9 @@ class Machine:
         queue.tick(timers.now_ms)
         for queued in queue.gated.overdue(timers.now_ms):
             self._cycles.explain(queued)
+        if self.conflicts.is_under_way:
+            self.conflicts.review()
+            return
         if self._recovery.is_under_way:
             self._recovery.go_on(self.settings.steps_per_tick)
             return

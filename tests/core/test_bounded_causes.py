@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
+from allocator.values.meter import STEP
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.diagnosis import COMMAND, EVENT, Limits
 from scheduler.plugins import default_plugins
@@ -16,6 +18,7 @@ from scheduler.why.say import EVERYBODY
 from tests import builders
 from tests.core.rig import Rig
 from tests.core.test_node_causes import REQUIRED, pods, port, rule, terms
+from tests.observed import observed
 
 CALLS_A_STEP = 100
 """Of Python and C functions: a step is some 4 us."""
@@ -145,3 +148,23 @@ def test_the_command_looks_closer_and_counts_as_well(attack: Attack) -> None:
     blames, steps, calls = blamed(attack, COMMAND)
     assert blames
     assert calls <= BEFORE_ANY + CALLS_A_STEP * steps
+
+
+def test_pools_of_other_nodes_are_looked_at_within_the_steps() -> None:
+    """A driver publishes all its pools anew, and the next pod that waits has to be told why."""
+    rig = Rig(*default_plugins(), is_paranoid=False)
+    rig.add_nodes("a")
+    rig.server.put_class(builders.device_class())
+    rig.server.put_slice(builders.resource_slice("s", node="a", devices=1))
+    rig.server.put_claim(builders.claim("taken", allocation=builders.allocation("gpu-0", pool="a")))
+    rig.server.put_claim(builders.claim("wanted"))
+    elsewhere = builders.resource_slice("s", node="b", devices=64)
+    rig.watch()
+    for index in range(800):
+        rig.tell(observed(replace(elsewhere, name=f"s{index}", node_name=f"b{index}", pool=f"b{index}"), 1))
+    runner, view = rig.machine.runners[builders.SCHEDULER], rig.machine.ground.view
+    cycle = Cycle(builders.pod("p", claims=("wanted",)), 0, EVENT.steps)
+    assert runner.pre_filter(cycle, view).status.is_success
+    before = view.inventory.meter.spent
+    assert runner.diagnose("DynamicResources", cycle, [view.node_infos["a"]], view, EVENT)
+    assert view.inventory.meter.spent - before <= 1.1 * EVENT.steps * STEP

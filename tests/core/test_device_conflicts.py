@@ -9,6 +9,7 @@ import pytest
 
 from allocator import Allocation, DeviceResult, decode_slice
 from cel.quantity import Quantity
+from scheduler.core.binding import device_conflicts
 from scheduler.core.binding.device_conflicts import Fate
 from scheduler.core.ground.inputs import WriteOutcomeUnknown
 from scheduler.framework.decisions import AddClaimFinalizer, BindPod, RecordEvent, WriteClaimStatus
@@ -224,6 +225,31 @@ def test_a_restart_undoes_what_was_stored_and_not_bound():
     assert after.server.claims[OURS].allocation is None
     assert after.node_of("p") is None
     assert counts(after) == {("device", "withdrawn"): 1}
+
+
+@pytest.mark.parametrize("claims_a_tick", [1, 2, 1_000])
+def test_what_was_listed_is_reviewed_in_parts_before_any_pod_is_tried(claims_a_tick, monkeypatch):
+    monkeypatch.setattr(device_conflicts, "_REVIEWED_MAX", claims_a_tick)
+    rig = Rig(*default_plugins(), is_listed=False)
+    rig.server.put_node(builders.node("a"))
+    rig.server.put_class(builders.device_class())
+    rig.server.put_slice(builders.resource_slice("s", node="a", devices=4))
+    for name, device in (("x", 0), ("ours", 0), ("y", 1), ("third", 1), ("z", 1)):
+        taken = builders.allocation(f"gpu-{device}", pool="a")
+        rig.server.put_claim(builders.claim(name, allocation=taken, finalizers=(FINALIZER,)))
+    rig.server.put_claim(builders.claim("free", finalizers=(FINALIZER,)))
+    rig.add_pod("p", claims=("ours",))
+    rig.add_pod("q", claims=("free",))
+    for given in rig.server.list_all():
+        rig.tell(given)
+    while rig.machine.conflicts.is_under_way:
+        assert rig.machine.next_deadline_ms() == rig.now_ms
+        assert not any(one.claim.name == "free" for one in rig.decided if isinstance(one, WriteClaimStatus))
+        rig.tick()
+    rig.settle()
+    assert counts(rig) == {("device", "withdrawn"): 1, ("device", "foreign"): 3}
+    assert set(conflict_events(rig)) == {"ours", "x"}
+    assert rig.node_of("q") == "a"
 
 
 def test_nothing_is_told_twice():

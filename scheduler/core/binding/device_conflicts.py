@@ -7,7 +7,8 @@ Rules of this module
   2. Ours yields (`withdrawals`): the binding cycle is given up and the allocation withdrawn. Between two claims of ours
      one yields.
   3. What a bound pod uses stays as it is and is only reported.
-  4. Nothing is concluded before everything has been listed: what decides it may not be known yet.
+  4. Nothing is concluded before everything has been listed: what decides it may not be known yet. What was allocated
+     before is reviewed then, `_REVIEWED_MAX` claims in a tick, before any pod is tried.
 
 Not here: which claims were given the same (`double_allocations`), who relies on a claim (`withdrawals`).
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from scheduler.core.binding.binding_cycle import BindingCycles
@@ -32,6 +34,7 @@ from scheduler.model.objects import Pod
 from scheduler.why.say import Reader, told
 
 REASON: Final = "DeviceConflict"
+_REVIEWED_MAX: Final = 1_000
 
 
 class Fate(Enum):
@@ -64,13 +67,18 @@ class DeviceConflicts(Part):
     def all_listed(self) -> None:
         """Everything that exists has been observed."""
         self._is_listed = True
-        self._review()
+        self.review()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether some of what was listed has not been reviewed."""
+        return self._is_listed and bool(self._unreviewed)
 
     def allocation_observed(self, claim: ClaimUid) -> None:
         """Somebody, perhaps an earlier life of ours, has allocated `claim`."""
         self._unreviewed[claim] = None
         if self._is_listed:
-            self._review()
+            self.review()
 
     def claim_observed(self, claim: ResourceClaim) -> None:
         """A claim has changed, and nobody but us has allocated it."""
@@ -112,16 +120,15 @@ class DeviceConflicts(Part):
                     self._settle(claim, rival)
             self.claim_gone(claim.uid)  # the rest is over; a conflict that comes back begins with an observation
 
-    def _review(self) -> None:
-        fresh = tuple(claim for claim in self._unreviewed if claim in self._store.claims)
-        self._unreviewed.clear()
+    def review(self) -> None:
+        """The next claims, last come first; a conflict is settled when the other claim has been reviewed before."""
+        fresh = tuple(islice(reversed(self._unreviewed), _REVIEWED_MAX))
         self._overlay.double_allocations.review(fresh)
-        settled: set[ClaimUid] = set()
         for uid in fresh:
-            settled.add(uid)
-            claim = self._store.claims[uid]
-            for rival in self._overlay.double_allocations.rivals(uid):
-                if rival.claim in settled:
+            self._unreviewed.pop(uid, None)
+            claim = self._store.claims.get(uid)
+            for rival in self._overlay.double_allocations.rivals(uid) if claim is not None else ():
+                if rival.claim in self._unreviewed:
                     continue
                 if rival.claim in self._store.claims:
                     self._settle(claim, rival)

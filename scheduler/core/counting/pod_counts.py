@@ -188,15 +188,16 @@ class PodCounts:
             if has_counted and self.steps >= last:
                 return False
             has_counted = True
-            name, before = next(reversed(pending)), found.looked_up
+            (name, _), before = pending.popitem(), found.looked_up
             info = self._node_infos.get(name)
             is_asked = True
             if info is not None and len(info.likenesses) * found.size > _MANY_LOOKUPS:
                 is_asked = found.ask_ahead(info, _LOOKUPS_PER_NODE * (last - self.steps))
             if is_asked:
-                del pending[name]
                 found.recount(name, info)
                 self.steps += 1
+            else:
+                pending[name] = None
             self.steps += (found.looked_up - before) // _LOOKUPS_PER_NODE
         return True
 

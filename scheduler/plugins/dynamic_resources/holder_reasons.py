@@ -20,6 +20,7 @@ from msgspec import Struct, field, structs
 
 from allocator import DeviceId, Funnel, Stage
 from allocator.pools.faults import listed_names
+from scheduler.framework.steps import within_steps
 from scheduler.model.claim import Consumer, ResourceClaim
 from scheduler.model.keys import ClaimKey, PodKey, PodUid
 from scheduler.plugins.dynamic_resources.changed_claims import held_by
@@ -91,10 +92,11 @@ def _published_twice(found: NearNode, funnel: Funnel) -> Reason | None:
     Asked as if this node's pool had its own name.
     """
     node, inventory = found.node.name, found.view.inventory
-    faults = inventory.faults(found.view.features)
     devices = ids_of(funnel.devices(funnel.step(Stage.IN_USE).removed))
-    twice = (one for one in devices if any(each.kind == "two-nodes" for each in faults.get(one.pool_id, ())))
-    if (device := next(twice, None)) is None:
+    with within_steps(found.cycle, found.view):
+        faults = ((one, inventory.faults_of(one.pool_id, found.view.features)) for one in devices)
+        device = next((one for one, some in faults if any(each.kind == "two-nodes" for each in some)), None)
+    if device is None:
         return None
     own, published = f"{device.pool}-{node}", inventory.slices_of_pool(device.pool_id).values()
     renamed = []
