@@ -49,7 +49,7 @@ from scheduler.kube.decision_requests import (
     encode_decision,
     object_path,
 )
-from scheduler.kube.event_records import EventSeries
+from scheduler.kube.event_records import EventRequest, EventSeries
 from scheduler.kube.exact_claims import ExactClaim
 from scheduler.kube.fair_lanes import FairLanes
 from scheduler.kube.feature_gates import dropped_fields
@@ -128,8 +128,9 @@ class Executor:
         self._lanes: dict[_LaneKey, _Lane] = {}
         self._writers_count = _MORE_WRITERS * in_flight_max
         self._ready: FairLanes[_Lane] = FairLanes(in_flight_max, self._writers_count)
-        self._has_events = asyncio.Event()
         self._event_slots = FairPlaces(_EVENT_SLOTS, _EVENT_WRITERS)
+        self._event_tasks: set[asyncio.Task[None]] = set()
+        self._events_due: asyncio.Handle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.is_drained = False
         self._is_stopped = False
@@ -142,9 +143,6 @@ class Executor:
         self._tasks = [
             asyncio.create_task(self._write(), name=f"writer-{number}") for number in range(self._writers_count)
         ]
-        self._tasks += [
-            asyncio.create_task(self._send_events(), name=f"event-writer-{number}") for number in range(_EVENT_WRITERS)
-        ]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -154,9 +152,12 @@ class Executor:
             self.is_drained = True
         except TimeoutError:
             log.warning("stopping with %d writes unanswered", len(self._lanes))
-        for task in self._tasks:
+        if self._events_due is not None:
+            self._events_due.cancel()
+        tasks = [*self._tasks, *self._event_tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         # Rule 1: the outcome of a write that was cut, or never sent, is unknown.
         for lane in self._lanes.values():
             for decision in lane.decisions:
@@ -168,7 +169,7 @@ class Executor:
         for decision in decisions:
             if isinstance(decision, RecordEvent):
                 self._events.add(decision, self._clock.now_ms())
-                self._has_events.set()
+                self._send_events_in(0.0)
                 continue
             if self._is_stopped:
                 self._deliver(WriteOutcomeUnknown(decision.id, "the scheduler is stopping"))
@@ -299,27 +300,33 @@ class Executor:
         )
         self.submit((event,))
 
-    async def _send_events(self) -> None:
-        while True:
-            await self._has_events.wait()
-            request = self._events.next_request(self._clock.now_ms(), self._event_slots.may_take)
-            if request is None:
-                wait_s = self._events.wait_s(self._clock.now_ms()) if len(self._events) else 0.0
-                if wait_s:
-                    await asyncio.sleep(wait_s)
-                else:
-                    self._has_events.clear()  # no event, or none of a namespace that may take a slot
-                continue
+    def _send_events_in(self, wait_s: float) -> None:
+        if self._events_due is None:
+            self._events_due = asyncio.get_running_loop().call_later(wait_s, self._send_events)
+
+    def _send_events(self) -> None:
+        """All that may be sent now; the others when a slot comes back, or when the bucket has filled."""
+        self._events_due = None
+        now_ms = self._clock.now_ms()
+        while (request := self._events.next_request(now_ms, self._event_slots.may_take)) is not None:
             self._event_slots.take(request.event.namespace)
-            try:
-                outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
-            finally:
-                self._event_slots.give_back(request.event.namespace)
-                self._has_events.set()
-            if not isinstance(outcome, Accepted):
-                log.debug("event %s about %s not recorded: %s", request.event.reason, request.event.name, outcome)
-                if isinstance(outcome, Rejected) and outcome.code == 404 and request.method == "PATCH":
-                    self._events.forget(request.event)
+            task = asyncio.create_task(self._send_event(request))
+            self._event_tasks.add(task)
+            task.add_done_callback(self._event_tasks.discard)
+        if len(self._events) and (wait_s := self._events.wait_s(now_ms)):
+            self._send_events_in(wait_s)
+
+    async def _send_event(self, request: EventRequest) -> None:
+        try:
+            outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
+        finally:
+            self._event_slots.give_back(request.event.namespace)
+        if len(self._events):
+            self._send_events_in(0.0)
+        if not isinstance(outcome, Accepted):
+            log.debug("event %s about %s not recorded: %s", request.event.reason, request.event.name, outcome)
+            if isinstance(outcome, Rejected) and outcome.code == 404 and request.method == "PATCH":
+                self._events.forget(request.event)
 
 
 def _is_text_changed(outcome: WriteResult) -> bool:

@@ -96,7 +96,7 @@ class FairLanes(Generic[_Lane]):
         return lane
 
     def _wake_taker(self) -> None:
-        while self._takers:
+        while self._ready and self._takers:
             taker = self._takers.popleft()
             if not taker.done():
                 taker.set_result(None)

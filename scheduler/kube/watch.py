@@ -40,7 +40,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished
-from scheduler.kube.api_requests import ApiClient, text_of
+from scheduler.kube.api_requests import ApiClient, Reply, text_of
 from scheduler.kube.api_versions import ServedAs, UnansweredError, find_version
 from scheduler.kube.credentials import CredentialsError
 from scheduler.kube.names_and_versions import read_newest_version, read_stored, revision_of
@@ -348,7 +348,7 @@ class Reflector:
         try:
             async with self._client.stream(path, inactivity_s=self._limits.inactivity_s) as response:
                 if response.status != HTTPStatus.OK:
-                    await self._raise_for_response(response, is_initial=initial is not None)
+                    self._raise_for_response(response, is_initial=initial is not None)
                 self._reporter.granted(self.kind.name)
                 self._mark_alive()
                 self._broken_lists += initial is not None  # `_replace` takes it back
@@ -459,8 +459,8 @@ class Reflector:
         self.stats.undecodable += 1
         self._reporter.undecodable(self.kind.name, str(event.name), event.reason)
 
-    async def _raise_for_response(self, response: aiohttp.ClientResponse, *, is_initial: bool) -> None:
-        body, code = await response.read(), response.status
+    def _raise_for_response(self, response: Reply, *, is_initial: bool) -> None:
+        body, code = response.body, response.status
         status = decode_status(body)
         if code == HTTPStatus.TOO_MANY_REQUESTS:
             raise _PauseError(f"HTTP 429: {status.message}", retry_after_s(response.headers.get("Retry-After"), status))

@@ -424,7 +424,7 @@ async def test_impersonation_is_sent_with_every_request_and_watch(tmp_path):
         async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
             await client.send("POST", "/api", b"{}")
             async with client.stream("/api/v1/pods?watch=true", inactivity_s=5) as response:
-                await response.read()
+                await response.content.read()
 
         for one in server.asked:
             assert one.all_headers("Impersonate-User") == ["system:serviceaccount:team:reader"]
@@ -432,6 +432,17 @@ async def test_impersonation_is_sent_with_every_request_and_watch(tmp_path):
             assert one.all_headers("Impersonate-Group") == ["system:serviceaccounts", "readers"]
             assert one.all_headers("Impersonate-Extra-acme.com%2Fproject") == ["one", "two"]
             assert one.all_headers("Impersonate-Extra-Reason%20%28why%29") == ["test"]
+
+
+async def test_what_would_begin_another_header_is_not_sent():
+    async with misbehaving() as server:
+        for token, path, reason in (("t", "/api HTTP/1.1\r\nX: y", "InvalidURL"), ("t\nX: y", "/api", "NoCredentials")):
+            async with ApiClient(await Connection(url=server.url, token=token).open()) as client:
+                outcome = await client.send("POST", path, b"{}")
+                assert isinstance(outcome, Rejected)
+                assert outcome.reason == reason
+
+        assert server.asked == []
 
 
 async def test_an_http_proxy_is_used(tmp_path):

@@ -159,11 +159,34 @@ async def test_request_arrives_as_it_was_meant():
         assert asked.body == {"a": 1}
 
 
+async def test_a_server_below_a_path_is_asked_there():
+    async with misbehaving(reply({})) as server:
+        async with ApiClient(await Connection(url=f"{server.url}/k8s/clusters/c-1/").open()) as client:
+            assert isinstance(await client.send("DELETE", "/api/v1/x?a=%2F"), Accepted)
+
+        asked = server.asked[0]
+        assert (asked.path, asked.query) == ("/k8s/clusters/c-1/api/v1/x", {"a": "/"})
+        assert asked.headers["Content-Length"] == "0"
+
+
+async def test_what_is_no_http_is_an_unknown_outcome():
+    async def talk(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, ApiClient(await Connection(url=f"http://127.0.0.1:{port}").open()) as client:
+        assert isinstance(await client.send("POST", "/api", b"{}"), Unknown)
+
+
 async def test_connections_are_kept():
     async with misbehaving(*[reply({})] * 3) as server, sending(server) as (client, _):
         for _ in range(3):
             await client.send("GET", "/version")
-        connector = client._session.connector  # the only witness of what is kept
+        connector = client._connector  # the only witness of what is kept
 
         assert sum(map(len, connector._conns.values())) == 1
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from scheduler.core.ground.inputs import Deleted, Observed, RelistFinished
-from scheduler.kube.api_requests import ApiClient
+from scheduler.kube.api_requests import ApiClient, Reply
 from scheduler.kube.codec import Codec
 from scheduler.kube.credentials import Connection
 from scheduler.kube.watch import Reflector, WatchLimits
@@ -160,7 +160,7 @@ async def test_a_lost_connection_is_let_go_without_the_garbage_collector():
     ):
         gc.collect()
         gc.disable()
-        kept = aiohttp.ClientResponse, aiohttp.ClientError
+        kept = Reply, aiohttp.ClientError
         # Other tests' errors are there as long as somebody has them: a parametrization, a report, a module of aiohttp.
         before = [sum(isinstance(one, kind) for one in gc.get_objects()) for kind in kept]
         try:
