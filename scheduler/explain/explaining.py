@@ -130,7 +130,7 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
         return answer
     if ruling.verdict.node and spec.get("nodeName"):
         return _stuck(subject, name, ruling.verdict.reason)
-    failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
+    failures = tuple(selector_failures(ruling, objects)) if ruling.verdict.outcome is PodResult.ERROR else ()
     waits = ruling.verdict.outcome is PodResult.WAITS
     found = (given_up(objects) if waits else None) or search.smallest(ruling, object_edits(objects))
     return explanation_of(found, ruling, objects, failures)
