@@ -23,17 +23,14 @@ def print_preemption(asked: CommandInput, key: Key) -> None:
     """The table, below another answer about this pod; nothing where nobody was looked at for it."""
     from scheduler.config import Config
     from scheduler.offline import OfflineCluster
-    from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
+    from scheduler.offline.one_pod import ask_every_node
 
     cluster = OfflineCluster(time.time_ns() // 1_000_000)
     cluster.load(asked.given)
     pods = [one for one in cluster.pods() if (one["metadata"]["namespace"], one["metadata"]["name"]) == key]
     if not pods:
         return
-    try:
-        answer = ask_every_node(cluster, pods[0], asked.config or Config(), asked.features).answer
-    except UnknownProfileError:  # the explanation says it
-        return
+    answer = ask_every_node(cluster, pods[0], asked.config or Config(), asked.features)
     if answer is not None and answer.tried:
         echo()
         print_table(("NODE", "PREEMPTION", "WHY, OR WHO WOULD BE REMOVED"), _rows(answer))

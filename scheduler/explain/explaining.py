@@ -130,7 +130,7 @@ def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
         return answer
     if ruling.verdict.node and spec.get("nodeName"):
         return _stuck(subject, name, ruling.verdict.reason)
-    failures = selector_failures(ruling, objects) if ruling.verdict.outcome is PodResult.ERROR else ()
+    failures = tuple(selector_failures(ruling, objects)) if ruling.verdict.outcome is PodResult.ERROR else ()
     waits = ruling.verdict.outcome is PodResult.WAITS
     found = (given_up(objects) if waits else None) or search.smallest(ruling, object_edits(objects))
     return explanation_of(found, ruling, objects, failures)
@@ -288,7 +288,12 @@ def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
     loaded, siblings = ruling.loaded, ruling.siblings
     notes = [*map(str, loaded.problems), *ruling.answers.left_out.texts, *loaded.notes, *loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
-    if name not in _served(objects):
+    config = objects.world.config
+    profiles = [one.scheduler_name for one in config.profiles] if config is not None else []
+    if len(profiles) > 1 and name not in profiles:
+        known = ", ".join(profiles)
+        notes.append(f"the pod's schedulerName is {name}; the file's profiles are {known}: answered with the first")
+    elif name not in _served(objects):
         notes.append(
             f"no pod that has a node names the scheduler {name}: does it run? Answered as if it were {_OWN[0]}"
         )

@@ -18,7 +18,7 @@ from scheduler.model.nearest import some
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.every_node import PodRuling
 from scheduler.offline.offline_cluster import Obj, OfflineCluster
-from scheduler.offline.one_pod import UnknownProfileError, ask_every_node
+from scheduler.offline.one_pod import ask_every_node
 from scheduler.offline.reasons import NodeGroup, nodes_alike
 
 _SCORES_MAX: Final = 20
@@ -43,12 +43,9 @@ def scores_and_groups(
     assert pod is not None
     for name in claim_names(pod):
         _give_back(cluster, pod, name)
-    try:
-        answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max).answer
-        reason = answer.message if answer else "the pod cannot be read"
-    except UnknownProfileError as error:
-        answer, reason = None, str(error)
+    answer = ask_every_node(cluster, pod, world.config or Config(), world.features, steps_max=steps_max)
     if answer is None or not answer.nodes:
+        reason = answer.message if answer else "the pod cannot be read"
         return f"how other nodes compare cannot be said: {reason}", (), ()
     ranked = sorted(answer.totals.items(), key=lambda one: (-one[1], one[0] != node, one[0]))
     scores = tuple(

@@ -7,49 +7,36 @@ Not here: what was probably meant (`model.selector_mistakes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from allocator import Device, first_failure
+from allocator import first_failure
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.pod_explanation import SelectorFailure
 from scheduler.explain.world import Ruling
 
 
-class _Written(NamedTuple):
-    """A selector, and whose it is."""
-
-    label: str
-    expression: str
-
-
-def selector_failures(ruling: Ruling, objects: Objects) -> tuple[SelectorFailure, ...]:
+def selector_failures(ruling: Ruling, objects: Objects) -> Iterator[SelectorFailure]:
     """Those of the pod's requests and their classes that the scheduler speaks of, each for its first device."""
-    if ruling.verdict is None:
-        return ()
-    inventory = ruling.answers.machine.store.inventory
-    devices = [device for _, one in sorted(inventory.slices.items()) for device in one.devices]
-    return tuple(_failures(dict.fromkeys(_selectors(objects)), devices, objects, ruling.verdict.reason))
-
-
-def _failures(
-    selectors: Iterable[_Written], devices: list[Device], objects: Objects, said: str
-) -> Iterator[SelectorFailure]:
-    for label, expression in selectors:
+    assert ruling.verdict is not None
+    slices = ruling.answers.machine.store.inventory.slices
+    devices = [device for _, one in sorted(slices.items()) for device in one.devices]
+    for label, expression in dict.fromkeys(_selectors(objects)):
         found = first_failure(expression, devices, objects.world.features)
-        if found is not None and found[1].message in said:
+        if found is not None and found[1].message in ruling.verdict.reason:
             device, failure = found
             yield SelectorFailure(
                 of=label,
                 expression=expression,
-                device="/".join((device.id.driver, device.id.pool, device.id.device)),
+                device=str(device.id),
                 message=failure.message,
                 offset=failure.offset,
                 shown=str(failure),
             )
 
 
-def _selectors(objects: Objects) -> Iterator[_Written]:
+def _selectors(objects: Objects) -> Iterator[tuple[str, str]]:
+    """Whose each is, and its expression."""
     for request in objects.requests:
         found = objects.find("DeviceClass", str(request.body.get("deviceClassName")))
         if found is not None:
@@ -57,8 +44,8 @@ def _selectors(objects: Objects) -> Iterator[_Written]:
         yield from _expressions(request.label, request.body)
 
 
-def _expressions(label: str, owner: Mapping[str, Any] | None) -> Iterator[_Written]:
+def _expressions(label: str, owner: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     for selector in (owner or {}).get("selectors") or ():
         expression = (selector.get("cel") or {}).get("expression")
         if isinstance(expression, str):
-            yield _Written(label, expression)
+            yield label, expression

@@ -25,7 +25,6 @@ from scheduler.explain.world import Ruling
 from scheduler.framework.diagnosis import without_cause
 from scheduler.model.claim import template_of
 from scheduler.model.keys import PodUid
-from scheduler.model.objects import Pod
 from scheduler.model.owners import edited_object
 from scheduler.offline import PodResult
 from scheduler.why.reasons import MAKING_ROOM, NOTHING_TO_DO, Diagnosis, Fix, Reason
@@ -128,14 +127,10 @@ def _nothing(found: Diagnosis, kind: str) -> str:
     return f"no change found: {tried} {'was' if found.asked == 1 else 'were'} tried, alone and two together"
 
 
-def _reason(fix: Fix) -> Reason:
-    assert fix.reason is not None
-    return fix.reason
-
-
 def _steps(fixes: Sequence[Fix], ruling: Ruling, objects: Objects) -> Iterator[Step]:
     for one in fixes:
-        reason, text = _reason(one), one.text(EVERYBODY)
+        assert one.reason is not None
+        reason, text = one.reason, one.text(EVERYBODY)
         template = _template(one, ruling)
         command = one.command or (_editing(one, template) if is_from_a_server(objects.pod) and not one.objects else "")
         text = text if command in text else f"{text}: {command}"
@@ -158,15 +153,9 @@ def _objects(fix: Fix, ruling: Ruling, template: str) -> Iterator[str]:
 
 def _template(fix: Fix, ruling: Ruling) -> str:
     """What the claim was made from, "" where it was not."""
-    pod = _pod(ruling)
-    if not fix.claims or pod is None:
-        return ""
-    return template_of(fix.claims[0], pod)
-
-
-def _pod(ruling: Ruling) -> Pod | None:
     assert ruling.verdict is not None
-    return ruling.answers.machine.store.pods.get(PodUid(ruling.verdict.uid))
+    pod = ruling.answers.machine.store.pods.get(PodUid(ruling.verdict.uid))
+    return template_of(fix.claims[0], pod) if fix.claims and pod is not None else ""
 
 
 def _editing(fix: Fix, template: str) -> str:
@@ -182,7 +171,7 @@ def _made_anew(objects: Objects, ruling: Ruling, fixes: Sequence[Fix]) -> Iterat
     """What the API server would not let anybody edit in place; of what is in a file there is nothing to say."""
     stored = is_from_a_server(objects.pod)
     for one in fixes:
-        kind = _reason(one).kind
+        kind = one.reason.kind if one.reason is not None else ""
         if one.edits:
             if kind == "priority-class-missing" and stored:
                 yield ANEW["pod"]

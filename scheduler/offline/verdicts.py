@@ -147,7 +147,7 @@ def decide(
     names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
     plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
-    profile = (lambda name: Profile(name, plugins())) if config is None else partial(_profile_of, config, features)
+    profile = (lambda name: Profile(name, plugins())) if config is None else partial(profile_of, config, features)
     machine = new_machine(names, profile, features, settings)
     run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}), turns_max)
     run.answers.run = run
@@ -184,7 +184,8 @@ def new_machine(
     )
 
 
-def _profile_of(config: Config, features: Features, name: str) -> Profile:
+def profile_of(config: Config, features: Features, name: str) -> Profile:
+    """What answers for a scheduler's name."""
     found = profile_config(config, name)
     made = found.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
     return replace(made, scheduler_name=name, stacks=config.core_settings().stacks)

@@ -196,14 +196,15 @@ def test_the_configuration_says_which_plugins_are_asked(tmp_path: Path) -> None:
     assert "NodeResourcesFit" not in result.stdout
 
 
-def test_a_pod_of_no_profile_is_not_compared(tmp_path: Path) -> None:
+def test_of_a_pod_of_no_profile_it_is_said_which_answers(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.conf"
     config.write_text(TWO)
 
     result = asked(tmp_path, "web", "--config", str(config))
 
     assert result.exit_code == 0, result.output
-    assert "schedulerName is default-scheduler; the file's profiles are a, b" in result.stdout.replace("\n", " ")
+    said = "schedulerName is default-scheduler; the file's profiles are a, b: answered with the first"
+    assert said in result.stderr.replace("\n", " ")
 
     config.write_text("kind: Other")
     assert asked(tmp_path, "web", "--config", str(config)).exit_code == 2

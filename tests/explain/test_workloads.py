@@ -18,6 +18,8 @@ from scheduler.explain.waiting import alike, ask_all
 from scheduler.explain.world import World
 from scheduler.offline import OfflineCluster, SourceObject
 from scheduler.ui.responses import pending_picture
+from tests.explain.planted.others import pvc, storage_class, volume
+from tests.explain.planted.shapes import PLAIN
 from tests.offline.causes import device_class, gpu, node, pod, slice_, template
 
 Obj = dict[str, Any]
@@ -148,6 +150,20 @@ def test_where_a_pod_fits_is_asked_with_its_siblings_on_their_nodes() -> None:
     assert {first.node, second.node} == {"node-1", "node-2"}
     for answer in (first, second):
         assert "it is the only one of 2 nodes that fits" in answer.advice, answer.advice
+
+
+def test_a_volume_that_the_decision_would_bind_keeps_the_pod_from_no_node() -> None:
+    d = PLAIN
+    objects = [device_class(), template(), storage_class("ssd", "WaitForFirstConsumer"), pvc(d)]
+    for name in ("node-1", "node-2", "node-3"):
+        objects += [node(name), slice_(gpu(), name=name, where=name), volume(d, f"on-{name}", name, bound=False)]
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": objects[3]["metadata"]["name"]}}
+    objects[3]["metadata"]["namespace"] = "default"
+
+    answer = told("web-abc-0", *objects, owned(0, volumes=[data]), owned(1))
+
+    assert answer.fits
+    assert "of the 3 nodes that fit, none is better" in answer.advice, answer.advice
 
 
 # -- templates --------------------------------------------------------------------------------------------------------
