@@ -61,3 +61,6 @@ FOUND: Final[dict[str, tuple[str, Small]]] = {
         ),
     ),
 }
+
+LEFT: Final = Small("plain", (_host(_gpu("mate"), _gpu("tenant")), _host(Gpu("A100", 0, True, ""))), (2,))
+"""L2 does not hold: two changes of one's own are lighter than to end pods of which one is another tenant's."""

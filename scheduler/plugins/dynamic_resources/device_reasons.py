@@ -176,13 +176,17 @@ def _too_small(found: NearNode, funnel: Funnel, devices: Sequence[Device], fixes
             return Reason(
                 "capacity-short", {**facts, **fields, "device": listed([largest.id]), "whole": whole}, form, fixes
             )
-    asked = " and ".join(f"{what} {amount}" for what, amount in funnel.slot.capacity.items())
-    fields = {"devices": listed(ids_of(devices)), "asked": asked or "a share"}
+    fields = {"devices": listed(ids_of(devices)), "asked": share_of(funnel.slot)}
     for what, amount in funnel.slot.capacity.items():
         for some, is_range in (_allowed(device, what) for device in devices):
             if some and some[-1].nano < amount.nano:
                 fields |= {"least": some[0], "most": some[-1]} if is_range else {"allowed": some}
     return Reason("capacity-short", {**facts, **fields}, "policy", fixes)
+
+
+def share_of(slot: Slot) -> str:
+    """What the request asks for of a device that is shared."""
+    return " and ".join(f"{what} {amount}" for what, amount in slot.capacity.items()) or "a share"
 
 
 def _allowed(device: Device, what: str) -> tuple[Sequence[Quantity], bool]:

@@ -6,10 +6,9 @@ from msgspec import structs
 
 from allocator import Stage
 from allocator.answers.together import Competing, CountersShort, GroupsApart, SharesShort
-from allocator.requests.requests import Slot
 from scheduler.plugins.dynamic_resources.constraint_reasons import diagnose_unsolved
 from scheduler.plugins.dynamic_resources.counter_reasons import diagnose_apart, diagnose_overdrawn, diagnose_together
-from scheduler.plugins.dynamic_resources.device_reasons import less_capacity
+from scheduler.plugins.dynamic_resources.device_reasons import less_capacity, share_of
 from scheduler.plugins.dynamic_resources.near_node import NearNode, ids_of, listed
 from scheduler.why.reasons import Reason
 
@@ -24,7 +23,7 @@ def diagnose_all(found: NearNode) -> Reason:
         case GroupsApart() as apart:
             return diagnose_apart(found, apart)
         case SharesShort(slots):
-            shares = tuple([f"{found.named(slot)} {_share(slot)}" for slot in slots])
+            shares = tuple([f"{found.named(slot)} {share_of(slot)}" for slot in slots])
             funnels = [found.explanation.requests[one.index] for one in slots]
             devices = [*dict.fromkeys(id_ for one in funnels for id_ in ids_of(one.devices(one.steps[-1].left)))]
             fixes = [fix for one in funnels for fix in less_capacity(found, one, slots)]
@@ -81,7 +80,3 @@ def _unfit(found: NearNode) -> Reason:
     told = reason if reason.kind != "devices-short" or not is_one else told
     fewer = [fix for one in funnels for fix in found.fewer(one.slot, one.needed - 1, told, even_all=True)]
     return structs.replace(reason, fixes=(*fewer, *reason.fixes))
-
-
-def _share(slot: Slot) -> str:
-    return " and ".join(f"{name} {amount}" for name, amount in slot.capacity.items()) or "a share"
