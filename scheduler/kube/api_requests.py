@@ -23,11 +23,11 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import aiohttp
+from msgspec import Struct
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -65,8 +65,7 @@ class _FencedRequest(aiohttp.ClientRequest):
         return await super().send(conn)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Seconds. `total_s` bounds a write from its start to the end of the reply."""
 
     connect_s: float = 5.0

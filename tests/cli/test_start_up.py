@@ -1,4 +1,4 @@
-"""Commands about files load neither HTTP nor the Kubernetes client's models: half of their time and memory."""
+"""What commands load, and what not: half of their time and memory. A scheduler's start is mostly imports."""
 
 from __future__ import annotations
 
@@ -41,3 +41,20 @@ def test_files_are_asked_about_without_http_and_models(command: list[str]) -> No
 
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr.splitlines()[-1].strip() == "loaded:"
+
+
+def test_run_loads_nothing_that_it_may_never_need() -> None:
+    """Commands, the page, an HTTP server and certificates are loaded by those who ask for them."""
+    unused = {
+        "aiohttp.web",  # only where a port is asked for
+        "cryptography",
+        "kopf",
+        "kubernetes_asyncio",
+        "matplotlib",
+        "rich",
+        *(f"scheduler.{name}" for name in ("embedded", "explain", "inventory", "lint", "offline", "ui")),
+    }
+    code = "import sys, scheduler.cli.run, scheduler.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert unused.isdisjoint(done.stdout.split())
