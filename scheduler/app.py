@@ -21,11 +21,12 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import orjson
+from msgspec import Struct
 
 from allocator import Features
 from scheduler import garbage_collector
@@ -42,7 +43,6 @@ from scheduler.kube.event_records import EventSeries
 from scheduler.kube.executor import Executor
 from scheduler.kube.feature_gates import dropped_by, features_left, read_gates
 from scheduler.kube.freshness import Freshness, because
-from scheduler.kube.health import Checks, HealthServer
 from scheduler.kube.lease import Election, Lease, LeaseLostError, LeaseTimes
 from scheduler.kube.metrics import CONTENT_TYPE, Metrics, Observed
 from scheduler.kube.namesakes import Namesakes, QuietReporter
@@ -54,6 +54,9 @@ from scheduler.kube.watch import Reflector, WatchLimits
 from scheduler.machine_turns import MachineTurns
 from scheduler.validation.releases import release_of, release_words
 
+if TYPE_CHECKING:
+    from scheduler.kube.health import Checks, HealthServer
+
 log = logging.getLogger(__name__)
 
 _PREFLIGHT_PAUSE_S_MAX: Final = 10.0
@@ -62,8 +65,7 @@ _LAST: Final = "Pod"  # the kind that is read when all others have been
 _CATCH_UP_S: Final = 0.25  # for a watch to bring what was stored before the lease was taken; then it is listed anew
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """The parts that exist once the API server has been found usable."""
 
     machine: Machine

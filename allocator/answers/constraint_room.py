@@ -10,8 +10,9 @@ Cost: for each constraint O(candidates) for each kind of slot that it counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from allocator.pools.attribute_index import AttributeIndex
 from allocator.requests.requests import RequestPlan, Slot
@@ -23,8 +24,7 @@ from allocator.values.model import Constraint
 from allocator.values.pool_attribute import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """What one slot under a constraint could be given.
 
     Attributes:
@@ -42,8 +42,7 @@ class Counted:
     index: AttributeIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Unmet:
+class Unmet(Struct, frozen=True):
     """A constraint that no devices satisfy, whichever are picked, or not as often as it is asked for.
 
     Attributes:

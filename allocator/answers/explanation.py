@@ -5,8 +5,9 @@ Everything is counted with the masks of the search. Texts are for people and car
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from allocator.answers.constraint_room import ConstraintRoom, Unmet
 from allocator.answers.funnel import Funnel, count_funnels, pickable
@@ -19,8 +20,7 @@ from allocator.search.stages import Stage
 from allocator.values.masks import positions_of
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """A node's answer in numbers.
 
     Attributes:

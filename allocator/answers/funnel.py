@@ -11,8 +11,9 @@ Cost: O(devices) for each kind of slot, with a look-up in the answers of its sel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from allocator.pools.node_pools import NodePools
 from allocator.requests.requests import Slot
@@ -24,8 +25,7 @@ from allocator.values.masks import positions_of
 from allocator.values.model import Device
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What one stage takes away, and what is left behind it: masks of positions in the node's row of devices."""
 
     stage: Stage
@@ -33,8 +33,7 @@ class Step:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Funnel:
+class Funnel(Struct, frozen=True):
     """One request (or alternative of a request) on one node.
 
     Attributes:

@@ -7,8 +7,9 @@ be none all the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from allocator.pools.compatibility import most_together
 from allocator.pools.pools import CounterCosts, PoolView
@@ -20,8 +21,7 @@ from allocator.search.share_bounds import shares_suffice
 from allocator.values.masks import positions_of
 
 
-@dataclass(frozen=True, slots=True)
-class Competing:
+class Competing(Struct, frozen=True):
     """Requests that need more devices than there are for any of them; without one of them the rest would do.
 
     Attributes:
@@ -35,8 +35,7 @@ class Competing:
     devices: int
 
 
-@dataclass(frozen=True, slots=True)
-class CountersShort:
+class CountersShort(Struct, frozen=True):
     """A counter that does not suffice for what the requests need together.
 
     Attributes:
@@ -54,8 +53,7 @@ class CountersShort:
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsApart:
+class GroupsApart(Struct, frozen=True):
     """A request whose devices have too few that are of one compatibility group.
 
     Attributes:
@@ -67,8 +65,7 @@ class GroupsApart:
     possible: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharesShort:
+class SharesShort(Struct, frozen=True):
     """Requests whose shares the devices that all of them take from cannot hold together."""
 
     slots: tuple[Slot, ...]

@@ -7,9 +7,10 @@ structured/internal/incubating/pools_incubating.go (`NodeMatches`), all 0.36.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from allocator.values.model import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeView
 from allocator.values.names import is_label_key, is_label_value
@@ -37,8 +38,7 @@ class NodeSelectorError(ValueError):
     """A node selector cannot be used. The API server refuses such selectors; a newer one may not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One checked requirement on labels. `values` are of `values_of`; `bound` is the number of Gt and Lt, else 0."""
 
     key: str
@@ -64,8 +64,7 @@ class Requirement:
                 return number > self.bound if self.operator == "Gt" else number < self.bound
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledTerm:
+class CompiledTerm(Struct, frozen=True):
     """One term of a node selector, checked. It matches nothing when it is empty or has `problems`.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -23,8 +22,7 @@ class Allocated(Struct, frozen=True):
     steps: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unsatisfiable:
+class Unsatisfiable(Struct, frozen=True):
     """No combination of the devices of this node serves the claims: the whole tree was searched.
 
     `invalid_pools`: a broken pool was left out. Upstream answers with an error for the node then (`INVALID_POOLS`).
@@ -34,15 +32,13 @@ class Unsatisfiable:
     invalid_pools: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetExhausted:
+class BudgetExhausted(Struct, frozen=True):
     """The search ended before an answer: nothing is known, and "does not fit" must not be concluded."""
 
     steps: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """`allocate_in_parts` has not come to an outcome yet: ask again with the same arguments."""
 
     steps: int

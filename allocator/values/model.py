@@ -338,8 +338,7 @@ class DeviceResult(Struct, frozen=True):
         return tuple.__new__(DeviceId, (self.driver, self.pool, self.device))  # half the time of a NamedTuple's own
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationConfig:
+class AllocationConfig(Struct, frozen=True):
     """A configuration entry of an allocation; `source` is FromClass or FromClaim."""
 
     source: str

@@ -10,9 +10,9 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
+from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from allocator import Features

@@ -8,7 +8,6 @@ before the object's name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NewType, TypeAlias
 
 from msgspec import Struct
@@ -267,8 +266,7 @@ class SelectNode(Struct, frozen=True):
 WaitStatus: TypeAlias = Literal["success", "failure", "timeout", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class BindingWait:
+class BindingWait(Struct, frozen=True):
     """How a pod's wait for binding conditions ended, for the metrics.
 
     Args:

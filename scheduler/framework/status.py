@@ -5,8 +5,9 @@ Source: k8s.io/kube-scheduler v0.36.3 framework/interface.go. `nil` means succes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Code(Enum):
@@ -28,8 +29,7 @@ class Code(Enum):
     UNFINISHED = "Unfinished"
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """A verdict: a code, and for all but SUCCESS and SKIP the reasons a person reads, and who said so."""
 
     code: Code

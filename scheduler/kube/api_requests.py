@@ -26,13 +26,13 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import aiohttp
 import aiohttp.http
 from aiohttp.connector import Connection
+from msgspec import Struct
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -59,8 +59,7 @@ class _NotSentError(aiohttp.ClientError):
     """`may_write` said no."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Seconds. `total_s` bounds a write from its start to the end of the reply."""
 
     connect_s: float = 5.0

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
+from msgspec import Struct
 
 from scheduler.model.nearest import near
 from scheduler.yaml_reading import load
@@ -87,8 +88,7 @@ def _digest(content: bytes | None) -> bytes:
     return b"" if content is None else hashlib.sha256(content).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class ExecPlugin(Struct, frozen=True):
     """A program that gives credentials. `where` begins its errors; `cluster` is the cluster's part of its input."""
 
     where: str
@@ -129,8 +129,7 @@ class Access:
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """A named entry of one file. `where` begins its errors."""
 
     path: Path

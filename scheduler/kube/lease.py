@@ -32,11 +32,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Self
 
 import orjson
+from msgspec import Struct
 
 from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.clock import Moment, encode_micro_time, most_elapsed_s, read_clocks
@@ -56,8 +56,7 @@ class LeaseLostError(Exception):
     """Another process may be scheduling by now; the text names the lost lease and the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(Struct, frozen=True):
     """client-go's three times, with the defaults of Kubernetes' own components.
 
     Attributes:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -40,8 +40,7 @@ _Kind = Literal["counter", "gauge"]
 Values = Mapping[tuple[str, ...], float]  # by the values of the labels
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What `OBSERVED` reads: a running app as it is when somebody scrapes."""
 
     machine: Machine

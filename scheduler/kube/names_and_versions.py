@@ -15,7 +15,6 @@ Source: Kubernetes 1.36 API concepts, "Receiving resources as Tables", "Retrievi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
@@ -61,8 +60,7 @@ _head_decoder = msgspec.json.Decoder(_Head)
 _page_decoder = msgspec.json.Decoder(_Page)
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """All objects of a kind as they were at `revision`."""
 
     revision: int

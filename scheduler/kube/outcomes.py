@@ -5,7 +5,6 @@ Not here: sending (`api_requests`); nothing in here needs a connection, so comma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -19,23 +18,20 @@ _MESSAGE_CHARS_MAX: Final = 500
 _UNANSWERED_WEBHOOK: Final = 'Internal error occurred: failed calling webhook "'
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """2xx: executed."""
 
     code: int
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicted:
+class Conflicted(msgspec.Struct, frozen=True):
     """409: nothing was changed, the object is not what the request supposed."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """Nothing was changed. `code` is the HTTP status, 0 when no connection could be made."""
 
     code: int
@@ -45,8 +41,7 @@ class Rejected:
     is_retriable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """The request may have been executed, or may still be."""
 
     message: str

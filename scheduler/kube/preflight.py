@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -27,6 +26,7 @@ log = logging.getLogger(__name__)
 OLDEST: Final = (1, 34)
 _BINDING_SINCE: Final = (1, 36)
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_REVIEWS_AT_ONCE: Final = 8  # each opens a connection: no more than the watches then use
 
 
 class PreflightError(Exception):
@@ -41,8 +41,7 @@ class PreflightError(Exception):
         self.may_pass = may_pass
 
 
-@dataclass(frozen=True, slots=True)
-class Preflight:
+class Preflight(msgspec.Struct, frozen=True):
     """What was found. `minor` is the server's; `warnings` cost a feature, not correctness."""
 
     version: str
@@ -96,12 +95,13 @@ async def check(
             f"the API server ({version.git_version}) does not serve resource.k8s.io/v1: {text_of(served)}; "
             "enable it with --runtime-config=resource.k8s.io/v1=true"
         )
-    rights = _missing_permissions(client, permissions, numbers)
+    turn = asyncio.Semaphore(_REVIEWS_AT_ONCE)
+    rights = _missing_permissions(client, turn, permissions, numbers)
     if lease_namespace is None:
         missing, warnings = await rights
     else:
         (missing, warnings), served, for_leases = await asyncio.gather(
-            rights, client.send("GET", LEASE_API), _missing_for_leases(client, lease_namespace, leases)
+            rights, client.send("GET", LEASE_API), _missing_for_leases(client, turn, lease_namespace, leases)
         )
         if not isinstance(served, Accepted):
             raise PreflightError(
@@ -158,10 +158,10 @@ def _numbers(version: _Version) -> tuple[int, int]:
 
 
 async def _missing_permissions(
-    client: ApiClient, permissions: Iterable[Permission], server: tuple[int, int]
+    client: ApiClient, turn: asyncio.Semaphore, permissions: Iterable[Permission], server: tuple[int, int]
 ) -> tuple[list[str], list[str]]:
     asked = [(permission, verb) for permission in permissions for verb in permission.verbs]
-    answers = await asyncio.gather(*(_is_allowed(client, permission, verb) for permission, verb in asked))
+    answers = await asyncio.gather(*(_is_allowed(client, turn, permission, verb) for permission, verb in asked))
     missing: list[str] = []
     warnings: list[str] = []
     for (permission, verb), is_allowed in zip(asked, answers, strict=True):
@@ -175,9 +175,11 @@ async def _missing_permissions(
     return missing, warnings
 
 
-async def _missing_for_leases(client: ApiClient, namespace: str, names: Sequence[str]) -> list[str]:
+async def _missing_for_leases(
+    client: ApiClient, turn: asyncio.Semaphore, namespace: str, names: Sequence[str]
+) -> list[str]:
     asked = [(verb, name) for verb in LEASES.verbs for name in ([""] if verb == NAMELESS else names or [""])]
-    answers = await asyncio.gather(*(_is_allowed(client, LEASES, verb, namespace, name) for verb, name in asked))
+    answers = await asyncio.gather(*(_is_allowed(client, turn, LEASES, verb, namespace, name) for verb, name in asked))
     return [
         f"not permitted: {LEASES._replace(verbs=(verb,))} (in namespace {namespace})"
         + (f": the Role's resourceNames must have {name}" if name else "")
@@ -186,8 +188,8 @@ async def _missing_for_leases(client: ApiClient, namespace: str, names: Sequence
     ]
 
 
-async def _is_allowed(
-    client: ApiClient, permission: Permission, verb: str, namespace: str = "", name: str = ""
+async def _is_allowed(  # noqa: PLR0917 - as the server is asked
+    client: ApiClient, turn: asyncio.Semaphore, permission: Permission, verb: str, namespace: str = "", name: str = ""
 ) -> bool | None:
     """The server's answer; None where it does not answer such questions (no authorization, an embedded server)."""
     resource, _, subresource = permission.resource.partition("/")
@@ -201,7 +203,8 @@ async def _is_allowed(
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    outcome = await client.send("POST", _REVIEWS, orjson.dumps(review))
+    async with turn:
+        outcome = await client.send("POST", _REVIEWS, orjson.dumps(review))
     if isinstance(outcome, Accepted):
         try:
             return msgspec.json.decode(outcome.body, type=_Review).status.allowed

@@ -45,8 +45,7 @@ ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 JSON: Final = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewLimits:
+class ReviewLimits(msgspec.Struct, frozen=True):
     """Counts and seconds."""
 
     token_bytes_max: int = 8000
@@ -87,8 +86,7 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """The answer for somebody who may not read."""
 
     code: int

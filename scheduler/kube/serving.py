@@ -13,14 +13,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from ssl import SSLContext
-from typing import Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from scheduler.config.settings import Config
 from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.certificates import CertificateError, ServerCertificate
 from scheduler.kube.credentials import IN_CLUSTER_TOKEN, Connection, Credentials
-from scheduler.kube.health import Checks, HealthServer
 from scheduler.kube.readers import Readers
+
+if TYPE_CHECKING:
+    from scheduler.kube.health import Checks, HealthServer
 
 _REVIEW_TIMEOUTS: Final = Timeouts(connect_s=3.0, total_s=10.0)  # upstream's for webhooks: 10 s
 
@@ -71,6 +73,8 @@ async def serve(config: Config, credentials: Credentials, answers: HealthSources
         CredentialsError: A kubeconfig for reviews cannot be used.
         OSError: The port is taken.
     """
+    from scheduler.kube.health import HealthServer  # noqa: PLC0415 - aiohttp's server, only where a port is asked for
+
     assert config.health_port is not None
     async with guarded(config, credentials) as guard:
         server = HealthServer(

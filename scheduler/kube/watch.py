@@ -38,6 +38,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 import aiohttp
+from msgspec import Struct
 
 from scheduler.core.ground.inputs import Deleted, Input, RelistFinished
 from scheduler.kube.api_requests import ApiClient, Reply, text_of
@@ -73,8 +74,7 @@ from scheduler.model.keys import ObjectKey
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchLimits:
+class WatchLimits(Struct, frozen=True):
     """Seconds and sizes. Watches are asked to end after a random time within `timeout_s`: never all at once."""
 
     inactivity_s: float = 70.0

@@ -26,8 +26,7 @@ from scheduler.model.objects import ObjectMeta, PodMeta, Record
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """An object that exists, ADDED or MODIFIED."""
 
     name: ObjectKey
@@ -36,8 +35,7 @@ class Seen:
     input: Input
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """An object that was DELETED."""
 
     name: ObjectKey
@@ -45,8 +43,7 @@ class Gone:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True):
     """An object that exists and cannot be decoded; `reason` names the field. `name` is empty where it is unreadable."""
 
     name: ObjectKey
@@ -55,16 +52,14 @@ class Broken:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(msgspec.Struct, frozen=True):
     """Everything up to this version has been sent; `ends_initial_events` closes the first part of a WatchList."""
 
     resource_version: str
     ends_initial_events: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEvent:
+class ErrorEvent(msgspec.Struct, frozen=True):
     """The server ends the watch: 410 Expired, 429, 5xx."""
 
     code: int
@@ -73,8 +68,7 @@ class ErrorEvent:
     retry_after_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(msgspec.Struct, frozen=True):
     """An event type this program does not know, or a line that is no event; `reason` says which."""
 
     reason: str
@@ -134,8 +128,7 @@ class _Page(Record, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One page of a LIST; `continue_token` is empty on the last."""
 
     objects: tuple[Seen | Broken, ...]

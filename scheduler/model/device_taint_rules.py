@@ -15,13 +15,14 @@ selector taints every device, while the API's text says none; the rules' order i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from allocator import DeviceId, DeviceTaint, ResourceSlice
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSelector:
+class DeviceSelector(Struct, frozen=True):
     """Which devices a rule is about; None in a field stands for any."""
 
     driver: str | None = None
@@ -36,8 +37,7 @@ class DeviceSelector:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTaintRule:
+class DeviceTaintRule(Struct, frozen=True):
     """One rule as observed. `selector` None selects nothing."""
 
     name: str

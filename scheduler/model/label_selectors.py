@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 import allocator
 from allocator.pools.node_match import Requirement, check_term, parse_int64, values_of
 from allocator.values.names import is_label_key, is_label_value
@@ -40,8 +42,7 @@ class SelectorTextError(ValueError):
     """The text is no selector; says where and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextSelector:
+class TextSelector(Struct, frozen=True):
     """A selector and how it was typed."""
 
     text: str

@@ -16,8 +16,9 @@ Source: k8s.io/component-helpers scheduling/corev1/nodeaffinity/nodeaffinity.go 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 import allocator
 from allocator.pools.node_match import CompiledTerm, check_term, named_nodes
@@ -36,8 +37,7 @@ from scheduler.model.sized_cache import SizedCache
 HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredTerms:
+class PreferredTerms(Struct, frozen=True):
     """The weighted terms of a pod's preferred node affinity."""
 
     weighted: tuple[tuple[int, CompiledTerm], ...]
@@ -58,8 +58,7 @@ class PreferredTerms:
         return PreferredTerms(others.weighted + self.weighted, others.problems + self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredNodeAffinity:
+class RequiredNodeAffinity(Struct, frozen=True):
     """A pod's `nodeSelector` and required node affinity together; either may be absent (`terms` None)."""
 
     labels: tuple[tuple[str, str], ...]

@@ -21,8 +21,9 @@ pkg/scheduler/framework/types.go (CalculateResource, SetMaxResource) v1.36.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from allocator.values.json_fields import FieldError, quantity
 from scheduler.model.objects import Container, Node, NodeAllocatableClaim, Pod
@@ -83,8 +84,7 @@ def is_served_resource(name: str) -> bool:
     return is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class PodAmounts:
+class PodAmounts(Struct, frozen=True):
     """All sums over one pod's requests.
 
     Attributes:

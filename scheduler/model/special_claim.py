@@ -14,9 +14,10 @@ Differs from upstream on purpose: upstream lets the API server generate a name; 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
+
+from msgspec import Struct
 
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION
 from scheduler.model.claim import ResourceClaim
@@ -29,8 +30,7 @@ _NAME_LENGTH_MAX: Final = 63  # what the API server's generateName keeps to
 _DIGEST_BYTES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCount:
+class DeviceCount(Struct, frozen=True):
     """One request of the special claim: `count` > 0 devices of a class."""
 
     name: str

@@ -18,6 +18,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -58,8 +60,7 @@ TERMS: Final = "pod affinity and anti-affinity terms"
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTerm:
+class OwnTerm(Struct, frozen=True):
     """A term of the pod: its weight, 0 for required ones, and the question that counts the pods it means."""
 
     weight: int
@@ -74,8 +75,7 @@ class OwnTerms(NamedTuple):
     preferred: tuple[OwnTerm, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AffinitySlot:
+class AffinitySlot(Struct, frozen=True):
     """Everything that decides about the pod.
 
     Attributes:

@@ -12,6 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.framework.api import PRE_FILTER_SKIPPED, Action, ClusterEvent, Hint, PreFilterResult, Resource
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
@@ -43,8 +45,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_TERMS: Final = NodeAffinityTerms()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAffinitySlot:
+class NodeAffinitySlot(Struct, frozen=True):
     """What all pods require and what this one does, compiled; and its preferences with those of all."""
 
     added: RequiredNodeAffinity

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -35,8 +37,7 @@ NAME: Final = "NodeDeclaredFeatures"
 REASON: Final = "node(s) didn't match Pod's required features"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDeclaredFeaturesSlot:
+class NodeDeclaredFeaturesSlot(Struct, frozen=True):
     """The features the pod needs, at least one."""
 
     required: tuple[str, ...]

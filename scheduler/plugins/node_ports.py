@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
@@ -45,8 +45,7 @@ _PORTS_TRIED: Final = 64
 _PORT_MAX: Final = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class NodePortsSlot:
+class NodePortsSlot(Struct, frozen=True):
     """The host ports the pod asks for, at least one."""
 
     wanted: tuple[HostPort, ...]

@@ -20,6 +20,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -63,8 +65,7 @@ _UNBOUND: Final = "unbound:"
 """Before the name of a claim that has no volume yet, in the place of a handle: no driver names a volume so."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVolumeLimitsSlot:
+class NodeVolumeLimitsSlot(Struct, frozen=True):
     """What the pod brings.
 
     Attributes:

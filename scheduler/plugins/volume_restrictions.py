@@ -15,6 +15,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -46,8 +48,7 @@ REASON_ONE_POD: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeRestrictionsSlot:
+class VolumeRestrictionsSlot(Struct, frozen=True):
     """The pod's inline disks, and its ReadWriteOncePod claims that other pods use.
 
     Attributes:

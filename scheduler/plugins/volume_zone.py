@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -49,8 +51,7 @@ Topology: TypeAlias = tuple[str, frozenset[str]]
 """A label and the values it may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeZoneSlot:
+class VolumeZoneSlot(Struct, frozen=True):
     topologies: tuple[Topology, ...]
 
 

@@ -4,17 +4,16 @@ Source: k8s.io/apimachinery v0.36.3 pkg/util/validation/field/errors.go.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 Json = Any
 """A decoded JSON value: dict, list, str, int, float, bool or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """One thing wrong with one field; several make one 422 answer."""
 
     reason: str

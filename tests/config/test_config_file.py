@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -332,9 +330,3 @@ def test_disabled_plugins_that_do_not_exist_get_a_word():
         "7:30: profiles[0].plugins.multiPoint.disabled[0].name switches nothing off: there is no plugin "
         "SelectorSpread any more; instead: PodTopologySpread",
     ]
-
-
-def test_the_scheduler_starts_without_the_rules_of_lint():
-    """Configuration files are read with lint's documents; the rules are not part of a start."""
-    code = "import sys, scheduler.app; sys.exit('scheduler.lint.engine' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

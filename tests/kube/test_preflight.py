@@ -85,6 +85,20 @@ async def test_server_that_has_everything(minor):
         assert len(server.asked) == VERBS + 2
 
 
+async def test_rights_are_asked_about_over_few_connections():
+    """Each of sixty questions at once would open one of its own: most of the CPU of a start's requests."""
+    connections = set()
+
+    async def counted(request):
+        connections.add(request.transport.get_extra_info("peername"))
+        return await reviewing()(request)
+
+    async with misbehaving(version("36"), reply({}), *[counted] * VERBS) as server, client_of(server) as client:
+        await check(client)
+
+    assert 2 <= len(connections) <= 8
+
+
 @pytest.mark.parametrize(
     ("answers", "complaint"),
     [

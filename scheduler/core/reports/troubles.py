@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, get_args
 
+from msgspec import Struct
+
 from scheduler.core.ground.inputs import WriteAccepted, WriteOutcomeUnknown, WriteRejected
 from scheduler.core.ground.outbox import GONE, WriteAnswer
 from scheduler.core.reports.pod_conditions import PodConditions
@@ -59,8 +61,7 @@ class _Run:
     reported_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """Requests of one kind that fail in one namespace.
 
     Args:

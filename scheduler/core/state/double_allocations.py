@@ -22,8 +22,9 @@ See docs/adr/0010-several-schedulers.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from allocator import (
     Allocation,
@@ -39,8 +40,7 @@ from scheduler.core.state.store import Store
 from scheduler.model.keys import ClaimUid
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(Struct, frozen=True):
     """Another claim that was given the same.
 
     Args:

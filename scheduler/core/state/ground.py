@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from allocator import Features
 from scheduler.core.ground.core_settings import CoreSettings
@@ -20,8 +21,7 @@ from scheduler.core.state.supposition import Suppositions
 from scheduler.core.state.volume_overlay import VolumeOverlay
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """Whole before any other part is made, so each part takes this and its own neighbours."""
 
     store: Store

@@ -31,7 +31,6 @@ spread by age instead of at random, and normalized scores are over the nodes tha
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Set
-from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
@@ -95,8 +94,7 @@ class Chosen(Struct, frozen=True):
     score: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoneFits:
+class NoneFits(Struct, frozen=True):
     """All nodes were looked at, none fits.
 
     Args:
@@ -110,8 +108,7 @@ class NoneFits:
     unschedulable_plugins: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """More nodes must be looked at than fit into this tick; their verdicts so far are remembered.
 
     Args:

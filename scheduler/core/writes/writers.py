@@ -6,7 +6,8 @@ Not here: the pods' conditions, on which nothing depends (`pod_conditions`), and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.ground import Ground
@@ -18,8 +19,7 @@ from scheduler.core.writes.volume_writes import VolumeWrites
 from scheduler.model.keys import ClaimKey
 
 
-@dataclass(frozen=True, slots=True)
-class Writers:
+class Writers(Struct, frozen=True):
     """Those of one machine."""
 
     claims: ClaimWrites

@@ -59,8 +59,7 @@ _POD: Final = 2
 """What a first look at a node takes, and at each pod there, in lookups (`Cycle.charge`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hopeless:
+class Hopeless(msgspec.Struct, frozen=True):
     """A node on which nobody needs to be tried."""
 
     outcome: Status

@@ -15,8 +15,9 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from allocator import DeviceResult
 from scheduler.model.claim import DeviceCondition, ResourceClaim
@@ -29,8 +30,7 @@ class Readiness(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class BindingState:
+class BindingState(Struct, frozen=True):
     """Where a claim's binding conditions stand; `message` says why FAILED."""
 
     readiness: Readiness

@@ -22,10 +22,10 @@ up afresh whenever one changed, and a class that lost its explicit name keeps it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from allocator import ClaimSpec, DeviceClass, Inventory, decode_claim_spec
@@ -36,8 +36,7 @@ from scheduler.model.special_claim import DeviceCount, special_claim_spec
 _NANO: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialRequests:
+class SpecialRequests(Struct, frozen=True):
     """What the special claim asks for, sorted by request name, and where each container finds its devices."""
 
     requests: tuple[DeviceCount, ...]
@@ -99,8 +98,7 @@ def special_requests(pod: Pod, classes: Mapping[str, str]) -> SpecialRequests:
     return SpecialRequests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
+class _Served(Struct, frozen=True):
     """What one container adds for one resource."""
 
     request: DeviceCount | None

@@ -24,6 +24,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from allocator import Allocation, Claim, ClaimSpec, NodeView
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.decisions import (
@@ -66,8 +68,7 @@ REASON_STALE: Final = "cannot schedule extended resource claim"
 REASON_NOWHERE: Final = "cannot fit resource"
 
 
-@dataclass(frozen=True, slots=True)
-class OnNode:
+class OnNode(Struct, frozen=True):
     """What one node needs of the special claim.
 
     Attributes:
@@ -82,8 +83,7 @@ class OnNode:
 _NOTHING: Final = OnNode(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialSteps:
+class SpecialSteps(Struct, frozen=True):
     """What to write next; with nothing left to write, `stored` is the claim as it stands behind the pod."""
 
     writes: tuple[Decision, ...]
@@ -180,8 +180,7 @@ class SpecialClaimState:
         return SpecialGoal(self, needed.requests if not isinstance(needed, Status) else None, planned)
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialGoal:
+class SpecialGoal(Struct, frozen=True):
     """What the special claim must become for the node that Reserve took.
 
     Attributes:

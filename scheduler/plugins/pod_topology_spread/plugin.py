@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from math import log, trunc
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from scheduler.framework.api import (
     PRE_FILTER_SKIPPED,
     PRE_FILTERED,
@@ -63,8 +65,7 @@ class Fact(NamedTuple):
     soft: tuple[Place, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadSlot:
+class SpreadSlot(Struct, frozen=True):
     """The pod's constraints.
 
     Attributes:
@@ -77,8 +78,7 @@ class SpreadSlot:
     are_unique: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MostPods:
+class MostPods(Struct, frozen=True):
     """For each hard constraint the counts, and the most pods a domain may have: as they are in this cycle."""
 
     hard: tuple[tuple[PodCount, int], ...]

@@ -38,8 +38,7 @@ _Nodes: TypeAlias = tuple[RequiredNodeAffinity | None, tuple[Toleration, ...]]
 _Key: TypeAlias = tuple[str, bytes, tuple[tuple[str, str], ...], _Nodes, bool, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     """One constraint.
 
     Attributes:
