@@ -33,7 +33,7 @@ import aiohttp
 import aiohttp.http
 from aiohttp.connector import Connection
 from msgspec import Struct
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from scheduler.kube.credentials import Credentials, CredentialsError
@@ -78,21 +78,14 @@ class _Request(NamedTuple):
     inactivity_s: float | None = None  # of a stream
 
 
-class Reply:
+class Reply(NamedTuple):
     """A reply. Of a stream that is accepted the body is in `content`, as it comes; else in `body`."""
 
-    __slots__ = ("_connection", "body", "content", "headers", "status")
-
-    def __init__(self, head: aiohttp.http.RawResponseMessage, content: aiohttp.StreamReader, connection: Connection):
-        self.status = head.code
-        self.headers = head.headers
-        self.content = content
-        self.body = b""
-        self._connection = connection
-
-    def release(self) -> None:
-        """Give the connection back when the reply was read to its end; else close it."""
-        self._connection.release()
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    content: aiohttp.StreamReader
+    connection: Connection
 
 
 class ApiClient:
@@ -108,7 +101,6 @@ class ApiClient:
         *,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         may_write: Callable[[], bool] = lambda: True,
-        user_agent: str = "dra-scheduler",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._credentials = credentials
@@ -117,9 +109,9 @@ class ApiClient:
         self.accepted_s: float | None = None  # when a request of `send` was last accepted, by the loop's clock
         self._pause = pause
         self._connect_timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
-        self._user_agent = user_agent
         self._connector: aiohttp.TCPConnector | None = None
-        self._target: _Target | None = None
+        self._opening: aiohttp.ClientRequest | None = None
+        self._opening_generation = 0  # of the credentials in it
 
     @property
     def origin(self) -> str:
@@ -186,7 +178,7 @@ class ApiClient:
         try:
             yield reply
         finally:
-            reply.release()
+            reply.connection.release()  # kept when the reply was read to its end, closed otherwise
 
     async def _answer(self, request: _Request) -> Reply:
         """The reply that newer credentials do not change."""
@@ -209,27 +201,22 @@ class ApiClient:
         while True:
             try:
                 async with asyncio.timeout(self._timeouts.total_s if request.inactivity_s is None else None):
-                    reply = await self._exchange(request)
-                    if request.inactivity_s is None or reply.status != HTTPStatus.OK:
-                        try:
-                            reply.body = await reply.content.read()
-                        finally:
-                            reply.release()
-                    return reply
+                    return await self._exchange(request)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 if is_last or isinstance(error, aiohttp.ClientConnectorError):
                     raise
                 is_last = True
 
     async def _exchange(self, request: _Request) -> Reply:
-        """One request, and the head of its reply."""
         assert self._connector is not None, "use `async with ApiClient(...)`"
-        if (target := self._target) is None or target.generation != self._credentials.generation:
-            target = self._target = _Target(self._credentials, self._user_agent)
+        opening = self._opening
+        if opening is None or self._opening_generation != self._credentials.generation:
+            opening, self._opening_generation = _opening(self._credentials), self._credentials.generation
+            self._opening = opening
         try:
-            connection = await self._connector.connect(target.opening, [], self._connect_timeout)
+            connection = await self._connector.connect(opening, [], self._connect_timeout)
         except TimeoutError as error:
-            raise aiohttp.ConnectionTimeoutError(f"Connection timeout to host {target.opening.url}") from error
+            raise aiohttp.ConnectionTimeoutError(f"Connection timeout to host {opening.url}") from error
         try:
             # Making a connection can take as long as a lease lasts.
             if request.method != "GET" and not self._may_write():
@@ -240,66 +227,59 @@ class ApiClient:
             protocol.set_response_params(
                 read_until_eof=True, auto_decompress=False, read_timeout=request.inactivity_s, read_bufsize=1 << 20
             )
-            transport.write(target.encode(request))
+            transport.write(_encode(request, opening))
             protocol.start_timeout()
-            while True:
+            head, content = await protocol.read()
+            while head.code < HTTPStatus.OK and head.code != HTTPStatus.SWITCHING_PROTOCOLS:
                 head, content = await protocol.read()
-                if head.code >= HTTPStatus.OK or head.code == HTTPStatus.SWITCHING_PROTOCOLS:
-                    return Reply(head, content, connection)
-        except aiohttp.http.HttpProcessingError as error:
+            body = b""
+            if request.inactivity_s is None or head.code != HTTPStatus.OK:
+                body = await content.read()
+                connection.release()
+            return Reply(head.code, head.headers, body, content, connection)
+        except BaseException as error:
             connection.close()
-            raise aiohttp.ClientPayloadError(f"no HTTP reply: {error.message}") from error
-        except BaseException:
-            connection.close()
+            if isinstance(error, aiohttp.http.HttpProcessingError):
+                raise aiohttp.ClientPayloadError(f"no HTTP reply: {error.message}") from error
             raise
 
 
-class _Target:
-    """Where requests go, and what all of them begin with; made anew when the credentials change.
+def _opening(credentials: Credentials) -> aiohttp.ClientRequest:
+    """What aiohttp's connector makes connections for, with the headers of all requests."""
+    url = URL(credentials.url, encoded=True)
+    if url.scheme not in {"http", "https"}:
+        raise aiohttp.InvalidURL(url, "neither http nor https")
+    # On loopback and in a cluster inflating costs more than the bytes that gzip saves.
+    headers = CIMultiDict({"Accept-Encoding": "identity", "User-Agent": "dra-scheduler"})
+    if (authorization := credentials.authorization()) is not None:
+        headers["Authorization"] = authorization
+    for name, value in credentials.impersonation:
+        headers.add(name, value)
+    return aiohttp.ClientRequest(
+        "GET",
+        url,
+        headers=headers,
+        skip_auto_headers=("Accept",),
+        ssl=credentials.tls,
+        server_hostname=credentials.server_hostname,
+        proxy=URL(credentials.proxy) if credentials.proxy else None,
+        loop=asyncio.get_running_loop(),
+    )
 
-    Attributes:
-        opening: What aiohttp's connector makes connections for.
-    """
 
-    def __init__(self, credentials: Credentials, user_agent: str) -> None:
-        self.generation = credentials.generation
-        # On loopback and in a cluster inflating costs more than the bytes that gzip saves.
-        headers = CIMultiDict({"Accept-Encoding": "identity", "User-Agent": user_agent})
-        if (authorization := credentials.authorization()) is not None:
-            headers["Authorization"] = authorization
-        for name, value in credentials.impersonation:
-            headers.add(name, value)
-        url = URL(credentials.url, encoded=True)
-        if url.scheme not in {"http", "https"}:
-            raise aiohttp.InvalidURL(url, "neither http nor https")
-        self.opening = aiohttp.ClientRequest(
-            "GET",
-            url,
-            headers=headers,
-            skip_auto_headers=("Accept",),
-            ssl=credentials.tls,
-            server_hostname=credentials.server_hostname,
-            proxy=URL(credentials.proxy) if credentials.proxy else None,
-            loop=asyncio.get_running_loop(),
-        )
-        is_relayed = self.opening.proxy is not None and not self.opening.is_ssl()
-        self._base = str(url).rstrip("/") if is_relayed else url.raw_path.rstrip("/")
-        self._common = ""
-
-    def encode(self, request: _Request) -> bytes:
-        """The request as it is sent. Asked when there is a connection: a proxy's authorization comes with that."""
-        method, path, body, content_type, accept, _ = request
-        if _BREAKS.search(path):
-            raise aiohttp.InvalidURL(path, "a line break")
-        if not self._common:
-            lines = [f"{name}: {value}" for name, value in self.opening.headers.items()]
-            if any(map(_BREAKS.search, lines)):
-                raise CredentialsError("the token holds characters that cannot be sent in a header")
-            self._common = "\r\n".join(lines)
-        head = f"{method} {self._base}{path} HTTP/1.1\r\n{self._common}\r\nAccept: {accept}\r\n"
-        if body is None:
-            return f"{head}\r\n".encode() if method == "GET" else f"{head}Content-Length: 0\r\n\r\n".encode()
-        return f"{head}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+def _encode(request: _Request, opening: aiohttp.ClientRequest) -> bytes:
+    """The request as it is sent, when there is a connection: a proxy's authorization comes into `opening` with that."""
+    url, body = opening.url, request.body or b""
+    base = str(url) if opening.proxy is not None and not opening.is_ssl() else url.raw_path
+    lines = [f"{request.method} {base.rstrip('/')}{request.path} HTTP/1.1", f"Accept: {request.accept}"]
+    lines += [f"{name}: {value}" for name, value in opening.headers.items()]
+    if request.body is not None:
+        lines.append(f"Content-Type: {request.content_type}")
+    if request.method != "GET":
+        lines.append(f"Content-Length: {len(body)}")
+    if _BREAKS.search("".join(lines)):
+        raise aiohttp.InvalidURL(request.path, "a line break in it or in the credentials")
+    return "\r\n".join((*lines, "", "")).encode() + body
 
 
 def describe(error: BaseException) -> str:
