@@ -133,8 +133,7 @@ class Inventory:
         """See `prefilter`."""
         self.paused: Final = PausedSearches()
         self._faults: Final[dict[PoolId, tuple[Fault, ...]]] = {}
-        self._unchecked: Final[dict[PoolId, None]] = {}
-        """Pools that changed since `faults` looked at them."""
+        self._unchecked: Final[dict[PoolId, None]] = {}  # changed since `faults` looked at them
         for slice_ in slices:
             self.put_slice(slice_)
         for device_class in classes:
@@ -290,10 +289,7 @@ class Inventory:
                 self._planner.discount_masks(view.masks)
 
     def faults(self, features: Features) -> Mapping[PoolId, tuple[Fault, ...]]:
-        """Pools with which something is wrong, whatever nodes there are: looks at what changed since it was asked last.
-
-        Args:
-            features: The same in all calls.
+        """Pools with which something is wrong, for anybody: looks at what changed since; the same features each time.
 
         Raises:
             PausedError: not now; those that were looked at are kept.

@@ -127,8 +127,8 @@ class DeviceConflicts(Part):
         for uid in fresh:
             self._unreviewed.pop(uid, None)
             claim = self._store.claims.get(uid)
-            for rival in self._overlay.double_allocations.rivals(uid) if claim is not None else ():
-                if rival.claim in self._unreviewed:
+            for rival in self._overlay.double_allocations.rivals(uid):
+                if claim is None or rival.claim in self._unreviewed:
                     continue
                 if rival.claim in self._store.claims:
                     self._settle(claim, rival)
