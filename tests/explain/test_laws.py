@@ -193,7 +193,7 @@ def _parts(event: str) -> tuple[str, str, str]:
 
 def _public(cause: str) -> list[str]:
     """Nodes, devices and numbers: pods and claims of others are not named in events."""
-    shown = re.sub(r"other/\S+|\d+( more)? of other namespaces|\d+ more(?= \(priority)", "", cause)
+    shown = re.sub(r"other/\S+|\bpods [^(]*(?= \(priority)|\d+ of other namespaces", "", cause)
     return re.findall(r"node-\d(?:/[\w-]+)?|\b\d+\b", shown)
 
 
