@@ -54,8 +54,8 @@ class MachineTurns:
     Attributes:
         inputs_count: Inputs and timers handled.
         longest_handle_s: The longest time the machine took for one of them.
-        longest_handle_cpu_s: The most CPU time, at most what its turn took up to its end; the rest of a longest time
-            belonged to other processes.
+        longest_handle_cpu_s: The most CPU time, at most `_TURN_S` too much; the rest of a longest time was other
+            processes'.
         room: Set while fewer than `INPUTS_WAITING_MAX` inputs wait: who brings any number of them waits for it.
     """
 
@@ -74,7 +74,7 @@ class MachineTurns:
         self.room.set()
         self.inputs_count = 0
         self.longest_handle_s = self.longest_handle_cpu_s = 0.0
-        self._known_cpu_s = 0.0  # CPU time of the thread in this turn, when it was asked for last
+        self._asked_s = self._asked_cpu_s = 0.0  # the thread's CPU time, when it was asked for last: that takes 4 us
         self._machine = machine
         self._handle = handle
         self._submit = submit
@@ -183,7 +183,9 @@ class MachineTurns:
     def _take_inputs(self, begun_s: float) -> None:
         """Inputs, for as long as a turn may last, then the timer when it is due."""
         handle, inbox, now_ms = self._handle, self._inbox, self._clock.now_ms()
-        last_s, self._known_cpu_s = begun_s, time.thread_time()
+        last_s = begun_s
+        if begun_s - self._asked_s > _TURN_S:
+            self._asked_s, self._asked_cpu_s = begun_s, time.thread_time()
         while inbox and last_s - begun_s < _TURN_S:
             self._execute(handle(inbox.popleft(), now_ms=now_ms))
             last_s = self._note_handle(last_s)
@@ -201,10 +203,10 @@ class MachineTurns:
         ended_s = time.perf_counter()
         spent_s = ended_s - begun_s
         self.longest_handle_s = max(self.longest_handle_s, spent_s)
-        if spent_s > self.longest_handle_cpu_s:  # else its CPU time is none of the longest, and asking takes 4 us
+        if spent_s > self.longest_handle_cpu_s:
             cpu_s = time.thread_time()
-            self.longest_handle_cpu_s = max(self.longest_handle_cpu_s, min(spent_s, cpu_s - self._known_cpu_s))
-            self._known_cpu_s = cpu_s
+            self.longest_handle_cpu_s = max(self.longest_handle_cpu_s, min(spent_s, cpu_s - self._asked_cpu_s))
+            self._asked_s, self._asked_cpu_s = ended_s, cpu_s
         return ended_s
 
     def _execute(self, decisions: Sequence[Decision]) -> None:

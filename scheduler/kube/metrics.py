@@ -171,7 +171,7 @@ OBSERVED: Final = (
     ),
     _alone(
         "dra_scheduler_longest_handle_cpu_seconds",
-        "Most CPU time the machine took for one input.",
+        "Most CPU time the machine took for one input, at most 5 ms too much.",
         "gauge",
         lambda app: app.longest_handle_cpu_s,
     ),
