@@ -132,7 +132,7 @@ def _device_values(obj: Any) -> list[Any]:
 
 
 def _below_zero(values: list[Any]) -> tuple[str, ...]:
-    """Amounts that would make room where there is none; nobody is given such a device."""
+    """Amounts that would make room where there is none: nobody is given such a device, and what holds it takes nothing."""
     paths: tuple[str, ...] = ()
     for name, one in values[2].items():
         if one.value.nano < 0:
@@ -141,6 +141,12 @@ def _below_zero(values: list[Any]) -> tuple[str, ...]:
         for name, amount in consumption.counters:
             if amount.nano < 0:
                 paths += (f"consumesCounters[{place}].counters[{name}].value below zero",)
+    if paths:
+        taken = [
+            one._replace(counters=tuple([(name, max(amount, _ZERO)) for name, amount in one.counters]))
+            for one in values[4]
+        ]
+        values[4] = tuple(taken)
     return paths
 
 
@@ -216,12 +222,13 @@ def _policy_key(policy: RequestPolicy | None) -> tuple[int, ...]:
     return id(policy.default), len(among), *among, *map(id, policy.valid_values)
 
 
+_ZERO: Final = quantity("0")
 _counter_fields: Final = fields(value=QUANTITY)
 _counters: Final = entries(like(_counter_fields, _counter))
 _range: Final = record(ValidRange, min=QUANTITY, max=QUANTITY, step=QUANTITY)
 _policy: Final = record(RequestPolicy, default=QUANTITY, valid_values=many(quantity_at), valid_range=Field(_range))
 _capacity: Final = record(
-    DeviceCapacity, value=QUANTITY._replace(absent=quantity("0")), policy=Field(_policy, name="requestPolicy")
+    DeviceCapacity, value=QUANTITY._replace(absent=_ZERO), policy=Field(_policy, name="requestPolicy")
 )
 _consumption: Final = record(
     CounterConsumption,
