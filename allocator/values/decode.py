@@ -132,7 +132,7 @@ def _device_values(obj: Any) -> list[Any]:
 
 
 def _below_zero(values: list[Any]) -> tuple[str, ...]:
-    """Amounts that would make room where there is none: nobody is given such a device, and what holds it takes nothing."""
+    """Amounts that would make room where there is none: nobody is given such a device, and one that is held takes 0."""
     paths: tuple[str, ...] = ()
     for name, one in values[2].items():
         if one.value.nano < 0:
