@@ -23,9 +23,15 @@ def ending(pod: Pod, pods: Sequence[Pod], nodes: Sequence[NodeName], on: tuple[N
     Args:
         on: Where that may help; on their nodes alone, unless it is said.
     """
-    whom = Whom(any(one.metadata.namespace != pod.metadata.namespace for one in pods))
+    is_theirs = any(one.metadata.namespace != pod.metadata.namespace for one in pods)
     fields = {"pods": Pods.of(pods), "nodes": tuple(nodes)}
-    return Fix("pods-ended", fields, on or tuple(nodes), whom=whom, removed=tuple([one.uid for one in pods]))
+    return Fix(
+        "pods-ended",
+        fields,
+        on or tuple(nodes),
+        whom=Whom.OTHERS if is_theirs else Whom.OWN,
+        removed=tuple([one.uid for one in pods]),
+    )
 
 
 def is_one_of_a_group(pod: Pod) -> bool:

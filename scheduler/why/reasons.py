@@ -38,8 +38,10 @@ class Whom(IntEnum):
 
     OWN = 0
     """The pod, its claims and templates, its namespace, a node."""
-    OTHERS = 1
-    """A class, a driver, pods and claims of other namespaces, more important pods."""
+    ABOVE = 1
+    """More important pods of its namespace."""
+    OTHERS = 2
+    """A class, a driver, pods and claims of other namespaces."""
 
 
 class Fix(Struct, frozen=True):

@@ -113,13 +113,19 @@ def _meant(world: Small) -> dict[str, int]:
     return {} if wants in there else {name: 3 for name in ("value", "other") if name != world.selector}
 
 
+def whose(pod: Obj) -> Whom:
+    """Whom it concerns that the pod ends; the one that asks has priority 0."""
+    if pod["metadata"]["namespace"] != "default":
+        return Whom.OTHERS
+    return Whom.ABOVE if pod["spec"].get("priority", 0) > 0 else Whom.OWN
+
+
 def _of_holders(objects: Objects) -> Iterator[Edit]:
     there = {one["metadata"]["uid"] for one in objects if one["kind"] == "Pod" and "uid" in one["metadata"]}
     for obj in objects:
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         if obj["kind"] == "Pod" and "nodeName" in obj["spec"] and not comes_back(obj) and not is_mate(obj):
-            is_others = namespace != "default" or obj["spec"].get("priority", 0) > 0
-            weight = Whom(is_others), FIXES["pods-ended"].size
+            weight = whose(obj), FIXES["pods-ended"].size
             yield Edit(f"end {name}", weight, lambda made, key=(namespace, name): without_pods(made, {key}))
         users = obj.get("status", {}).get("reservedFor", ()) if obj["kind"] == "ResourceClaim" else ()
         if users and not any(one["uid"] in there for one in users):

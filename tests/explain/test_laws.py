@@ -30,7 +30,7 @@ from scheduler.offline import OfflineCluster, SourceObject, decide
 from scheduler.offline.siblings import with_made
 from scheduler.why.reasons import FIRST_LOOK, MAKING_ROOM, TO_MAKE_IT_FIT, Diagnosis, Whom
 from tests.explain.cause_checks import untrue
-from tests.explain.law_edits import edits
+from tests.explain.law_edits import edits, whose
 from tests.explain.law_found import FOUND, LEFT
 from tests.explain.law_worlds import ASKED, WORLDS, Small, objects
 from tests.explain.planted.advice import advice_faults
@@ -141,13 +141,8 @@ def _weight(search: Diagnosis, made: Sequence[Obj]) -> tuple[Whom, int] | None:
     if not search.fixes:
         return None
     ended = {uid for one in search.fixes for uid in one.removed}
-    theirs = [
-        obj
-        for obj in as_stored(made)
-        if obj["metadata"].get("uid") in ended
-        and (obj["metadata"]["namespace"] != ASKED[0] or obj["spec"].get("priority", 0) > 0)
-    ]
-    whom = max(Whom(bool(theirs)), *(one.whom for one in search.fixes))
+    ending = [whose(obj) for obj in as_stored(made) if obj["metadata"].get("uid") in ended]
+    whom = max(Whom.OWN, *ending, *(one.whom for one in search.fixes))
     return whom, sum(one.size for one in search.fixes)
 
 

@@ -225,8 +225,12 @@ class CauseSearch(Part):
     def _weight(self, pod: Pod, fix: Fix) -> tuple[Whom, int]:
         """Whom it concerns, and how much it asks: the least first."""
         least, namespace = pod.spec.priority or 0, pod.metadata.namespace
-        theirs = (one.metadata.namespace != namespace or (one.spec.priority or 0) > least for one in self._ending(fix))
-        return max(fix.whom, Whom(any(theirs))), fix.size
+        whose = [
+            Whom.OTHERS if one.metadata.namespace != namespace else Whom.ABOVE
+            for one in self._ending(fix)
+            if one.metadata.namespace != namespace or (one.spec.priority or 0) > least
+        ]
+        return max([fix.whom, *whose]), fix.size
 
     def _ending(self, fix: Fix) -> list[Pod]:
         return [pod for uid in fix.removed if (pod := self._store.pods.get(uid)) is not None]
