@@ -102,11 +102,11 @@ def stacks_on(node: NodeInfo, view: ClusterView) -> Iterator[TwoStacks]:
         if not (total or held):
             continue
         pools, devices = inventory.node_pools(node.host, view.features), 0
-        classes, drivers = _by_resource(view)[resource]
+        classes = _by_resource(view)[resource]
         for name in classes:
             (slot,) = inventory.plan([one_device(name)], view.features).slots
             devices |= pools.candidates_for(slot).fits
-        gone = _gone(node, drivers, pools, view)
+        gone = _gone(node, _drivers_of(classes, inventory), pools, view)
         if devices or gone:
             left, used = devices, _used(pools, devices, view)
             if mode == "leave" and (not (held and devices) or _are_alike(pools, devices)):
@@ -155,21 +155,25 @@ def stands_for_resource(one: DeviceClass, view: ClusterView) -> bool:
     return bool(one.extended_resource_name) or one.name in view.stacks.resources.values()
 
 
-def _by_resource(view: ClusterView) -> Mapping[str, tuple[list[str], set[str]]]:
-    """The classes that a resource stands for, and the drivers that they name."""
+def _by_resource(view: ClusterView) -> Mapping[str, list[str]]:
+    """The classes that a resource stands for. Made anew with each class, so nothing of 5,000 others is read for it."""
     inventory, stacks = view.inventory, view.stacks
     known = _classes.get(inventory)
     if known is None or known[:2] != (inventory.classes_revision, stacks):
-        found: dict[str, tuple[list[str], set[str]]] = {}
+        found: dict[str, list[str]] = {}
         named = [(one.extended_resource_name or "", one.name) for one in inventory.classes.values()]
         for resource, name in dict.fromkeys((*named, *stacks.resources.items())) if stacks.mode != "ignore" else ():
             one = inventory.classes.get(name)
             if one is not None and not one.unread and is_extended_resource(resource):
-                classes, drivers = found.setdefault(resource, ([], set()))
-                classes.append(name)
-                drivers.update(*[_drivers(each.expression or "") for each in one.selectors])
+                found.setdefault(resource, []).append(name)
         known = _classes[inventory] = (inventory.classes_revision, stacks, found)
     return known[2]
+
+
+def _drivers_of(classes: Iterable[str], inventory: Inventory) -> set[str]:
+    """The drivers that the classes name."""
+    selectors = (each.expression or "" for name in classes for each in inventory.classes[name].selectors)
+    return set().union(*map(_drivers, selectors))
 
 
 @lru_cache(maxsize=4096)
@@ -190,7 +194,7 @@ class _Beside:
 
 
 _WORK: Final = 10
-_Classes: TypeAlias = tuple[int, Stacks, Mapping[str, tuple[list[str], set[str]]]]
+_Classes: TypeAlias = tuple[int, Stacks, Mapping[str, list[str]]]
 _classes: Final[WeakKeyDictionary[Inventory, _Classes]] = WeakKeyDictionary()
 _ledgers: Final[WeakKeyDictionary[NodePools, tuple[int, int, SupposedUse]]] = WeakKeyDictionary()
 """The same ledger as long as it says the same: a search that pauses goes on with it."""
