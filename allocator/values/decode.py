@@ -120,19 +120,28 @@ def _slice(name: str, spec: Json) -> ResourceSlice:
 
 def _device_values(obj: Any) -> list[Any]:
     """The fields of a device, and the paths of those in it that are not read."""
+    unread: tuple[str, ...] = ()
     try:
         values = _device_fields(obj)
     except UnreadFieldError:
         if "basic" in obj:
             raise FieldError("basic", "resource.k8s.io/v1 has no such field; convert the object from v1beta1") from None
         known, unread = without_unread(_device_fields, obj)
-        return [*_device_fields(known), unread]
-    values.append(_below_zero(values))
+        values = _device_fields(known)
+    if below_zero := _below_zero(values):
+        # Somebody may hold it all the same: then it takes nothing, and makes no room for others.
+        values[4] = tuple(
+            [
+                one._replace(counters=tuple([(name, max(amount, _ZERO)) for name, amount in one.counters]))
+                for one in values[4]
+            ]
+        )
+    values.append(unread + below_zero)
     return values
 
 
 def _below_zero(values: list[Any]) -> tuple[str, ...]:
-    """Amounts that would make room where there is none: nobody is given such a device, and one that is held takes 0."""
+    """Amounts that would make room where there is none; nobody is given such a device."""
     paths: tuple[str, ...] = ()
     for name, one in values[2].items():
         if one.value.nano < 0:
@@ -141,12 +150,6 @@ def _below_zero(values: list[Any]) -> tuple[str, ...]:
         for name, amount in consumption.counters:
             if amount.nano < 0:
                 paths += (f"consumesCounters[{place}].counters[{name}].value below zero",)
-    if paths:
-        taken = [
-            one._replace(counters=tuple([(name, max(amount, _ZERO)) for name, amount in one.counters]))
-            for one in values[4]
-        ]
-        values[4] = tuple(taken)
     return paths
 
 

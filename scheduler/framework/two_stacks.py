@@ -156,7 +156,7 @@ def stands_for_resource(one: DeviceClass, view: ClusterView) -> bool:
 
 
 def _by_resource(view: ClusterView) -> Mapping[str, list[str]]:
-    """The classes that a resource stands for. Made anew with each class, so nothing of 5,000 others is read for it."""
+    """The classes that a resource stands for. It is made anew whenever a class changes, so it reads no selector."""
     inventory, stacks = view.inventory, view.stacks
     known = _classes.get(inventory)
     if known is None or known[:2] != (inventory.classes_revision, stacks):

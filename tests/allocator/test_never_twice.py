@@ -100,11 +100,12 @@ def test_what_a_device_takes_of_a_counter_is_not_below_zero(release: str) -> Non
     assert said(slices, claim(request("r0")), release) == ["none"]
 
 
+@pytest.mark.parametrize("more", [{}, {"fieldOfTomorrow": True}], ids=["", "unknown-field"])
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_device_that_is_held_makes_no_room_in_a_counter_either(release: str) -> None:
+def test_a_device_that_is_held_makes_no_room_in_a_counter_either(release: str, more: dict[str, Any]) -> None:
     slices = [
         pool(counters={"mem": 0}, size=2, slice_name="counters"),
-        pool(device("a", counters={"mem": -8}), device("b", counters={"mem": 8}), size=2, slice_name="devices"),
+        pool({**device("a", counters={"mem": -8}), **more}, device("b", counters={"mem": 8}), size=2, slice_name="d"),
     ]
     question = case(slices, [claim(request("r0"))], allocated=[{"driver": DRIVER, "pool": "pool-1", "device": "a"}])
 
