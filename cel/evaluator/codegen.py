@@ -526,10 +526,12 @@ class Generator:
         if len(literals) != len(source.elements) or len(literals) > UNROLLED_MAX:
             raise Unsupported
         function, predicate = shape
-        terms = [
-            self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth)
-            for element in literals
-        ]
+        terms: list[str] = []
+        before = self.emitted
+        for element in literals:
+            terms.append(self.condition(predicate, {**scope, node.iter_var: self.literal(element.value)}, depth))
+            if self.emitted + (self.emitted - before) // len(terms) * (len(literals) - len(terms)) > NODES_MAX:
+                raise Unsupported  # now, not after all of them
         return Code(f"({(' or ' if function == operators.LOGICAL_OR else ' and ').join(terms)})", "bool")
 
 

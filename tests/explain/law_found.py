@@ -60,7 +60,8 @@ FOUND: Final[dict[str, tuple[str, Small]]] = {
             is_group=True,
         ),
     ),
+    "two-own-changes-before-one-that-harms-others": (
+        "L2",
+        Small("plain", (_host(_gpu("mate"), _gpu("tenant")), _host(Gpu("A100", 0, True, ""))), (2,)),
+    ),
 }
-
-LEFT: Final = Small("plain", (_host(_gpu("mate"), _gpu("tenant")), _host(Gpu("A100", 0, True, ""))), (2,))
-"""L2 does not hold: two changes of one's own are lighter than to end pods of which one is another tenant's."""

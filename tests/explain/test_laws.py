@@ -31,7 +31,7 @@ from scheduler.offline.siblings import with_made
 from scheduler.why.reasons import FIRST_LOOK, MAKING_ROOM, TO_MAKE_IT_FIT, Diagnosis, Whom
 from tests.explain.cause_checks import untrue
 from tests.explain.law_edits import edits, whose
-from tests.explain.law_found import FOUND, LEFT
+from tests.explain.law_found import FOUND
 from tests.explain.law_worlds import ASKED, WORLDS, Small, objects
 from tests.explain.planted.advice import advice_faults
 from tests.explain.planted.following import followed
@@ -227,8 +227,3 @@ def test_the_law_holds(law: str, world: Small) -> None:
 def test_the_law_holds_where_it_did_not(law: str, world: Small) -> None:
     """Worlds that were found at night."""
     assert list(LAWS[law](world)) == []
-
-
-@pytest.mark.xfail(strict=True, reason="two own changes are not tried where one that harms others helps alone")
-def test_two_own_changes_come_before_one_that_harms_others() -> None:
-    assert list(LAWS["L2"](LEFT)) == []

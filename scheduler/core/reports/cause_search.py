@@ -165,7 +165,10 @@ class CauseSearch(Part):
             offered = self._worth_asking(case, offered)
             singles: list[Fix] = []
             yield from self._singles(case, offered, singles)
-            yield from self._pairs(case, offered) if not singles else (case.why(singles[:1], singles[1:]),)
+            if singles and self._weight(case.pod, singles[0])[0] < Whom.OTHERS:
+                yield case.why(singles[:1], singles[1:])
+            else:
+                yield from self._pairs(case, offered, singles)
 
     def _room(self, pod: Pod) -> Diagnosis | None:
         """Why it waits, where others go for it, or for its group."""
@@ -196,9 +199,15 @@ class CauseSearch(Part):
                 if len(found) > case.limits.also:
                     return
 
-    def _pairs(self, case: _Case, offered: Sequence[Fix]) -> Iterator[Diagnosis | None]:
-        """The first two that help together; last what was found without any."""
+    def _pairs(self, case: _Case, offered: Sequence[Fix], singles: Sequence[Fix]) -> Iterator[Diagnosis | None]:
+        """The first two that help together; last what was found without any.
+
+        Args:
+            singles: Those that help alone, and concern others, unlike any two that are tried then.
+        """
         pairs: list[tuple[Fix, Fix]] = []
+        if singles:
+            offered = [one for one in offered if self._weight(case.pod, one)[0] < Whom.OTHERS]
         firsts, most = _few_of_a_kind(offered), case.limits.firsts
         for first, name in _by_turns(firsts, most):
             yield None
@@ -209,15 +218,17 @@ class CauseSearch(Part):
             (whom, size), (other_whom, other_size) = (self._weight(case.pod, one) for one in pair)
             return max(whom, other_whom), size + other_size
 
+        if singles:
+            pairs = [one for one in pairs if weight(one)[0] < Whom.OTHERS]
         case.left = case.limits.changes
         for first, second in sorted(pairs, key=weight):
             if not case.may_ask():
                 break
             yield None
             if found := self._helped(case, _both(first, second)):
-                yield case.why((first, structs.replace(second, released=found.released)))
+                yield case.why((first, structs.replace(second, released=found.released)), singles[: case.limits.also])
                 return
-        yield case.why()
+        yield case.why(singles[:1], singles[1:])
 
     def _is_vain(self, pod: Pod, fix: Fix) -> bool:
         return any(not one.is_deleting and ends_in_vain(one, pod) for one in self._ending(fix))
