@@ -254,8 +254,12 @@ class CauseSearch(Part):
         if kept_out.is_rejection and (found := self._diagnose(case, cycle, kept_out.plugin, [])):
             case.reasons += found
             return
-        filtered = runner.pre_filter(cycle, self._view)
-        self._charge(case, DRY_RUN_STEPS)
+        filtered = self._pre_filter(case, cycle)
+        while filtered.status.code is Code.UNFINISHED and case.has_steps:
+            yield  # what it has counted is remembered
+            cycle = case.cycle(case.pod, self._timers.wall_ms)
+            filtered = self._pre_filter(case, cycle)
+        yield
         if not filtered.status.is_success:
             case.reasons += self._diagnose(case, cycle, filtered.status.plugin, [])
             case.is_anywhere = True
@@ -299,6 +303,16 @@ class CauseSearch(Part):
         more = 0 if pin.cause else _OTHER_NODES
         others = [structs.replace(fix, reason=None, more=fix.more + more) for fix in fixes]
         case.reasons[0] = structs.replace(case.reasons[0], fixes=(*case.reasons[0].fixes, *others))
+
+    def _pre_filter(self, case: _Case, cycle: Cycle) -> PreFiltered:
+        """In the steps of a turn; UNFINISHED: asked again, it goes on."""
+        allowed, cycle.steps_left = cycle.steps_left, min(cycle.steps_left, self._settings.search_steps_per_turn)
+        before = cycle.steps_left
+        filtered = case.runner.pre_filter(cycle, self._view)
+        spent = before - cycle.steps_left
+        cycle.steps_left = max(0, allowed - spent)
+        self._charge(case, DRY_RUN_STEPS + spent)
+        return filtered
 
     def _diagnose(self, case: _Case, cycle: Cycle, name: str, nodes: list[NodeInfo]) -> list[Reason]:
         before = cycle.steps_left
