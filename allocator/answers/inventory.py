@@ -105,14 +105,19 @@ class Inventory:
         classes: Iterable[DeviceClass] = (),
         *,
         is_supposed: bool = False,
+        classes_of: Inventory | None = None,
         ledger: MemoryLedger | None = None,
     ) -> None:
-        """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it."""
+        """`is_supposed`: it says what a question supposes; nothing that outlives the question may keep it.
+
+        `classes_of`: its classes are those of another inventory, which it does not change.
+        """
         self.is_supposed: Final = is_supposed
         self.revision = 0
         self.classes_revision = 0
         self._slices: Final[dict[str, ResourceSlice]] = {}
-        self._classes: Final[dict[str, DeviceClass]] = {}
+        self._classes_of: Final = classes_of
+        self._classes: Final[dict[str, DeviceClass]] = classes_of._classes if classes_of is not None else {}  # noqa: SLF001
         self._pools: Final[dict[PoolId, _Pool]] = {}
         self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
         self._shared: Final[dict[PoolId, int]] = {}
@@ -150,6 +155,11 @@ class Inventory:
     def classes(self) -> Mapping[str, DeviceClass]:
         """Classes by name."""
         return self._classes
+
+    @property
+    def classes_of(self) -> Inventory:
+        """The inventory whose classes these are: what is found out from them alone is kept for that one."""
+        return self._classes_of or self
 
     def slices_of_pool(self, pool: PoolId) -> Mapping[str, ResourceSlice]:
         """All slices of a pool by name, of any generation."""

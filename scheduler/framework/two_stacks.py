@@ -157,7 +157,7 @@ def stands_for_resource(one: DeviceClass, view: ClusterView) -> bool:
 
 def _by_resource(view: ClusterView) -> Mapping[str, list[str]]:
     """The classes that a resource stands for. It is made anew whenever a class changes, so it reads no selector."""
-    inventory, stacks = view.inventory, view.stacks
+    inventory, stacks = view.inventory.classes_of, view.stacks
     known = _classes.get(inventory)
     if known is None or known[:2] != (inventory.classes_revision, stacks):
         found: dict[str, list[str]] = {}

@@ -429,7 +429,8 @@ class CauseSearch(Part):
         )
         with as_if(self._ground, case.runner, cycle, info, otherwise) as asked:
             yield asked
-        self._charge(case, steps - cycle.steps_left)
+        copied = len(self._view.inventory.classes) if change.classes else 0
+        self._charge(case, steps - cycle.steps_left + copied)
 
     def _seconds(self, case: _Case, first: Fix, name: NodeName) -> Iterator[tuple[Fix, Fix]]:
         """With what would have to be done besides, on a node: asked of the plugin that refuses it then."""

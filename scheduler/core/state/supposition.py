@@ -149,8 +149,12 @@ class Suppositions:
         pools = {one.id for one in before.node_pools(node.host, view.features).pools}
         pools |= {one.pool_id for one in put.values()}
         there = {name: one for pool in sorted(pools) for name, one in before.slices_of_pool(pool).items()}
-        supposed = Inventory({**there, **put}.values(), {**before.classes, **named}.values(), is_supposed=True)
-        view.inventory = supposed
+        slices = {**there, **put}.values()
+        view.inventory = (
+            Inventory(slices, {**before.classes, **named}.values(), is_supposed=True)
+            if named
+            else Inventory(slices, is_supposed=True, classes_of=before.classes_of)
+        )
         try:
             yield
         finally:

@@ -50,6 +50,7 @@ def decoded_spec(requests: tuple[DeviceCount, ...]) -> ClaimSpec:
 
 def class_by_resource(inventory: Inventory) -> Mapping[str, str]:
     """Class name by explicit or implicit extended resource name; computed once per change of a class."""
+    inventory = inventory.classes_of
     known = _known.get(inventory)
     if known is None or known[0] != inventory.classes_revision:
         known = _known[inventory] = (inventory.classes_revision, _resolve(inventory.classes.values()))
