@@ -252,7 +252,8 @@ class Machine:
             calls = calls_max - feasibility.filter_calls
             if not (self.store.gangs and self._gangs.run(popped, calls, steps)):
                 self._cycles.run(popped, calls, steps)
-        self.causes.end_tick()
+        # The last look at 30,000 nodes takes a turn of its own; usually the cause comes with the first report.
+        self.causes.end_tick(has_time=feasibility.steps < steps_max + settings.steps_per_tick)
 
     def _answered(self, answer: WriteAnswer) -> None:
         """An answer that shows an object, or that it is gone, is an observation first. Then its waiter goes on."""

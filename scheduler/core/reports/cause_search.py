@@ -278,6 +278,7 @@ class CauseSearch(Part):
             first = [one.node for one in case.beside.by_pod.values()]
             names = dict.fromkeys([*first, *self._store.node_order])
             refused = self._refused_now(case, cycle, plan, filtered, names, is_decided=is_decided)
+        yield
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
         pinning, pin = runner.pin(cycle) or ("", None)

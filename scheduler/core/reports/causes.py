@@ -172,13 +172,13 @@ class Causes(Part):
         """How many pods it remembers."""
         return len(self._said) + self._count
 
-    def end_tick(self) -> None:
+    def end_tick(self, *, has_time: bool = True) -> None:
         """Look for causes if there is time, then report what the tick has refused and not reported."""
         if not self._is_on:
             return
         now_ms = self._timers.now_ms
         has_work = bool(self._waiting) or self._current is not None
-        if has_work and now_ms >= self._not_before_ms and not self._is_busy():
+        if has_time and has_work and now_ms >= self._not_before_ms and not self._is_busy():
             self._look(now_ms)
         fresh, self._fresh = self._fresh, []
         for asked in fresh:
