@@ -64,7 +64,7 @@ async def test_the_overview_comes_first_and_each_of_its_numbers_leads_on(page: A
     await page.wait_for_selector(".card .why .chip")
     cards = page.locator(".card")
     assert await page.locator(".card .number").all_inner_texts() == ["2", "5", "1", "1"]
-    assert "4 of 6 free" not in await cards.nth(1).inner_text()
+    assert "5 of 7 free" in await cards.nth(1).inner_text()
     assert "largest request that fits: 2" in await cards.nth(1).inner_text()
     assert "default" in await cards.nth(2).inner_text()
     assert "pod runs" in await cards.nth(2).inner_text()
