@@ -1,0 +1,173 @@
+"""The forms of the page's answers; its scripts have the same as types (`static/js/answer_types.d.ts`).
+
+`python -m tests.ui.answer_types` writes these types. `ANSWERS` says which address below /api/ answers what. What the
+commands print too has its form there (`scheduler.inventory.device_answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+
+from scheduler.inventory.device_answer import ClassSummary, ProfileSummary, States
+from scheduler.offline.reasons import NodeGroup
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """An answer that is followed: its version, and when it was made, in milliseconds since 1970."""
+
+    version: int = 0
+    as_of: int = field(default=0, name="asOf")
+
+
+# -- the frame ---------------------------------------------------------------------------------------------------------
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """Where answers come from, whether they can change, and what is not seen."""
+
+    source: str
+    live: bool
+    problems: tuple[str, ...]
+
+
+# -- overview ----------------------------------------------------------------------------------------------------------
+
+
+class OwnerShare(Struct, frozen=True, kw_only=True):
+    """What the pods of one owner have: `deployment ml/chat`, a bare pod, or a claim that is reserved for nobody.
+
+    `pod` is one of them, NAMESPACE/NAME, "" where there is none.
+    """
+
+    owner: str
+    devices: int
+    pod: str
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A namespace whose claims have devices, or shares of them; `owners` are those with most."""
+
+    namespace: str
+    devices: int
+    owners: tuple[OwnerShare, ...]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something that is wrong, or of note.
+
+    `count` devices are concerned, `devices` are the first few, each as driver, pool and name with spaces between.
+    """
+
+    kind: str
+    text: str
+    since: str | None = None
+    count: int = 0
+    devices: tuple[str, ...] = ()
+
+
+class Overview(Answered, frozen=True, kw_only=True):
+    """The cluster in short. Lists have an end; `*_count` count all.
+
+    `waiting` pods have no node; `held` devices or shares are claims'.
+    """
+
+    waiting: int
+    count: int
+    nodes: int
+    states: States
+    classes: tuple[ClassSummary, ...]
+    classes_count: int
+    profiles: tuple[ProfileSummary, ...]
+    profiles_count: int
+    held: int
+    holders: tuple[Holder, ...]
+    holders_count: int
+    warnings: tuple[Finding, ...]
+    warnings_count: int
+    remarks: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+# -- what if: of what `simulate` and `make-room` answer, what the page shows ------------------------------------------
+
+
+class GivenDevice(Struct, frozen=True, kw_only=True):
+    """A device of a claim."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class PlayedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What would become of a pod; `node` is null where it has none."""
+
+    namespace: str
+    name: str
+    outcome: str
+    node: str | None
+    devices: tuple[GivenDevice, ...]
+    reason: str = ""
+    refusals: tuple[NodeGroup, ...] = ()
+
+
+class GivenOut(Struct, frozen=True, kw_only=True):
+    """How much of a class would be given out, from 0 to 1, and of how many devices."""
+
+    share: float
+    devices: int
+
+
+class Played(Struct, frozen=True, kw_only=True):
+    """A question that was played; `now` is the share of each class that is given out now, `more` pods are left out."""
+
+    text: str
+    allocated: dict[str, GivenOut]
+    now: dict[str, float]
+    pods: tuple[PlayedPod, ...]
+    more: int
+    evicted: tuple[str, ...]
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+class RoomMove(Struct, frozen=True, kw_only=True):
+    """A pod that would have to move, with its devices there and the ones it would be given."""
+
+    namespace: str
+    name: str
+    source: str = field(name="from")
+    target: str = field(name="to")
+    devices: tuple[GivenDevice, ...]
+    given: tuple[GivenDevice, ...]
+
+
+class RoomPod(Struct, frozen=True, kw_only=True):
+    """The pod that room is made for."""
+
+    namespace: str
+    name: str
+
+
+class RoomPlan(Struct, frozen=True, kw_only=True):
+    """What would have to move for a pod, and the commands that do it."""
+
+    outcome: str
+    text: str
+    pod: RoomPod
+    moves: tuple[RoomMove, ...]
+    cannot_move: dict[str, int] = field(name="cannotMove")
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
+ANSWERS: Final[Mapping[str, type[Struct]]] = {
+    "about": About,
+    "overview": Overview,
+    "whatif": Played,
+    "whatif?room": RoomPlan,
+}
