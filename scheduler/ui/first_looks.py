@@ -81,7 +81,10 @@ class FirstLooks:
             # A pod that fits by itself waits for what others take, which the list knows.
             better = [one for one in found.pods if one.outcome == row[0].outcome]
             done = {one.key: as_own(better[0], one.key, one.maker) if better else one for one in row}
-            pods = [replace(done[one.key], is_first_look=False) if one.key in done else one for one in self._found.pods]
+            pods = [
+                replace(done[one.key], is_first_look=False, created=one.created) if one.key in done else one
+                for one in self._found.pods
+            ]
             self._found = replace(self._found, pods=pods)
             await asyncio.sleep(_REST * (loop.time() - begun_s))
 
