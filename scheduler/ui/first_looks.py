@@ -19,6 +19,8 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Final
 
+from msgspec import to_builtins
+
 from scheduler.answering import played
 from scheduler.explain.waiting import AllWaiting, Key, Waiting, alike, as_own
 from scheduler.ui.responses import Document, pending_picture
@@ -67,7 +69,8 @@ class FirstLooks:
         if self._left and (self._task is None or self._task.done()):
             self._task = asyncio.ensure_future(self._correct())
         is_going = self._task is not None and not self._task.done()
-        return {**document, **pending_picture(self._found), "again": is_going}
+        better = to_builtins(pending_picture(self._found))
+        return {**document, "kinds": better["kinds"], "pods": better["pods"], "again": is_going}
 
     async def _correct(self) -> None:
         loop = asyncio.get_running_loop()

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from scheduler.explain.waiting import Key
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline import SourceObject
 from scheduler.offline.offline_cluster import created_at, key_of
+from scheduler.ui.answers import HistoryLine
 
 Obj: TypeAlias = Mapping[str, Any]
 
@@ -24,26 +25,18 @@ _TEXT_MAX: Final = 1_000
 _SECOND: Final = len("2026-01-02T03:04:05")
 
 
-class HistoryLine(Struct, frozen=True):
-    """What happened, and when for the last time (as the server writes times); `first`: where it happened often."""
-
-    at: str
-    what: str
-    text: str
-    count: int = 1
-    first: str = ""
+def pod_in(given: Iterable[SourceObject], key: Key) -> Obj | None:
+    """The pod of this name among all objects."""
+    return next((one.obj for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
 
 
-def history_of(given: Iterable[SourceObject], key: Key, events: Iterable[Obj]) -> list[HistoryLine]:
+def history_of(given: Iterable[SourceObject], pod: Obj, events: Iterable[Obj]) -> list[HistoryLine]:
     """In the order of the last times.
 
     Args:
         given: All objects.
         events: Those about the pod, of v1 or events.k8s.io/v1.
     """
-    pod = next((one.obj for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
-    if pod is None:
-        return []
     claims = _claims_of(given, pod)
     said = [*map(_of_event, events)]
     lines = [*_of_pod(pod, {one.text for one in said}), *(line for claim in claims for line in _of_claim(claim)), *said]
@@ -84,27 +77,29 @@ def _claims_of(given: Iterable[SourceObject], pod: Obj) -> Sequence[Obj]:
 
 def _of_pod(pod: Obj, said: Container[str]) -> Iterator[HistoryLine]:
     metadata, status, spec = pod.get("metadata") or {}, pod.get("status") or {}, pod.get("spec") or {}
-    yield HistoryLine(created_at(pod), "created", f"for {spec.get('schedulerName', 'a scheduler')}")
+    yield HistoryLine(at=created_at(pod), what="created", text=f"for {spec.get('schedulerName', 'a scheduler')}")
     for one in status.get("conditions") or ():
         at = str(one.get("lastTransitionTime") or "")
         if one.get("type") == "PodScheduled" and one.get("status") == "True":
-            yield HistoryLine(at, "bound", f"to node {spec.get('nodeName', '')}")
+            yield HistoryLine(at=at, what="bound", text=f"to node {spec.get('nodeName', '')}")
         else:
             message = one.get("message")
             reason = " ".join(filter(None, (one.get("reason"), message if message not in said else "")))
             text = f"{one.get('type')} is {one.get('status')}{': ' if reason else ''}{reason}"
-            yield HistoryLine(at, "condition", text)
-    yield HistoryLine(str(status.get("startTime") or ""), "taken", "by the node's kubelet")
-    yield HistoryLine(str(metadata.get("deletionTimestamp") or ""), "deletion", "to be gone by then")
+            yield HistoryLine(at=at, what="condition", text=text)
+    yield HistoryLine(at=str(status.get("startTime") or ""), what="taken", text="by the node's kubelet")
+    yield HistoryLine(at=str(metadata.get("deletionTimestamp") or ""), what="deletion", text="to be gone by then")
 
 
 def _of_claim(claim: Obj) -> Iterator[HistoryLine]:
     name = key_of(claim)[1]
-    yield HistoryLine(created_at(claim), "claim", f"{name} was created")
+    yield HistoryLine(at=created_at(claim), what="claim", text=f"{name} was created")
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     devices = ", ".join(f"{one.get('driver')}/{one.get('pool')}/{one.get('device')}" for one in results)
-    yield HistoryLine(str(allocation.get("allocationTimestamp") or ""), "claim", f"{name} was given {devices}")
+    yield HistoryLine(
+        at=str(allocation.get("allocationTimestamp") or ""), what="claim", text=f"{name} was given {devices}"
+    )
 
 
 def _of_event(event: Obj) -> HistoryLine:
@@ -113,5 +108,10 @@ def _of_event(event: Obj) -> HistoryLine:
     at = at or event.get("eventTime") or event.get("firstTimestamp") or ""
     count = series.get("count") or event.get("count") or event.get("deprecatedCount") or 1
     first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
-    text = str(event.get("note") or event.get("message") or "")
-    return HistoryLine(str(at), f"event {event.get('reason', '')}", text, count, str(first or "") if count > 1 else "")
+    return HistoryLine(
+        at=str(at),
+        what=f"event {event.get('reason', '')}",
+        text=str(event.get("note") or event.get("message") or ""),
+        count=count,
+        first=str(first or "") if count > 1 else "",
+    )

@@ -17,9 +17,10 @@ export function Pending() {
   const rows = filtered(value.pods, { kind: said("kind"), namespace: said("namespace"), search: said("q") });
   const groups = together(rows, said("by"), said("sort"));
   const { seen, links } = paged(groups);
+  const count = rows.length === value.pods.length ? value.waiting : podsIn(rows);
   const oldest = groups.reduce((first, one) => (one.created && (!first || one.created < first) ? one.created : first), "");
   return html`
-    <h2>${value.waiting ? counted(podsIn(rows), "pod waits", "pods wait") : "No pod waits"}${oldest && html`, since <${Ago} then=${oldest} />${" "}at most`}</h2>
+    <h2>${value.waiting ? counted(count, "pod waits", "pods wait") : "No pod waits"}${oldest && html` · oldest <${Ago} then=${oldest} />`}</h2>
     ${!value.waiting && html`<p><a href=${link("whatif")}>What if</a> says whether one more would fit.</p>`}
     ${value.notAsked > 0 && html`<p>${counted(value.notAsked, "pod was", "pods were")} not asked about.</p>`}
     <nav class="tabs" aria-label="Kinds of causes">
@@ -33,7 +34,7 @@ export function Pending() {
       <${Choice} label="Namespace" name="namespace" all="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
       <${Choice} label="Group by" name="by" options=${[...BY.keys()]} />
       <${Choice} label="Sort" name="sort" options=${[...ORDERS.keys()]} />
-      <span role="status" class="age">${isBusy ? "refreshing…" : html`as of <${Ago} then=${value.asOf} />${" "}ago`}</span>
+      <span role="status" class="age">${isBusy ? "refreshing…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}</span>
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}

@@ -3,7 +3,7 @@ import { useAnswer } from "./devices.js";
 import { Ago, Command, counted, html, link, Notes, place, quoted } from "./view.js";
 import { withoutCommands } from "./waiting.js";
 
-/** @typedef {import("./answer_types").Pod} Pod */
+/** @typedef {import("./answer_types").PodAnswer} Pod */
 
 export function PodPage() {
   const asked = /** @type {import("./answers.js").Answer<Pod>} */ (
@@ -26,7 +26,7 @@ export function PodPage() {
       ${value.kind && html` <span class="kind">${value.kind}</span>`}</p>
     ${value.siblings > 0 && html`<p>${value.siblings_fit} of the ${counted(value.siblings, "other pod")} of its owner that ${value.siblings === 1 ? "waits fits" : "wait fit"}.</p>`}
     <${Todo} value=${value} />
-    <p role="status" class="age">${isBusy ? "refreshing…" : html`as of <${Ago} then=${value.asOf} />${" "}ago`}${error && ` – ${error}`}</p>
+    <p role="status" class="age">${isBusy ? "refreshing…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}${error && ` – ${error}`}</p>
     <${Funnels} all=${value.funnels} />
     ${value.devices.length > 0 && html`<h3>Devices</h3><ul>${value.devices.map((one) => html`<li key=${`${one.claim} ${one.device}`}>
       <a href=${link("devices", { device: `${one.driver} ${one.pool} ${one.device}` })}>${one.driver}/${one.pool}/${one.device}</a>, request ${one.request} of claim ${one.claim}</li>`)}</ul>`}

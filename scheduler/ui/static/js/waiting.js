@@ -75,7 +75,7 @@ export function titled(key) {
 /** A change in words alone: its commands stand below it.
  * @param {string} text @param {readonly string[]} commands */
 export function withoutCommands(text, commands) {
-  return commands.reduce((left, command) => left.replace(`: ${command}`, () => ""), text.replace(/^to make it \w+: /, ""));
+  return commands.filter(Boolean).reduce((left, command) => left.replace(`: ${command}`, () => ""), text.replace(/^to make it \w+: /, ""));
 }
 
 /** @param {string} one @param {string} other */
