@@ -1,13 +1,13 @@
 // The pods that wait: whose they are, since when, each cause once with what would help; kinds as tabs with their counts.
 import { useAnswer } from "./devices.js";
-import { Ago, Command, counted, go, html, link, Notes, paged, place } from "./view.js";
+import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place } from "./view.js";
 import { BY, filtered, ORDERS, podsIn, titled, together } from "./waiting.js";
 
 /** Of one group; the others are folded. */
 const CAUSES = 5;
 
 export function Pending() {
-  const asked = /** @type {import("./answers.js").Answer<import("./answer_types").Pending>} */ (
+  const asked = /** @type {import("./answers.js").Answer<import("./answer_types.js").Pending>} */ (
     useAnswer(() => (place.value.view === "pending" ? "pending" : ""))
   );
   const { value, error, isBusy } = asked;
@@ -34,7 +34,7 @@ export function Pending() {
       <${Choice} label="Namespace" name="namespace" all="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
       <${Choice} label="Group by" name="by" options=${[...BY.keys()]} />
       <${Choice} label="Sort" name="sort" options=${[...ORDERS.keys()]} />
-      <span role="status" class="age">${isBusy ? "refreshing…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}</span>
+      <${Fresh} isBusy=${isBusy} asOf=${value.asOf} />
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}

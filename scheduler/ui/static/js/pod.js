@@ -1,9 +1,9 @@
 // One pod: why it waits and what to do first; how its devices get fewer step by step; folded below, what else is known.
 import { useAnswer } from "./devices.js";
-import { Ago, Command, counted, html, link, Notes, place, quoted } from "./view.js";
+import { Ago, Command, counted, Fresh, html, link, Notes, place, quoted } from "./view.js";
 import { withoutCommands } from "./waiting.js";
 
-/** @typedef {import("./answer_types").PodAnswer} Pod */
+/** @typedef {import("./answer_types.js").PodAnswer} Pod */
 
 export function PodPage() {
   const asked = /** @type {import("./answers.js").Answer<Pod>} */ (
@@ -26,7 +26,7 @@ export function PodPage() {
       ${value.kind && html` <span class="kind">${value.kind}</span>`}</p>
     ${value.siblings > 0 && html`<p>${value.siblings_fit} of the ${counted(value.siblings, "other pod")} of its owner that ${value.siblings === 1 ? "waits fits" : "wait fit"}.</p>`}
     <${Todo} value=${value} />
-    <p role="status" class="age">${isBusy ? "refreshing…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}${error && ` – ${error}`}</p>
+    <p><${Fresh} isBusy=${isBusy} asOf=${value.asOf} />${error && html` <span class="error" role="alert">${error}</span>`}</p>
     <${Funnels} all=${value.funnels} />
     ${value.devices.length > 0 && html`<h3>Devices</h3><ul>${value.devices.map((one) => html`<li key=${`${one.claim} ${one.device}`}>
       <a href=${link("devices", { device: `${one.driver} ${one.pool} ${one.device}` })}>${one.driver}/${one.pool}/${one.device}</a>, request ${one.request} of claim ${one.claim}</li>`)}</ul>`}

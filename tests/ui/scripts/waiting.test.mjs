@@ -1,7 +1,7 @@
 // How the page puts pods that wait together.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { filtered, podsIn, titled, together, withoutCommands } from "../../scheduler/ui/static/js/waiting.js";
+import { filtered, podsIn, titled, together, withoutCommands } from "../../../scheduler/ui/static/js/waiting.js";
 
 function row(owner, fields = {}) {
   const [, namespace, name] = owner.split("/");
