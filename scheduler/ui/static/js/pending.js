@@ -20,7 +20,7 @@ export function Pending() {
   const count = rows.length === value.pods.length ? value.waiting : podsIn(rows);
   const oldest = groups.reduce((first, one) => (one.created && (!first || one.created < first) ? one.created : first), "");
   return html`
-    <h2>${value.waiting ? counted(count, "pod waits", "pods wait") : "No pod waits"}${oldest && html` · oldest <${Ago} then=${oldest} />`}</h2>
+    <h2>${value.waiting ? counted(count, "pod waits", "pods wait") : "No pod waits"}${oldest && html` · oldest <${Ago} then=${oldest} now=${value.asOf} />`}</h2>
     ${!value.waiting && html`<p><a href=${link("whatif")}>What if</a> says whether one more would fit.</p>`}
     ${value.notAsked > 0 && html`<p>${counted(value.notAsked, "pod was", "pods were")} not asked about.</p>`}
     <nav class="tabs" aria-label="Kinds of causes">
@@ -38,7 +38,7 @@ export function Pending() {
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}
-    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} />`)}</ul>
+    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} now=${value.asOf} />`)}</ul>
     ${links}
     <${Notes} title="Left out" texts=${[...value.notes, ...value.problems, ...value.unlisted]} />
     <${Command} text=${said("namespace") ? `dra-scheduler explain -n ${said("namespace")}` : "dra-scheduler explain -A"} />
@@ -56,8 +56,8 @@ function Choice({ label, name, options, all }) {
 }
 
 /** The first pod's page is a click away, all others two.
- * @param {{group: import("./waiting.js").Group}} props */
-function Waiting({ group }) {
+ * @param {{group: import("./waiting.js").Group, now: number}} props */
+function Waiting({ group, now }) {
   const causes = [...group.causes.values()];
   const [first] = causes;
   const kinds = [...new Set(causes.map((cause) => cause.row.kind))];
@@ -65,7 +65,7 @@ function Waiting({ group }) {
     <h3><a href=${link("pod", { pod: first?.pods[0] ?? "" })}>${group.name}</a></h3>
     <span class="of">${group.of}</span>
     <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}</span>
-    <span class="since">${group.created && html`<${Ago} then=${group.created} />`}</span>
+    <span class="since">${group.created && html`<${Ago} then=${group.created} now=${now} />`}</span>
     <span class="kinds">${kinds.filter((kind) => kind !== group.key).map((kind) => html`<span key=${kind} class="kind">${kind}</span>${" "}`)}</span>
     <div class="causes">
       ${causes.slice(0, CAUSES).map((cause) => html`<${Told} key=${cause.pods[0]} cause=${cause} group=${group} />`)}

@@ -21,10 +21,10 @@ export function PodPage() {
   const [namespace = "", name = ""] = pod.split("/");
   return html`
     <div class="subject"><h2>Pod ${pod}</h2>
-      ${value.created && html`<p>${value.outcome === "bound" ? "created" : "waiting"} <${Ago} then=${value.created} />${value.outcome === "bound" && " ago"}</p>`}</div>
+      ${value.created && html`<p>${value.outcome === "bound" ? "created" : "waiting"} <${Ago} then=${value.created} now=${value.asOf} />${value.outcome === "bound" && " ago"}</p>`}</div>
     <p class=${`verdict ${value.fits ? "good" : "bad"}`}>${value.cause || value.verdict}
       ${value.kind && html` <span class="kind">${value.kind}</span>`}</p>
-    ${value.siblings > 0 && html`<p>${value.siblings_fit} of the ${counted(value.siblings, "other pod")} of its owner that ${value.siblings === 1 ? "waits fits" : "wait fit"}.</p>`}
+    ${value.siblings > 0 && html`<p>Others of its owner that wait: ${value.siblings}; that fit: ${value.siblings_fit}.</p>`}
     <${Todo} value=${value} />
     <p><${Fresh} isBusy=${isBusy} asOf=${value.asOf} />${error && html` <span class="error" role="alert">${error}</span>`}</p>
     <${Funnels} all=${value.funnels} />
@@ -71,7 +71,7 @@ function More({ value }) {
       <tbody>${plugins(value).map(([plugin, one]) => html`<tr key=${plugin}><th scope="row">${plugin}</th><td>${one.count}</td><td>${one.reasons.map((text) => html`<p key=${text}>${text}</p>`)}</td></tr>`)}</tbody></table></details>`}
     ${value.history.length > 0 && html`<details><summary>Since its creation (${value.history.length})</summary>
       <ol class="history">${value.history.map((one) => html`<li key=${`${one.what} ${one.text}`}>
-        <b>${one.what}</b> <span class="age"><${Ago} then=${one.at} /> ago${one.count > 1 && html`, ${one.count} times${one.first && html` in <${Ago} then=${one.first} now=${Date.parse(one.at)} />`}`}</span>
+        <b>${one.what}</b> <span class="age"><${Ago} then=${one.at} now=${value.asOf} />${" "}ago${one.count > 1 && html`, ${one.count} times${one.first && html` in <${Ago} then=${one.first} now=${Date.parse(one.at)} />`}`}</span>
         <p>${one.text}</p></li>`)}</ol></details>`}
   `;
 }
