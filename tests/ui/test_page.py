@@ -64,7 +64,7 @@ async def test_the_overview_comes_first_and_each_of_its_numbers_leads_on(page: A
     await page.wait_for_selector(".card .why .chip")
     cards = page.locator(".card")
     assert await page.locator(".card .number").all_inner_texts() == ["2", "5", "1", "1"]
-    assert "4 of 6 free" not in await cards.nth(1).inner_text()
+    assert "5 of 7 free" in await cards.nth(1).inner_text()
     assert "largest request that fits: 2" in await cards.nth(1).inner_text()
     assert "default" in await cards.nth(2).inner_text()
     assert "pod runs" in await cards.nth(2).inner_text()
@@ -176,19 +176,23 @@ async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: An
 
 
 async def test_the_change_is_what_one_sees_first_and_the_schedulers_sentence_is_folded(
-    page: Any, server: UiServer
+    page: Any,
 ) -> None:
     await page.set_viewport_size({"width": 390, "height": 800})
-    await page.goto(f"{server.url}#/pod?pod=default/waits")
-    await page.wait_for_selector(".todo h3 >> text=Do this")
-    change = await page.locator(".todo .change").first.bounding_box()
-    assert change["y"] + change["height"] < 800
-    assert await page.locator("main details[open]").count() == 0
-    commands = await page.locator(".todo code").all_inner_texts()
-    todo = await page.inner_text(".todo")
-    assert [command for command in commands if todo.count(command) != 1] == []
-    levels = await page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(one => one.tagName)")
-    assert levels[:3] == ["H1", "H2", "H3"]
+    async with served(page, source(*workload(2))) as server:
+        for name in ("default/waits", "team-a/web-abc-0"):
+            await page.goto(f"{server.url}#/pod?pod={name}")
+            await page.wait_for_selector(f"h2 >> text=Pod {name}")
+            await page.wait_for_selector(".todo h3 >> text=Do this")
+            change = await page.locator(".todo .change").first.bounding_box()
+            assert change["y"] + change["height"] < 800
+            assert await page.locator("main details[open]").count() == 0
+            levels = await page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(one => one.tagName)")
+            assert levels[:3] == ["H1", "H2", "H3"]
+        command = await page.inner_text(".todo > .command code")
+        assert command == "kubectl edit deployment/web -n team-a"
+        assert (await page.inner_text(".todo > .change, .todo > .command")).count(command) == 1
+        assert (await page.inner_text(".subject")).split("\n")[-1].startswith("waiting ")
 
 
 async def test_a_pods_page_says_which_plugin_refuses_and_what_has_happened(page: Any, server: UiServer) -> None:

@@ -47,9 +47,10 @@ export function PodPage() {
 function Todo({ value }) {
   const { changes, command } = value;
   if (!changes.length) return html`<p class="change">${value.advice}</p>`;
+  const words = withoutCommands(value.advice, command ? changes.map((step) => step.command) : []);
   return html`<section class="todo" aria-label="What helps">
     <h3>Do this</h3>
-    <p class="change">${withoutCommands(value.advice, command ? changes.map((step) => step.command) : [])}</p>
+    ${words && html`<p class="change">${words}</p>`}
     ${command && html`<${Command} text=${command} />`}
     ${value.also.length > 0 && html`<ul>${value.also.map((step) => html`<li key=${step.change}>or: ${withoutCommands(step.change, [step.command])}
       ${step.command && html`<${Command} text=${step.command} />`}</li>`)}</ul>`}

@@ -72,10 +72,12 @@ export function titled(key) {
   return name.length ? { name: name.join("/"), of } : { name: of, of: "" };
 }
 
-/** A change in words alone: its commands stand below it.
+/** What a change says beside its commands, which stand below it: nothing, where it is one.
  * @param {string} text @param {readonly string[]} commands */
 export function withoutCommands(text, commands) {
-  return commands.filter(Boolean).reduce((left, command) => left.replace(`: ${command}`, () => ""), text.replace(/^to make it \w+: /, ""));
+  const changes = text.replace(/^to make it \w+: /, "");
+  const left = commands.filter(Boolean).reduce((said, command) => said.replace(`: ${command}`, () => "").replace(command, () => ""), changes);
+  return left.replace(/^(; (then )?)+/, "");
 }
 
 /** @param {string} one @param {string} other */

@@ -1,7 +1,7 @@
 // How the page puts pods that wait together.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { filtered, podsIn, titled, together, withoutCommands } from "../../../scheduler/ui/static/js/waiting.js";
+import { filtered, podsIn, titled, together, withoutCommands } from "../../scheduler/ui/static/js/waiting.js";
 
 function row(owner, fields = {}) {
   const [, namespace, name] = owner.split("/");
@@ -67,6 +67,8 @@ test("what a change says and what it does are said once each", () => {
   const command = "kubectl -n a delete pod b && echo $&";
   assert.equal(withoutCommands(`to make it fit: end pod a/b: ${command}; then wait`, [command]), "end pod a/b; then wait");
   assert.equal(withoutCommands("write this: x", ["", "kubectl"]), "write this: x");
+  assert.equal(withoutCommands("to make it start: kubectl uncordon n", ["kubectl uncordon n"]), "");
+  assert.equal(withoutCommands("uncordon n; then taint n; make the pod anew", ["uncordon n", "taint n"]), "make the pod anew");
 });
 
 test("names may have no kind", () => {
