@@ -191,7 +191,8 @@ async def test_the_change_is_what_one_sees_first_and_the_schedulers_sentence_is_
             assert levels[:3] == ["H1", "H2", "H3"]
         command = await page.inner_text(".todo > .command code")
         assert command == "kubectl edit deployment/web -n team-a"
-        assert (await page.inner_text(".todo > .change, .todo > .command")).count(command) == 1
+        told = await page.locator(".todo > .change, .todo > .command").all_inner_texts()
+        assert "\n".join(told).count(command) == 1
         assert (await page.inner_text(".subject")).split("\n")[-1].startswith("waiting ")
 
 
