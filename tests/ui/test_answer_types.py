@@ -33,6 +33,9 @@ def test_each_answer_with_a_form_is_asked_for_here() -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_an_answer_has_its_form(name: str) -> None:
-    async with UiServer(source(*shared())) as server, aiohttp.ClientSession() as session:
-        async with session.get(f"{server.url}api/{QUESTIONS[name]}") as reply:
-            msgspec.json.decode(await reply.read(), type=ANSWERS[name])
+    async with (
+        UiServer(source(*shared())) as server,
+        aiohttp.ClientSession() as session,
+        session.get(f"{server.url}api/{QUESTIONS[name]}") as reply,
+    ):
+        msgspec.json.decode(await reply.read(), type=ANSWERS[name])

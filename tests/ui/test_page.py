@@ -276,7 +276,7 @@ async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiS
     """From the address to a pod's page, a plan and a device, without a pointer."""
     await page.goto(server.url)
     await page.wait_for_selector(".card .why .chip")
-    await _tab_to(page, "devices-in-use")
+    await _tab_to(page, await page.inner_text(".why .kind >> nth=0"))
     await _tab_to(page, "Pending 2")
     await page.keyboard.press("Enter")
     await page.wait_for_selector(".pending")

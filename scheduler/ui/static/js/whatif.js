@@ -121,9 +121,9 @@ function Room({ plan }) {
   return html`<section aria-label="Answer">
     <p class=${`verdict ${plan.outcome === "fits" || plan.outcome === "plan" ? "good" : "bad"}`}>${plan.text}</p>
     ${plan.moves.length > 0 && html`<table><caption>Moves, in this order</caption>
-      <thead><tr><th scope="col">Pod</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Devices</th></tr></thead>
+      <thead><tr><th scope="col">Pod</th><th scope="col">From, to</th><th scope="col">Devices</th></tr></thead>
       <tbody>${plan.moves.map((move) => html`<tr key=${`${move.namespace}/${move.name}`}><th scope="row">${move.namespace}/${move.name}</th>
-        <td>${move.from}</td><td>${move.to}</td><td>${given(move.devices)} → ${given(move.given)}</td></tr>`)}</tbody></table>
+        <td>${move.from} → ${move.to}</td><td>${given(move.devices)} → ${given(move.given)}</td></tr>`)}</tbody></table>
       <details><summary>The commands that do it</summary><pre>${plan.commands.join("\n")}</pre></details>`}
     ${Object.keys(plan.cannotMove).length > 0 && html`<h3>What cannot move</h3><ul>${Object.entries(plan.cannotMove).map(([why, count]) => html`<li key=${why}>${counted(Number(count), "pod")}: ${why}</li>`)}</ul>`}
     <${Notes} title="Notes" texts=${[...plan.warnings, ...plan.problems]} />
