@@ -32,6 +32,7 @@ from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.utilization import utilization
 from scheduler.ui.first_looks import FirstLooks
+from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of
 from scheduler.ui.responses import Document, device_picture, devices_picture, pending_picture
 
@@ -168,12 +169,16 @@ class Source(ABC):
     async def _events_of(self, key: Key) -> Events:
         """What events say about a pod."""
 
-    async def devices(self, by: str = "", after: int = -1) -> Document:
-        """All devices, grouped by an attribute or by node.
+    async def overview(self, after: int = -1) -> Document:
+        """The cluster in short; made of the list that `devices` has.
 
         Args:
             after: The version of the answer that the asker has, here and below (rule 1).
         """
+        return await self._kept("overview", partial(self._look, self._overview), after)
+
+    async def devices(self, by: str = "", after: int = -1) -> Document:
+        """All devices, grouped by an attribute or by node."""
         return await self._kept(("devices", by), partial(self._look, partial(self._devices, by=by)), after)
 
     async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
@@ -207,6 +212,10 @@ class Source(ABC):
         if self._list_of is None or self._list_of[0] < wanted:
             self._list_of = self.version, devices_observed(machine, Filter(), notes=self.problems())
         return self._list_of
+
+    def _overview(self, machine: Machine) -> Document:
+        document: Document = to_builtins(overview_picture(machine, self._listed(machine, self.version)[1]))
+        return document
 
     def _devices(self, machine: Machine, by: str) -> Document:
         return devices_picture(machine, self._listed(machine, self.version)[1], by)

@@ -11,22 +11,17 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs, to_builtins
 
-from allocator import Device, DeviceId, DeviceTaint, Features, prevent_allocation
+from allocator import Device, DeviceId
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
 from scheduler.explain.waiting import AllWaiting, Waiting, alike
-from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.inventory.device_answer import DeviceSummary
-from scheduler.model.api_rules import FIELD_BY_GATE
 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
-_TAINTS_MAX: Final = 20
 _NOMINATED_MAX: Final = 100
-_RARE: Final = 10
-"""An attribute is rare that at most one device in so many has."""
 _COLUMNS: Final = ("device", "pool", "driver", "node", "state", "group", "within")
 
 Document: TypeAlias = dict[str, Any]
@@ -38,18 +33,15 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
     Args:
         by: The attribute whose values are the groups; without one their nodes are.
     """
-    published = _published(machine)
+    published = published_devices(machine)
     names: Counter[str] = Counter()
-    of_driver: dict[str, Counter[str]] = {}
     texts: dict[str, int] = {}
     columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
     for one in found.devices:
         device = published.get(DeviceId(one.driver, one.pool, one.device))
         group, within = one.node or "", ""
         if device is not None:
-            full_names = list(_full_names(device))
-            names.update(full_names)
-            of_driver.setdefault(one.driver, Counter()).update(full_names)
+            names.update(full_names(device))
             within = ", ".join(sorted({each.counter_set for each in device.consumes_counters}))
         if by:
             attribute = lookup_attribute(device, by) if device is not None else None
@@ -63,12 +55,6 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
         "count": len(found.devices),
         "by": by,
         "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
-        "odd": [
-            *_unreserved(machine),
-            *_untolerated(machine, published),
-            *_rare(of_driver, Counter(one.driver for one in found.devices)),
-            *_gates_off(machine),
-        ],
         "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
         "nominated": dict(_nominated(machine)),
         "nodes": len(machine.store.node_infos),
@@ -78,45 +64,14 @@ def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Docume
     return document
 
 
-def _published(machine: Machine) -> Mapping[DeviceId, Device]:
+def published_devices(machine: Machine) -> Mapping[DeviceId, Device]:
+    """By identity."""
     return {one.id: one for slice_ in machine.store.inventory.slices.values() for one in slice_.devices}
 
 
-def _full_names(device: Device) -> Iterator[str]:
+def full_names(device: Device) -> Iterator[str]:
+    """Of its attributes, each with its domain."""
     return (name if "/" in name else f"{device.id.driver}/{name}" for name in device.attributes)
-
-
-def _unreserved(machine: Machine) -> Iterator[Document]:
-    """Claims that have devices, and that no pod may use."""
-    for claim in sorted(machine.store.claims.values(), key=lambda one: one.key):
-        if claim.allocation is not None and claim.allocation.results and not claim.reserved_for:
-            name = f"{claim.key.namespace}/{claim.key.name}"
-            yield {"kind": "unreserved", "text": f"claim {name} has devices and is reserved for nobody"}
-
-
-def _untolerated(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[Document]:
-    """Taints that keep all claims there are off their devices."""
-    devices: Counter[DeviceTaint] = Counter(taint for one in published.values() for taint in one.taints)
-    known = {
-        alternative.tolerations
-        for claim in machine.store.claims.values()
-        if claim.spec is not None
-        for request in claim.spec.requests
-        for alternative in request.alternatives
-    }
-    for taint, count in sorted(devices.items(), key=lambda one: (-one[1], taint_text(one[0])))[:_TAINTS_MAX]:
-        if all(prevent_allocation((taint,), tolerations) for tolerations in ((), *known)):
-            devices_have = "device has" if count == 1 else "devices have"
-            text = f"{count} {devices_have} the taint {taint_text(taint)}, which no claim tolerates"
-            yield {"kind": "untolerated-taint", "text": text}
-
-
-def _gates_off(machine: Machine) -> Iterator[Document]:
-    """Features that are on by default, and here off."""
-    features, usual = machine.store.features, Features()
-    for gate, field in sorted(FIELD_BY_GATE.items()):
-        if getattr(usual, field) and not getattr(features, field):
-            yield {"kind": "gate-off", "text": f"the feature gate {gate} is off: fields that need it have no effect"}
 
 
 def _share(one: DeviceSummary) -> int:
@@ -137,22 +92,12 @@ def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
         yield node, sorted(pods)[:_NOMINATED_MAX]
 
 
-def _rare(names: Mapping[str, Mapping[str, int]], devices: Mapping[str, int]) -> Iterator[Document]:
-    """Attributes that few of the devices of the driver have that publishes them."""
-    for driver, of_driver in sorted(names.items()):
-        for name, count in sorted(of_driver.items()):
-            if count * _RARE <= devices[driver]:
-                has = "has" if count == 1 else "have"
-                text = f"{count} of {devices[driver]} devices of {driver} {has} the attribute {name}"
-                yield {"kind": "rare-attribute", "text": text}
-
-
 def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> Document | None:
     """One device by driver, pool and name, with its attributes; None where there is none."""
     summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
     if summary is None:
         return None
-    device = _published(machine).get(DeviceId(*key))
+    device = published_devices(machine).get(DeviceId(*key))
     attributes = device.attributes if device is not None else {}
     since = [
         claim.allocation.allocation_timestamp or ""

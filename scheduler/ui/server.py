@@ -34,6 +34,7 @@ from scheduler.explain.waiting import Key
 from scheduler.kube.connection_limits import ConnectionLimits, LimitedServer
 from scheduler.kube.health import listen
 from scheduler.kube.serving import Guard
+from scheduler.ui.answers import About
 from scheduler.ui.data_source import Source, UnreadableError
 from scheduler.ui.responses import Document
 from scheduler.ui.what_if import MANIFEST_MAX, BusyError, WhatIf, WhatIfRequest, WrongQuestionError
@@ -124,8 +125,9 @@ class UiServer:
         self._files: Final = static_files()
         self._headers: Final = {**_HEADERS, "Content-Security-Policy": _policy(self._files["/"])}
         self._listeners = 0
-        self._answers: Final[Mapping[str, Callable[[web.BaseRequest], Awaitable[Document]]]] = {
+        self._answers: Final[Mapping[str, Callable[[web.BaseRequest], Awaitable[Document | About]]]] = {
             "about": self._about,
+            "overview": lambda request: source.overview(_after(request)),
             "devices": lambda request: source.devices(request.query.get("by", ""), _after(request)),
             "device": lambda request: source.device(
                 (request.query.get("driver", ""), request.query.get("pool", ""), request.query.get("name", "")),
@@ -201,8 +203,8 @@ class UiServer:
         kind = _TYPES[request.path.rpartition(".")[2] if "." in request.path else "html"]
         return web.Response(body=body, headers={**self._headers, "Content-Type": kind})
 
-    async def _about(self, _: web.BaseRequest) -> Document:
-        return {"source": self._source.name, "live": self._source.is_live, "problems": list(self._source.problems())}
+    async def _about(self, _: web.BaseRequest) -> About:
+        return About(source=self._source.name, live=self._source.is_live, problems=tuple(self._source.problems()))
 
     async def _if(self, request: web.BaseRequest) -> Document:
         query = request.query

@@ -24,7 +24,7 @@ from scheduler.ui import server as server_
 from scheduler.ui.data_source import FileSource, Objects, _Shared
 from scheduler.ui.responses import Document
 from scheduler.ui.server import UiServer, static_files
-from tests.offline.causes import claim, gpu, node, pod, request, slice_
+from tests.offline.causes import pod
 from tests.patience import PATIENCE_S
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import many_claims, objects, shared, source
@@ -111,7 +111,7 @@ async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:
     [
         ("api/pod?namespace=default&name=nobody", "no pod is named default/nobody"),
         ("api/device?driver=x&pool=y&name=z", ""),
-        ("api/nothing", "there are about, devices, device, pending, pod, whatif, events"),
+        ("api/nothing", "there are about, overview, devices, device, pending, pod, whatif, events"),
         ("nothing.js", "there is no '/nothing.js'"),
         ("../server.py", "there is no '/server.py'"),
     ],
@@ -253,7 +253,7 @@ async def test_the_answers_that_were_asked_for_last_are_kept() -> None:
     assert len(changing._answers) == 16
 
 
-async def test_shares_room_that_is_made_and_what_is_odd() -> None:
+async def test_shares_and_room_that_is_made() -> None:
     async with UiServer(source(*shared())) as server:
         _, found, _ = await get(server, "api/devices")
         index = next(number for number in range(found["count"]) if device(found, number)["device"] == "gpu-7")
@@ -263,32 +263,6 @@ async def test_shares_room_that_is_made_and_what_is_odd() -> None:
     assert found["shares"] == [[index, 25]]
     assert found["nominated"] == {"node-s": ["default/important"]}
     assert one["nominated"] == ["default/important"]
-    texts = [each["text"] for each in found["odd"]]
-    assert "claim default/quarter has devices and is reserved for nobody" in texts
-    assert "1 device has the taint example.com/hot:NoSchedule, which no claim tolerates" in texts
-
-
-async def test_a_taint_that_a_claim_tolerates_and_gates_that_are_on_are_nothing_odd() -> None:
-    tolerant = claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}]), name="tolerant")
-    given = [SourceObject(f"object {number}", one) for number, one in enumerate([*objects(), tolerant])]
-    on = await FileSource("world", Objects(given, Features()), None).devices()
-    off = await FileSource("world", Objects(given, Features(consumable_capacity=False)), None).devices()
-
-    assert {one["kind"] for one in on["odd"]} == set()
-    assert [one["text"] for one in off["odd"]] == [
-        "the feature gate DRAConsumableCapacity is off: fields that need it have no effect"
-    ]
-
-
-async def test_an_attribute_is_rare_among_the_devices_of_the_driver_that_publishes_it() -> None:
-    nic = slice_({"name": "mlx5", "attributes": {"rdma": {"bool": True}}}, name="nic", driver="dra.net", where="n")
-    gpus = [gpu(f"gpu-{number}") for number in range(10)]
-    gpus[0]["attributes"]["odd"] = {"string": "x"}
-    gpus = slice_(*gpus, where="n")
-    given = [SourceObject(f"object {number}", one) for number, one in enumerate([node("n"), nic, gpus])]
-    found = await FileSource("world", Objects(given, Features()), None).devices()
-    rare = [one["text"] for one in found["odd"] if one["kind"] == "rare-attribute"]
-    assert rare == ["1 of 10 devices of gpu.example.com has the attribute gpu.example.com/odd"]
 
 
 async def test_a_pod_with_ten_thousand_claims_is_one_row() -> None:

@@ -3,7 +3,7 @@ import { effect, signal } from "@preact/signals";
 
 const AGAIN_MS = 3000;
 
-/** @typedef {{value: any, error: string, isBusy: boolean}} Answer */
+/** @template [T=any] @typedef {{value: T | null, error: string, isBusy: boolean}} Answer `T`: one of answer_types.d.ts */
 
 /** The newest version that the server has announced; 0 before the first. */
 export const version = signal(0);
@@ -97,8 +97,9 @@ export function start() {
 /**
  * An answer that follows a question and the version. The first may be an older one, that the server has at hand; the
  * last one stays while a newer is asked for.
+ * @template [T=any]
  * @param {() => string} question its path below /api/; empty: nothing is asked
- * @returns {{answer: import("@preact/signals").Signal<Answer>, end: () => void}}
+ * @returns {{answer: import("@preact/signals").Signal<Answer<T>>, end: () => void}}
  */
 export function follow(question) {
   const answer = signal(/** @type {Answer} */ ({ value: null, error: "", isBusy: true }));

@@ -8,7 +8,8 @@ import { Command, counted, go, html, link, Notes, paged, place, quoted, STATES }
 
 const SIZES = Object.freeze([4, 6, 9, 14, 22]);
 
-/** @param {() => string} question */
+/** An answer, kept up to date. Whoever asks says of which type: `Answer<import("./answer_types.js").Overview>`.
+ * @template [T=any] @param {() => string} question @returns {import("./answers.js").Answer<T>} */
 export function useAnswer(question) {
   const [following] = useState(() => follow(question));
   useEffect(() => following.end, []);
@@ -47,7 +48,6 @@ function Shown({ found, error, isBusy }) {
   const by = found.by ? `value of ${found.by}` : "node";
   return html`
     <${Sentence} found=${found} />
-    <${Odd} found=${found} />
     <form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       <label>Search <input type="search" value=${query.get("q") ?? ""} placeholder="device, pool, node, driver"
         onInput=${(/** @type {any} */ event) => go("devices", { q: event.target.value })} /></label>
@@ -94,16 +94,6 @@ function Sentence({ found }) {
       : "no request fits";
     return html`<li key=${one.name}><strong>${one.name}</strong>: <b>${one.free.toLocaleString("en")}</b> of ${counted(one.devices, "device")} free; ${fits}</li>`;
   })}</ul>`;
-}
-
-/** @param {{found: any}} props */
-function Odd({ found }) {
-  const texts = [
-    ...found.faults.map((/** @type {any} */ one) => `pool ${one.driver}/${one.pool} [${one.kind}]: ${one.text}`),
-    ...found.odd.map((/** @type {any} */ one) => one.text),
-    ...found.left_out,
-  ];
-  return html`<${Notes} title="What is odd" texts=${texts} />`;
 }
 
 /** All states with their counts; together they are all devices.

@@ -120,6 +120,25 @@ export function counted(count, one, many) {
   return count === 1 ? `1 ${one}` : `${count.toLocaleString("en")} ${many ?? `${one}s`}`;
 }
 
+const UNITS = Object.freeze(/** @type {const} */ ([["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]]));
+
+/** How long ago something was, as people say it: the largest unit that it has two of, so 100 minutes and not 1 hour.
+ * @param {string | number} then as the server writes times, or milliseconds @param {number} [now] in milliseconds */
+export function age(then, now = Date.now()) {
+  const seconds = Math.max(0, (now - new Date(then).getTime()) / 1000);
+  if (Number.isNaN(seconds)) return "";
+  const [unit, length] = UNITS.find(([, length]) => seconds >= 2 * length) ?? ["s", 1];
+  return `${Math.floor(seconds / length)} ${unit}`;
+}
+
+/** An age that has the exact time in it.
+ * @param {{then: string | number, now?: number}} props `now`: when what is shown was so */
+export function Ago({ then, now }) {
+  const at = new Date(then);
+  if (Number.isNaN(at.getTime())) return null;
+  return html`<time datetime=${at.toISOString()} title=${at.toLocaleString("en-GB")}>${age(then, now)}</time>`;
+}
+
 /** @param {number} share from 0 to 1 */
 export function percent(share) {
   return `${(100 * share).toFixed(1)} %`;

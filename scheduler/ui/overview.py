@@ -1,0 +1,180 @@
+"""The cluster in short: what is free, who has it, what is wrong; of a list of devices that is there, and of objects.
+
+Lists have an end, so that no cluster makes the answer long; counts are of all.
+
+Not here: why pods wait (`scheduler.explain.waiting`), which is asked for by itself since it takes longer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from allocator import Device, DeviceId, DeviceTaint, Features, prevent_allocation
+from scheduler.core.machine import Machine
+from scheduler.framework.diagnosis import taint_text
+from scheduler.inventory import DeviceList
+from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.offline.alike import maker_of
+from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
+from scheduler.ui.responses import full_names, published_devices
+
+_CLASSES_MAX: Final = 20
+_HOLDERS_MAX: Final = 20
+_OWNERS_MAX: Final = 5
+_FINDINGS_MAX: Final = 100
+_TAINTS_MAX: Final = 20
+_DEVICES_MAX: Final = 4
+_NOTES_MAX: Final = 100
+_RARE: Final = 10
+"""An attribute is rare that at most one device in so many has."""
+
+
+def overview_picture(machine: Machine, found: DeviceList) -> Overview:
+    """Args:
+    found: All devices of the machine.
+    """
+    published = published_devices(machine)
+    taints = [*_taints(machine, published)]
+    warnings = [
+        *_faults(found),
+        *_two_stacks(found),
+        *(one for one in taints if one.kind == "untolerated-taint"),
+        *_unreserved(machine),
+    ]
+    remarks = (*(one for one in taints if one.kind != "untolerated-taint"), *_rare(found, published), *_gates(machine))
+    holders = _holders(machine)
+    classes = sorted(found.classes, key=lambda one: (-one.devices, one.name))
+    return Overview(
+        waiting=sum(
+            one.node_name is None and not one.is_terminal and not one.is_deleting for one in machine.store.pods.values()
+        ),
+        count=len(found.devices),
+        nodes=len(machine.store.node_infos),
+        states=found.states,
+        classes=tuple(classes[:_CLASSES_MAX]),
+        classes_count=len(classes),
+        profiles=found.profiles[:_CLASSES_MAX],
+        profiles_count=len(found.profiles),
+        held=sum(one.devices for one in holders),
+        holders=tuple(holders[:_HOLDERS_MAX]),
+        holders_count=len(holders),
+        warnings=tuple(warnings[:_FINDINGS_MAX]),
+        warnings_count=len(warnings),
+        remarks=remarks[:_FINDINGS_MAX],
+        notes=found.notes[:_NOTES_MAX],
+    )
+
+
+def _holders(machine: Machine) -> list[Holder]:
+    """Namespaces by what their claims have, most first; administrators' looks at devices take none."""
+    counts: dict[str, Counter[str]] = {}
+    pods: dict[str, str] = {}
+    for claim in machine.store.claims.values():
+        results = claim.allocation.results if claim.allocation is not None else ()
+        if not (count := sum(not one.admin_access for one in results)):
+            continue
+        namespace, owner = claim.key.namespace, f"claim {claim.key.namespace}/{claim.key.name}"
+        for user in claim.reserved_for:
+            if user.pod_uid is not None:
+                owner = maker_of((namespace, user.name), user.pod_uid, machine).edited
+                pods.setdefault(owner, f"{namespace}/{user.name}")
+                break
+        counts.setdefault(namespace, Counter())[owner] += count
+    by_namespace = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
+    return [
+        Holder(
+            namespace=namespace,
+            devices=of_owners.total(),
+            owners=tuple(
+                OwnerShare(owner=owner, devices=count, pod=pods.get(owner, ""))
+                for owner, count in sorted(of_owners.items(), key=lambda one: (-one[1], one[0]))[:_OWNERS_MAX]
+            ),
+        )
+        for namespace, of_owners in by_namespace
+    ]
+
+
+def _faults(found: DeviceList) -> Iterator[Finding]:
+    for one in found.faults:
+        yield Finding(kind=one.kind, text=f"pool {one.driver}/{one.pool}: {one.text}")
+
+
+def _two_stacks(found: DeviceList) -> Iterator[Finding]:
+    """Device plugins that serve what a driver publishes."""
+    served: dict[str, list[DeviceId]] = {}
+    for one in found.devices:
+        for blocker in one.blocked_by:
+            if blocker.kind == "plugin":
+                served.setdefault(blocker.text, []).append(DeviceId(one.driver, one.pool, one.device))
+    for text, devices in served.items():
+        are = "1 device is" if len(devices) == 1 else f"{len(devices)} devices are"
+        yield _about(devices, "two-stacks", f"{are} published by a driver, and left to {text}")
+
+
+def _unreserved(machine: Machine) -> Iterator[Finding]:
+    """Claims that have devices, and that no pod may use."""
+    for claim in sorted(machine.store.claims.values(), key=lambda one: one.key):
+        if claim.allocation is not None and claim.allocation.results and not claim.reserved_for:
+            text = f"claim {claim.key.namespace}/{claim.key.name} has devices and is reserved for nobody"
+            devices = sorted(claim.allocation.device_ids())
+            yield _about(devices, "unreserved", text, claim.allocation.allocation_timestamp)
+
+
+def _taints(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[Finding]:
+    """Taints that keep claims off devices, those of most devices first; looks of administrators tolerate for nobody."""
+    devices: dict[str, list[DeviceId]] = {}
+    taints: dict[str, DeviceTaint] = {}
+    since: dict[str, str] = {}
+    for one in published.values():
+        for taint in one.taints:
+            if prevent_allocation((taint,), ()):
+                text = taint_text(taint)
+                devices.setdefault(text, []).append(one.id)
+                taints.setdefault(text, taint)
+                if taint.time_added:
+                    since[text] = min(since.get(text, taint.time_added), taint.time_added)
+    known = {
+        alternative.tolerations
+        for claim in machine.store.claims.values()
+        if claim.spec is not None
+        for request in claim.spec.requests
+        for alternative in request.alternatives
+        if not alternative.admin_access
+    }
+    for text, named in sorted(devices.items(), key=lambda one: (-len(one[1]), one[0]))[:_TAINTS_MAX]:
+        is_tolerated = any(not prevent_allocation((taints[text],), tolerations) for tolerations in known)
+        have = "1 device has" if len(named) == 1 else f"{len(named)} devices have"
+        which = ", which some claim tolerates" if is_tolerated else ", which no claim tolerates"
+        kind = "taint" if is_tolerated else "untolerated-taint"
+        yield _about(named, kind, f"{have} the taint {text}{which}", since.get(text))
+
+
+def _rare(found: DeviceList, published: Mapping[DeviceId, Device]) -> Iterator[Finding]:
+    """Attributes that few of the devices of the driver have that publishes them."""
+    devices: Counter[str] = Counter(one.driver for one in found.devices)
+    having: Counter[tuple[str, str]] = Counter()
+    for one in found.devices:
+        if (device := published.get(DeviceId(one.driver, one.pool, one.device))) is not None:
+            having.update((one.driver, name) for name in full_names(device))
+    for (driver, name), count in sorted(having.items()):
+        if count * _RARE <= devices[driver]:
+            have = "has" if count == 1 else "have"
+            text = f"{count} of {devices[driver]} devices of {driver} {have} the attribute {name}"
+            yield Finding(kind="rare-attribute", text=text, count=count)
+
+
+def _gates(machine: Machine) -> Iterator[Finding]:
+    """Features that are on by default, and here off."""
+    features, usual = machine.store.features, Features()
+    for gate, name in sorted(FIELD_BY_GATE.items()):
+        if getattr(usual, name) and not getattr(features, name):
+            text = f"the feature gate {gate} is off: fields that need it have no effect"
+            yield Finding(kind="gate-off", text=text)
+
+
+def _about(devices: list[DeviceId], kind: str, text: str, since: str | None = None) -> Finding:
+    named = tuple(" ".join(one) for one in islice(devices, _DEVICES_MAX))
+    return Finding(kind=kind, text=text, since=since, count=len(devices), devices=named)
