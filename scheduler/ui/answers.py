@@ -7,11 +7,12 @@ commands print too has its form there (`scheduler.inventory.device_answer`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
-from scheduler.inventory.device_answer import ClassSummary, ProfileSummary, States
+from scheduler.inventory.device_answer import Blocker, Capacity, ClassSummary, ProfileSummary, State, States
+from scheduler.inventory.physical_devices import PhysicalDevice
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -90,7 +91,93 @@ class Overview(Answered, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
+class DeviceColumns(Struct, frozen=True, kw_only=True):
+    """All devices: each column has a position in `texts` for each device.
+
+    `group` is the node, or the value of the attribute that was asked for; `near` the NUMA node or PCIe root.
+    """
+
+    device: list[int]
+    pool: list[int]
+    driver: list[int]
+    node: list[int]
+    state: list[int]
+    group: list[int]
+    near: list[int]
+
+
+class Devices(Answered, frozen=True, kw_only=True):
+    """All devices as a picture has them.
+
+    Devices are in the order of the list that `dra-scheduler devices` has. `by`, `near` and `rack` are what was followed
+    of the question, "" for nothing; `attributes`, `nears` and `labels` what they can be. `racks` has a value of the
+    label `rack` for each node that has it. `shares` are percent, of devices that claims share. `nominated`: the nodes
+    where room is being made, and for which pods.
+    """
+
+    count: int
+    nodes: int
+    states: States
+    classes: tuple[ClassSummary, ...]
+    by: str
+    attributes: list[str]
+    near: str
+    nears: list[str]
+    rack: str
+    labels: list[str]
+    racks: dict[str, str]
+    shares: list[tuple[int, int]]
+    nominated: dict[str, list[str]]
+    frames: list[PhysicalDevice]
+    texts: list[str]
+    columns: DeviceColumns
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class DeviceUser(Struct, frozen=True, kw_only=True):
+    """A claim that has a device, or a share of it: since when, for which pods, and who makes these."""
+
+    claim: str
+    request: str
+    pods: tuple[str, ...]
+    owners: tuple[str, ...]
+    admin: bool
+    consumed: dict[str, str]
+    since: str | None
+
+
+class TaintSince(Struct, frozen=True, kw_only=True):
+    """A taint, and since when it is there."""
+
+    text: str
+    since: str | None
+
+
+class OneDevice(Answered, frozen=True, kw_only=True):
+    """One device; `name` is what commands call it, `nominated` are pods for which room is being made on its node."""
+
+    name: str
+    driver: str
+    pool: str
+    device: str
+    node: str | None
+    classes: tuple[str, ...]
+    state: State
+    taints: tuple[TaintSince, ...]
+    users: tuple[DeviceUser, ...]
+    blocked_by: tuple[Blocker, ...]
+    capacity: dict[str, Capacity]
+    attributes: dict[str, dict[str, Any]]
+    nominated: list[str]
+
+
 ANSWERS: Final[Mapping[str, type[Struct]]] = {
     "about": About,
     "overview": Overview,
+    "devices": Devices,
+    "device": OneDevice,
 }

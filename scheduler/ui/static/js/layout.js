@@ -1,8 +1,8 @@
 // Where each device is in the picture: racks below each other, nodes in lines, in a node a column for each NUMA node or
 // PCIe root, in a column devices, and physical devices with their partitions in them. Numbers only; nothing is drawn here.
 
-/** @typedef {import("./answer_types.d.ts").Devices} Found */
-/** @typedef {import("./answer_types.d.ts").PhysicalDevice} Frame */
+/** @typedef {import("./answer_types.js").Devices} Found */
+/** @typedef {import("./answer_types.js").PhysicalDevice} Frame */
 /** @typedef {{devices: number[], frame: Frame | null}} Unit one device, or those of a physical device with the whole first */
 /** @typedef {{name: string, rack: string, columns: Unit[][], devices: number[]}} Group */
 /** @typedef {{group: Group, x: number, y: number}} Block */
@@ -89,7 +89,7 @@ export function layout(groups, cell, width, isTitled = false) {
   const perRow = Array.from({ length: most }, () => 1);
   for (const { columns } of groups) {
     columns.forEach((units, column) => {
-      const widest = Math.max(1, ...units.slice(0, 1_000).map(span));
+      const widest = units.reduce((most, unit) => Math.max(most, span(unit)), 1);
       const wanted = units.reduce((sum, unit) => sum + span(unit), 0);
       const limit = wanted > PER_ROW * PER_ROW * widest ? room : Math.min(room, PER_ROW * widest);
       perRow[column] = Math.max(at(perRow, column), Math.min(wanted, limit));
@@ -172,7 +172,7 @@ export function cellsOf({ cell, perRow }, block, rank) {
       parts.sort((one, other) => rank(one.device) - rank(other.device) || other.width - one.width);
       const isSolid = frame.whole >= 0 && rank(frame.whole) % 10 >= SOLID;
       const whole = { device: frame.whole, x, y, width, height: cell, isFrame: !isSolid };
-      cells.push(...(isSolid ? [...parts, whole] : [whole, ...parts]));
+      for (const one of isSolid ? [...parts, whole] : [whole, ...parts]) cells.push(one);
     });
     left += at(perRow, column) * cell + gapOf(cell);
   });
@@ -192,11 +192,12 @@ export function deviceAt(all, x, y, rank) {
   return found?.device ?? -1;
 }
 
-/** The cell of a device. @param {Layout} all @param {number} device */
+/** The cell of a device, and the number of its line. @param {Layout} all @param {number} device */
 export function cellAt(all, device) {
-  for (const line of all.lines) {
-    const block = line.blocks.find(({ group }) => group.devices.includes(device));
-    if (block) return cellsOf(all, block, () => 0).find((one) => one.device === device);
+  for (const [line, { blocks }] of all.lines.entries()) {
+    const block = blocks.find(({ group }) => group.devices.includes(device));
+    const cell = block && cellsOf(all, block, () => 0).find((one) => one.device === device);
+    if (cell) return { ...cell, line };
   }
   return undefined;
 }
@@ -204,24 +205,19 @@ export function cellAt(all, device) {
 /** Where an arrow key leads: right and left to the next device, down and up to the nearest one of the next row.
  * @param {Layout} all @param {number} device -1: none yet @param {string} key */
 export function stepped(all, device, key) {
-  const devices = all.lines.flatMap((line) => line.blocks.flatMap((block) => block.group.devices));
   const now = cellAt(all, device);
-  if (!now) return devices[0] ?? -1;
-  if (key === "ArrowRight" || key === "ArrowLeft") {
-    return devices[devices.indexOf(device) + (key === "ArrowRight" ? 1 : -1)] ?? device;
+  const isForward = key === "ArrowRight" || key === "ArrowDown";
+  if (!now || key === "ArrowRight" || key === "ArrowLeft") {
+    const devices = all.lines.flatMap((line) => line.blocks.flatMap((block) => block.group.devices));
+    return devices[now ? devices.indexOf(device) + (isForward ? 1 : -1) : 0] ?? device;
   }
-  const way = key === "ArrowDown" ? 1 : -1;
   let nearest = { down: Infinity, aside: Infinity, device };
-  for (const line of all.lines) {
-    // Lines that are all on the other side have nothing, and behind the nearest row there is no nearer one.
-    if (way > 0 ? line.y + line.height < now.y || line.y > now.y + nearest.down + all.cell : line.y > now.y) continue;
-    for (const block of line.blocks) {
-      for (const one of cellsOf(all, block, () => 0)) {
-        const down = way * (middle(one.y, one.height) - middle(now.y, now.height));
-        const aside = Math.abs(middle(one.x, one.width) - middle(now.x, now.width));
-        if (one.device < 0 || down < all.cell / 2 || down > nearest.down || (down === nearest.down && aside >= nearest.aside)) continue;
-        nearest = { down, aside, device: one.device };
-      }
+  for (const { blocks } of all.lines.slice(isForward ? now.line : Math.max(0, now.line - 1), now.line + (isForward ? 2 : 1))) {
+    for (const one of blocks.flatMap((block) => cellsOf(all, block, () => 0))) {
+      const down = (middle(one.y, one.height) - middle(now.y, now.height)) * (isForward ? 1 : -1);
+      const aside = Math.abs(middle(one.x, one.width) - middle(now.x, now.width));
+      const isNearer = down < nearest.down || (down === nearest.down && aside < nearest.aside);
+      if (one.device >= 0 && down >= all.cell / 2 && isNearer) nearest = { down, aside, device: one.device };
     }
   }
   return nearest.device;
