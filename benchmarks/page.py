@@ -102,7 +102,7 @@ async def first(nodes: int) -> None:
         for label in ("first while it is being made", *["first at hand"] * 4):
             page = await browser.new_page()
             begun = time.monotonic()
-            await page.goto(url)
+            await page.goto(f"{url}#/devices")
             await page.wait_for_selector(".legend", timeout=120_000)
             await page.evaluate(_DRAWN)
             spent = time.monotonic() - begun
@@ -115,7 +115,7 @@ async def first(nodes: int) -> None:
 async def frames(nodes: int) -> None:
     async with clustered(nodes) as (api, url, _), opened_browser() as browser:
         page = await browser.new_page(viewport={"width": 1280, "height": 900})
-        await page.goto(url)
+        await page.goto(f"{url}#/devices")
         await page.wait_for_selector(".legend")
         for label in ("still", "50 changes a second"):
             changing = asyncio.create_task(churn(api, nodes, 50)) if label != "still" else None
@@ -128,7 +128,7 @@ async def frames(nodes: int) -> None:
 async def memory(nodes: int, minutes: float) -> None:
     async with clustered(nodes) as (api, url, pid), opened_browser() as browser:
         page = await browser.new_page()
-        await page.goto(url)
+        await page.goto(f"{url}#/devices")
         await page.wait_for_selector(".legend")
         changing = asyncio.create_task(churn(api, nodes, 50))
         for minute in range(int(minutes) + 1):

@@ -78,7 +78,7 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         page = await new_page(browser)
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        await page.goto(url)
+        await page.goto(f"{url}#/devices")
         await page.wait_for_selector(".legend")
         for round_ in range(3):
             names = [f"pod-{round_}-{number}" for number in range(8)]
@@ -199,7 +199,7 @@ async def test_behind_reviews_the_page_asks_for_a_token(
                 assert (path, reply.status) == (path, code)
         async with opened_browser() as browser:
             page = await (await new_context(browser, ignore_https_errors=True)).new_page()
-            await page.goto(url)
+            await page.goto(f"{url}#/devices")
             await page.fill("input[name=token]", tokens["nobody"])
             await page.click("text=Show me")
             await page.wait_for_selector(".who [role=alert] >> text=forbidden")
@@ -229,12 +229,12 @@ async def test_with_rights_in_one_namespace_what_is_not_seen_is_said(
         said = await page.inner_text("main")
         assert "resourceclaims" in said.lower()
         assert "forbidden" in said.lower()
-        for view in ("devices", "pending", "whatif"):
+        for view in ("overview", "devices", "pending", "whatif", "warnings"):
             await page.goto(f"{url}#/{view}")
-            await page.wait_for_selector("main :is(.sentence, .error, table, .questions, h2)")
+            await page.wait_for_selector("main :is(.sentence, .error, table, .questions, .card, h2)")
             assert "secret-project" not in await page.inner_text("main")
         async with aiohttp.ClientSession() as session:
-            for path in ("api/devices", "api/pending", "api/pod?namespace=team-b&name=secret-project"):
+            for path in ("api/overview", "api/devices", "api/pending", "api/pod?namespace=team-b&name=secret-project"):
                 async with session.get(url + path) as reply:
                     if "name=" not in path:
                         assert "secret-project" not in await reply.text()

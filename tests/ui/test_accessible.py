@@ -17,6 +17,8 @@ pytestmark = [
     pytest.mark.skipif(not AXE.exists(), reason="LEFT OUT, accessibility: axe-core is not there (tests/setup, npm)"),
 ]
 VIEWS: Final = (
+    ("overview", ".card .why .chip"),
+    ("warnings", ".findings"),
     ("devices?device=gpu.example.com+node-1+gpu-0", "aside h2"),
     ("devices?by=gpu.example.com/model&state=used", ".legend"),
     ("pending", "table.pending"),

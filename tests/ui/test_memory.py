@@ -23,7 +23,7 @@ _ANSWERS = """count => new Promise(done => {
 async def test_what_a_tab_keeps_does_not_grow_with_its_answers() -> None:
     async with clustered(40) as (api, url, _), opened_browser() as browser:
         page = await new_page(browser, viewport={"width": 1280, "height": 900})
-        await page.goto(url)
+        await page.goto(f"{url}#/devices")
         await page.wait_for_selector(".legend")
         kept = await _kept_by(page)
         changing = asyncio.create_task(churn(api, 40, 50))

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.ui.data_source import Source
+from allocator import Features
+from scheduler.offline import SourceObject
+from scheduler.ui.data_source import FileSource, Objects, Source
 from scheduler.ui.server import UiServer
+from tests.offline.causes import node
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import HOSTILE, crowd, hostile, source
@@ -56,8 +59,42 @@ async def server(page: Any) -> AsyncIterator[UiServer]:
         yield opened
 
 
-async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: UiServer) -> None:
+async def test_the_overview_comes_first_and_each_of_its_numbers_leads_on(page: Any, server: UiServer) -> None:
     await page.goto(server.url)
+    await page.wait_for_selector(".card .why .chip")
+    cards = page.locator(".card")
+    assert await page.locator(".card .number").all_inner_texts() == ["2", "5", "1", "1"]
+    assert "5 of 7 free" in await cards.nth(1).inner_text()
+    assert "largest request that fits: 2" in await cards.nth(1).inner_text()
+    assert "default" in await cards.nth(2).inner_text()
+    assert "pod runs" in await cards.nth(2).inner_text()
+    assert "1 device has the taint example.com/hot:NoSchedule" in await cards.nth(3).inner_text()
+    assert [one.split() for one in await page.locator("header nav a").all_inner_texts()] == [
+        *(["Overview"], ["Pending", "2"], ["Devices"], ["What", "if"], ["Warnings", "1"])
+    ]
+    await page.click(".card >> text=node-2/gpu-2")
+    await page.wait_for_selector("aside h2 >> text=gpu-2")
+    await page.click("header nav >> text=Warnings")
+    await page.wait_for_selector("h2 >> text=1 warning")
+    await page.click("header nav >> text=Overview")
+    await page.click(".card >> text=default/waits")
+    await page.wait_for_selector(".funnel")
+
+
+async def test_where_nothing_waits_the_overview_says_what_is_in_use(page: Any) -> None:
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate([node("alone")])]
+    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+        await page.goto(server.url)
+        await page.wait_for_selector(".card")
+        said = await page.inner_text("main")
+        assert "No pod waits. 0 of 0 devices are in use." in said
+        assert "No device is published: a DRA driver makes ResourceSlices." in said
+        assert "No claim has a device." in said
+        assert "Nothing wrong is seen." in said
+
+
+async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: UiServer) -> None:
+    await page.goto(f"{server.url}#/devices")
     await page.wait_for_selector(".legend")
     assert "5 of 7 devices free" in await page.inner_text(".sentence")
     legend = await page.inner_text(".legend")
@@ -157,7 +194,7 @@ async def test_a_long_table_has_pages(page: Any) -> None:
 
 
 async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any, server: UiServer) -> None:
-    await page.goto(server.url)
+    await page.goto(f"{server.url}#/devices")
     await page.wait_for_selector(".grid canvas")
     await page.locator(".grid").click(position={"x": 16, "y": 32})
     await page.wait_for_selector("aside h2 >> text=gpu-0")
@@ -170,9 +207,10 @@ async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any
 
 async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiServer) -> None:
     """From the address to a pod's page, a plan and a device, without a pointer."""
-    await page.goto(f"{server.url}#/devices")
-    await page.wait_for_selector(".legend")
-    await _tab_to(page, "Pending")
+    await page.goto(server.url)
+    await page.wait_for_selector(".card .why .chip")
+    await _tab_to(page, "devices-in-use")
+    await _tab_to(page, "Pending 2")
     await page.keyboard.press("Enter")
     await page.wait_for_selector("table.pending")
     await _tab_to(page, "default/waits")
@@ -191,7 +229,7 @@ async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiS
 async def _tab_to(page: Any, text: str) -> None:
     for _ in range(80):
         await page.keyboard.press("Tab")
-        if (await page.evaluate("document.activeElement.innerText ?? ''")).strip() == text:
+        if (await page.evaluate("document.activeElement.innerText ?? ''")).split() == text.split():
             return
     raise AssertionError(f"{text} cannot be reached by Tab")
 
@@ -200,7 +238,13 @@ async def _tab_to(page: Any, text: str) -> None:
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, theme: str, width: int) -> None:
     await page.set_viewport_size({"width": width, "height": 800})
-    for view, there in (("devices", ".legend"), ("pending", "table.pending"), ("pod", ".verdict")):
+    for view, there in (
+        ("overview", ".card .why"),
+        ("warnings", ".findings"),
+        ("devices", ".legend"),
+        ("pending", "table.pending"),
+        ("pod", ".verdict"),
+    ):
         await page.goto("about:blank")
         await page.goto(f"{server.url}#/{view}?theme={theme}&pod=default/waits")
         await page.wait_for_selector(there)
@@ -220,7 +264,7 @@ _INK = """(() => { const canvas = document.querySelector("canvas");
 async def test_the_picture_is_drawn_anew_in_another_theme(page: Any, server: UiServer, way: str) -> None:
     """The labels are dark on light, and light on dark."""
     await page.emulate_media(color_scheme="light")
-    await page.goto(server.url)
+    await page.goto(f"{server.url}#/devices")
     await page.wait_for_selector(".grid canvas")
     frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
     await page.evaluate(frame)

@@ -1,19 +1,24 @@
 // The page's frame: which view is shown, where it comes from, how old it is, light or dark.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, enter, isAsked, link as connection, problems, start, token } from "./answers.js";
+import { ask, enter, follow, isAsked, link as connection, problems, start, token } from "./answers.js";
 import { Devices } from "./devices.js";
+import { Overview, Warnings } from "./overview.js";
 import { Pending } from "./pending.js";
 import { PodPage } from "./pod.js";
 import { html, link, Notes, place } from "./view.js";
 import { WhatIf } from "./whatif.js";
 
-const VIEWS = Object.freeze({ devices: Devices, pending: Pending, pod: PodPage, whatif: WhatIf });
-const TITLES = Object.freeze({ devices: "Devices", pending: "Pending", whatif: "What if" });
+const VIEWS = Object.freeze({ overview: Overview, pending: Pending, devices: Devices, whatif: WhatIf, warnings: Warnings, pod: PodPage });
+const TITLES = Object.freeze({ overview: "Overview", pending: "Pending", devices: "Devices", whatif: "What if", warnings: "Warnings" });
+
+/** For the overview, and for the counts that stand beside the views' names.
+ * @type {import("@preact/signals").Signal<import("./answers.js").Answer<import("./answer_types.js").Overview>>} */
+const overview = follow(() => "overview").answer;
 
 function Frame() {
   const { view, query } = place.value;
-  const [about, setAbout] = useState({ source: "", live: false, problems: /** @type {string[]} */ ([]) });
+  const [about, setAbout] = useState(/** @type {import("./answer_types.js").About} */ ({ source: "", live: false, problems: [] }));
   useEffect(() => {
     ask("about")
       .then((reply) => reply.json())
@@ -23,7 +28,7 @@ function Frame() {
   useEffect(() => {
     globalThis.document.documentElement.dataset.theme = theme;
   }, [theme]);
-  const View = VIEWS[/** @type {keyof typeof VIEWS} */ (view)] ?? Devices;
+  const View = VIEWS[/** @type {keyof typeof VIEWS} */ (view)] ?? Overview;
   useEffect(() => {
     globalThis.document.title = `${query.get("pod") ?? TITLES[/** @type {keyof typeof TITLES} */ (view)] ?? ""} – dra-scheduler`;
   });
@@ -31,12 +36,7 @@ function Frame() {
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header>
       <h1>dra-scheduler</h1>
-      <nav aria-label="Views">
-        ${Object.entries(TITLES).map(
-          ([name, title]) =>
-            html`<a key=${name} href=${link(name)} aria-current=${current(name, view)}>${title}</a>`,
-        )}
-      </nav>
+      <${Views} view=${view} />
       <p class="source" title=${about.source}>${about.live ? "" : "from "}${about.source}</p>
       <p role="status" class=${about.live || connection.value === "lost" ? `link ${connection.value}` : "link"}>${said(about.live)}</p>
       <label>Theme${" "}
@@ -52,9 +52,20 @@ function Frame() {
     <main id="main" tabindex="-1">
       <${Notes} title="Not seen, or not as it is" texts=${[...new Set([...about.problems, ...problems.value])]} />
       ${isAsked.value && html`<${Who} />`}
-      <${View} key=${view} />
+      <${View} key=${view} overview=${overview} />
     </main>
   `;
+}
+
+/** The ways to the views.
+ * @param {{view: string}} props */
+function Views({ view }) {
+  const { value } = overview.value;
+  const counts = /** @type {Record<string, number | undefined>} */ ({ pending: value?.waiting, warnings: value?.warnings_count });
+  return html`<nav aria-label="Views">${Object.entries(TITLES).map(
+    ([name, title]) =>
+      html`<a key=${name} href=${link(name)} aria-current=${current(name, view)}>${title}${counts[name] !== undefined && html` <span class="count">${counts[name].toLocaleString("en")}</span>`}</a>`,
+  )}</nav>`;
 }
 
 /** The server shows the cluster to those only whom the API server lets read /metrics. */

@@ -35,7 +35,7 @@ globalThis.addEventListener("hashchange", () => {
 /** The view and its parameters, as the address has them. */
 export const place = computed(() => {
   const [path, query] = address.value.replace(/^#\/?/, "").split("?");
-  return { view: path || "devices", query: new URLSearchParams(query) };
+  return { view: path || "overview", query: new URLSearchParams(query) };
 });
 
 /**
@@ -137,6 +137,26 @@ export function Ago({ then, now }) {
   const at = new Date(then);
   if (Number.isNaN(at.getTime())) return null;
   return html`<time datetime=${at.toISOString()} title=${at.toLocaleString("en-GB")}>${age(then, now)}</time>`;
+}
+
+/** How old what is shown is.
+ * @param {{isBusy: boolean, asOf: number}} props */
+export function Fresh({ isBusy, asOf }) {
+  const at = new Date(asOf);
+  return html`<span role="status" class="age">${isBusy ? "Refreshing…" : html`as of <time datetime=${at.toISOString()} title=${at.toLocaleString("en-GB")}>${at.toLocaleTimeString("en-GB")}</time>`}</span>`;
+}
+
+const TAKEN = Object.freeze(/** @type {const} */ (["used", "shared", "tainted", "blocked", "closed", "unusable"]));
+
+/** How many of all are in each state that is not free. The words beside it say the same.
+ * @param {{parts: Partial<import("./answer_types.js").States>, all: number}} props */
+export function Bar({ parts, all }) {
+  let end = 0;
+  return html`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">${TAKEN.map((state) => {
+    const width = (100 * (parts[state] ?? 0)) / (all || 1);
+    end += width;
+    return width > 0 && html`<rect key=${state} class=${state} x=${end - width} width=${width} height="10" />`;
+  })}</svg>`;
 }
 
 /** @param {number} share from 0 to 1 */
