@@ -137,10 +137,10 @@ def _parts(taken: Collection[Mapping[_Counter, int]], totals: Mapping[_Counter, 
     return {}
 
 
-def _by_number(counter: _Counter) -> list[tuple[str, int]]:
+def _by_number(counter: _Counter) -> list[tuple[str, int, str]]:
     """`memory-slice-10` is after `memory-slice-9`."""
     words = _DIGITS.split("\0".join(counter))
-    return [(word, int(number or 0)) for word, number in zip(words[::2], [*words[1::2], ""], strict=True)]
+    return [(word, len(number), number) for word, number in zip(words[::2], [*words[1::2], ""], strict=True)]
 
 
 def _among_parts(

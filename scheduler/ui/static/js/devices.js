@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { follow } from "./answers.js";
 import { Grid } from "./grid.js";
 import { grouped, size } from "./layout.js";
-import { Ago, Command, counted, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
+import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
 /** @typedef {import("./answer_types.js").Devices} Found */
 /** @typedef {import("./answer_types.js").OneDevice} OneDevice */
@@ -98,7 +98,7 @@ function Tools({ found, wish, isBusy }) {
       ${found.nears.length > 0 && html`<${Choice} title="Columns" name="near" value=${found.near || "none"}
         options=${[...found.nears.map((one) => [one, NEARS[/** @type {keyof typeof NEARS} */ (one)]]), ["none", "none"]]} />`}
       <${Choice} title="Size" name="size" value=${wish in SIZES ? wish : ""} options=${[["", "automatic"], ...Object.keys(SIZES).map((one) => [one, one])]} />
-      <span role="status" class="age">${isBusy ? "Refreshing…" : `as of ${new Date(found.asOf).toLocaleTimeString("en-GB")}`}</span>
+      <${Fresh} isBusy=${isBusy} asOf=${found.asOf} />
     </form>`;
 }
 

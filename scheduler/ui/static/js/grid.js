@@ -74,7 +74,7 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
         pen.fillStyle = colour("text");
         if (cell >= LABELLED_FROM) pen.fillText(`${look.mark(name)}${name || "no value"}`, block.x, block.y + 11, all.blockWidth - GAP);
         let left = block.x;
-        for (const one of all.perRow.slice(0, -1)) {
+        for (const one of block.perRow.slice(0, -1)) {
           left += one * cell + gapOf(cell);
           pen.fillStyle = colour("line");
           pen.fillRect(left - Math.ceil(gapOf(cell) / 2) - 1, block.y + (cell >= LABELLED_FROM ? 16 : 0), 1, cell - 2);

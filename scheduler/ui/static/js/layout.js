@@ -5,10 +5,10 @@
 /** @typedef {import("./answer_types.js").PhysicalDevice} Frame */
 /** @typedef {{devices: number[], frame: Frame | null}} Unit one device, or those of a physical device with the whole first */
 /** @typedef {{name: string, rack: string, columns: Unit[][], devices: number[]}} Group */
-/** @typedef {{group: Group, x: number, y: number}} Block */
+/** @typedef {{group: Group, x: number, y: number, perRow: number[]}} Block `perRow`: cells in a row of each column */
 /** @typedef {{y: number, height: number, title: string | null, blocks: Block[]}} Line `title`: of a rack that begins here */
 /** @typedef {{device: number, x: number, y: number, width: number, height: number, isFrame: boolean}} Cell `device`: -1 for a frame that nobody can ask for */
-/** @typedef {{lines: Line[], cell: number, height: number, blockWidth: number, perRow: number[]}} Layout `perRow`: cells of each column of a block */
+/** @typedef {{lines: Line[], cell: number, height: number, blockWidth: number}} Layout */
 /** @typedef {(device: number) => number} Rank what lies above: higher ranks; from `SOLID` on a whole device hides its partitions */
 
 export const GAP = 10;
@@ -18,6 +18,7 @@ export const SOLID = 3;
 const LABEL = 16;
 const TITLE = 24;
 const NAMES = 76;
+/** More columns than these are counted in each node. */
 const ALIGNED_MAX = 8;
 const PER_ROW = 8;
 const natural = new Intl.Collator("en", { numeric: true });
@@ -76,6 +77,7 @@ export function size(groups) {
 }
 
 /**
+ * Nodes of many devices have lines of their own, as wide as the picture; all others are blocks of one width.
  * @param {Group[]} groups
  * @param {number} cell edge of a device in pixels
  * @param {number} width of the picture
@@ -84,46 +86,44 @@ export function size(groups) {
  */
 export function layout(groups, cell, width, isTitled = false) {
   const room = Math.max(1, Math.floor((width - 2 * GAP) / cell));
-  const most = groups.reduce((count, group) => Math.max(count, group.columns.length), 1);
   /** @type {number[]} */
-  const perRow = Array.from({ length: most }, () => 1);
-  for (const { columns } of groups) {
-    columns.forEach((units, column) => {
-      const widest = units.reduce((most, unit) => Math.max(most, span(unit)), 1);
-      const wanted = units.reduce((sum, unit) => sum + span(unit), 0);
-      const limit = wanted > PER_ROW * PER_ROW * widest ? room : Math.min(room, PER_ROW * widest);
-      perRow[column] = Math.max(at(perRow, column), Math.min(wanted, limit));
-    });
-  }
-  const between = gapOf(cell);
-  const wide = perRow.reduce((sum, one) => sum + one * cell, (most - 1) * between);
-  if (most > 1 && wide > width - 2 * GAP) {
-    const merged = groups.map((group) => ({ ...group, columns: [group.columns.flat()] }));
-    return layout(merged, cell, width, isTitled); // too narrow for columns
-  }
+  const shared = [1];
+  const perRows = groups.map(({ columns }) => {
+    const wanted = columns.map((units) => units.reduce((sum, unit) => sum + span(unit), 0));
+    const widest = columns.flat().reduce((most, unit) => Math.max(most, span(unit)), 1);
+    const limit = Math.min(room, PER_ROW * widest);
+    if (wanted.some((one) => one > PER_ROW * limit)) return [room];
+    wanted.forEach((one, column) => (shared[column] = Math.max(shared[column] ?? 1, Math.min(one, limit))));
+    return shared;
+  });
+  const wide = shared.reduce((sum, one) => sum + one * cell + gapOf(cell), -gapOf(cell));
+  if (shared.length > 1 && wide > width - 2 * GAP) return layout(groups.map(merged), cell, width, isTitled);
   const label = labelOf(cell);
   const blockWidth = Math.max(wide, label ? NAMES : 0) + GAP;
   const inLine = Math.max(1, Math.floor((width - GAP) / blockWidth));
   /** @type {Line[]} */
   const lines = [];
-  let y = GAP;
-  let rack = "";
-  groups.forEach((group, index) => {
+  groups.forEach((given, index) => {
+    const perRow = perRows[index] ?? shared;
+    const group = perRow === shared ? given : merged(given);
     let line = lines.at(-1);
-    const isNew = isTitled && (index === 0 || group.rack !== rack);
-    rack = group.rack;
-    if (!line || isNew || line.blocks.length === inLine) {
-      y = line ? line.y + line.height : y;
-      line = { y, height: 0, title: isNew ? group.rack || "no value" : null, blocks: [] };
+    const isNew = isTitled && given.rack !== groups[index - 1]?.rack;
+    if (!line || isNew || line.blocks.length === inLine || perRow !== shared || line.blocks[0]?.perRow !== shared) {
+      line = { y: line ? line.y + line.height : GAP, height: 0, title: isNew ? group.rack || "no value" : null, blocks: [] };
       lines.push(line);
     }
     const rows = Math.max(...group.columns.map((units, column) => flow(units, at(perRow, column), () => {})));
     const top = line.title === null ? 0 : TITLE;
-    line.blocks.push({ group, x: GAP + line.blocks.length * blockWidth, y: line.y + top });
+    line.blocks.push({ group, x: GAP + line.blocks.length * blockWidth, y: line.y + top, perRow });
     line.height = Math.max(line.height, top + label + rows * cell + GAP);
   });
   const last = lines.at(-1);
-  return { lines, cell, blockWidth, perRow, height: last ? last.y + last.height : 2 * GAP };
+  return { lines, cell, blockWidth, height: last ? last.y + last.height : 2 * GAP };
+}
+
+/** A group where there is no room for columns. @param {Group} group */
+function merged(group) {
+  return { ...group, columns: [group.columns.flat()] };
 }
 
 /** The units of a column in rows; how many rows.
@@ -145,13 +145,13 @@ function flow(units, perRow, put) {
 
 /** The cells of a block, in the order in which they are drawn: what lies above is later.
  * @param {Layout} all @param {Block} block @param {Rank} rank */
-export function cellsOf({ cell, perRow }, block, rank) {
+export function cellsOf({ cell }, block, rank) {
   /** @type {Cell[]} */
   const cells = [];
   const inset = cell >= LABELLED_FROM ? 2 : 0;
   let left = block.x;
   block.group.columns.forEach((units, column) => {
-    flow(units, at(perRow, column), (unit, across, down) => {
+    flow(units, at(block.perRow, column), (unit, across, down) => {
       const { frame } = unit;
       const x = left + across * cell;
       const y = block.y + labelOf(cell) + down * cell;
@@ -174,7 +174,7 @@ export function cellsOf({ cell, perRow }, block, rank) {
       const whole = { device: frame.whole, x, y, width, height: cell, isFrame: !isSolid };
       for (const one of isSolid ? [...parts, whole] : [whole, ...parts]) cells.push(one);
     });
-    left += at(perRow, column) * cell + gapOf(cell);
+    left += at(block.perRow, column) * cell + gapOf(cell);
   });
   return cells;
 }
@@ -187,7 +187,8 @@ export function seenLines(all, top, bottom) {
 /** Which device is at a place of the picture; -1 for none.
  * @param {Layout} all @param {number} x @param {number} y @param {Rank} rank */
 export function deviceAt(all, x, y, rank) {
-  const block = seenLines(all, y, y + 1)[0]?.blocks[Math.floor((x - GAP) / all.blockWidth)];
+  const blocks = seenLines(all, y, y + 1)[0]?.blocks ?? [];
+  const block = blocks[Math.min(blocks.length - 1, Math.floor((x - GAP) / all.blockWidth))];
   const found = block && cellsOf(all, block, rank).findLast((one) => one.device >= 0 && x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height);
   return found?.device ?? -1;
 }
