@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from scheduler.inventory.device_answer import Blocker, Capacity, ClassSummary, ProfileSummary, State, States
 from scheduler.inventory.physical_devices import PhysicalDevice
+from scheduler.offline.reasons import NodeGroup
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -175,9 +176,85 @@ class OneDevice(Answered, frozen=True, kw_only=True):
     nominated: list[str]
 
 
+# -- what if: of what `simulate` and `make-room` answer, what the page shows ------------------------------------------
+
+
+class GivenDevice(Struct, frozen=True, kw_only=True):
+    """A device of a claim."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class PlayedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What would become of a pod; `node` is null where it has none."""
+
+    namespace: str
+    name: str
+    outcome: str
+    node: str | None
+    devices: tuple[GivenDevice, ...]
+    reason: str = ""
+    refusals: tuple[NodeGroup, ...] = ()
+
+
+class GivenOut(Struct, frozen=True, kw_only=True):
+    """How much of a class would be given out, from 0 to 1, and of how many devices."""
+
+    share: float
+    devices: int
+
+
+class Played(Struct, frozen=True, kw_only=True):
+    """A question that was played; `now` is the share of each class that is given out now, `more` pods are left out."""
+
+    text: str
+    allocated: dict[str, GivenOut]
+    now: dict[str, float]
+    pods: tuple[PlayedPod, ...]
+    more: int
+    evicted: tuple[str, ...]
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+class RoomMove(Struct, frozen=True, kw_only=True):
+    """A pod that would have to move, with its devices there and the ones it would be given."""
+
+    namespace: str
+    name: str
+    source: str = field(name="from")
+    target: str = field(name="to")
+    devices: tuple[GivenDevice, ...]
+    given: tuple[GivenDevice, ...]
+
+
+class RoomPod(Struct, frozen=True, kw_only=True):
+    """The pod that room is made for."""
+
+    namespace: str
+    name: str
+
+
+class RoomPlan(Struct, frozen=True, kw_only=True):
+    """What would have to move for a pod, and the commands that do it."""
+
+    outcome: str
+    text: str
+    pod: RoomPod
+    moves: tuple[RoomMove, ...]
+    cannot_move: dict[str, int] = field(name="cannotMove")
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
 ANSWERS: Final[Mapping[str, type[Struct]]] = {
     "about": About,
     "overview": Overview,
     "devices": Devices,
     "device": OneDevice,
+    "whatif": Played,
+    "whatif?room": RoomPlan,
 }

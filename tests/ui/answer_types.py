@@ -40,7 +40,7 @@ def _lines() -> Iterator[str]:
     yield "export interface Answers {"
     left: dict[type[Struct], None] = {}
     for path, form in ANSWERS.items():
-        yield f"  {path}: {_text(inspect.type_info(form), left)};"
+        yield f"  {path if path.isidentifier() else json.dumps(path)}: {_text(inspect.type_info(form), left)};"
     yield "}"
     done: set[type[Struct]] = set()
     while waiting := [form for form in left if form not in done]:

@@ -60,6 +60,11 @@ async def test_from_the_first_command_to_a_pod_that_is_explained(url: str) -> No
         page = await new_page(browser, viewport={"width": 1200, "height": 720})
         await page.goto(url)
         await page.wait_for_selector(".link.live")
+        await page.wait_for_selector(".card .why .chip")
+        assert "free of 24 devices" in await page.inner_text("main")
+        await _picture(page, "overview")
+        await page.click("header nav >> text=Devices")
+        await page.wait_for_selector(".sentence")
         assert "of 24 devices free" in await page.inner_text(".sentence")
         await _picture(page, "devices")
         await page.click("text=Pending")
@@ -92,5 +97,5 @@ def test_the_docs_have_these_pictures_and_no_others() -> None:
     assert (
         shown
         == {one.name for one in PICTURES.glob("*.png")}
-        == {f"{name}-{theme}.png" for name in ("devices", "pod") for theme in ("light", "dark")}
+        == {f"{name}-{theme}.png" for name in ("overview", "devices", "pod") for theme in ("light", "dark")}
     )

@@ -12,7 +12,6 @@ from scheduler.ui import overview
 from scheduler.ui.answers import ANSWERS
 from scheduler.ui.data_source import FileSource, Objects
 from tests.offline.causes import Obj, allocated, claim, gpu, node, pod, request, slice_
-from tests.ui.answer_types import PATH, declarations
 from tests.ui.worlds import objects, shared, source
 
 
@@ -23,10 +22,6 @@ async def overview_of(*given: Obj, features: Features = Features()) -> Any:  # n
 
 def texts(findings: list[dict[str, Any]]) -> list[str]:
     return [one["text"] for one in findings]
-
-
-def test_the_scripts_have_the_types_of_the_answers() -> None:
-    assert PATH.read_text() == declarations(), "python -m tests.ui.answer_types"
 
 
 async def test_it_has_what_is_free_what_waits_and_who_has_devices() -> None:

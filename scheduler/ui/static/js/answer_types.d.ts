@@ -4,6 +4,8 @@
 export interface Answers {
   about: About;
   overview: Overview;
+  whatif: Played;
+  "whatif?room": RoomPlan;
 }
 
 /** Where answers come from, whether they can change, and what is not seen. */

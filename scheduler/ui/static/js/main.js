@@ -40,7 +40,7 @@ function Frame() {
       <p class="source" title=${about.source}>${about.live ? "" : "from "}${about.source}</p>
       <p role="status" class=${about.live || connection.value === "lost" ? `link ${connection.value}` : "link"}>${said(about.live)}</p>
       <label>Theme${" "}
-        <select value=${theme} onChange=${(/** @type {any} */ event) => {
+        <select value=${theme} onChange=${(/** @type {{target: HTMLSelectElement}} */ event) => {
           globalThis.location.hash = link(view, { theme: event.target.value }, true);
         }}>
           <option value="">as the system</option>
@@ -70,7 +70,7 @@ function Views({ view }) {
 
 /** The server shows the cluster to those only whom the API server lets read /metrics. */
 function Who() {
-  const submit = (/** @type {any} */ event) => {
+  const submit = (/** @type {Event & {target: HTMLFormElement}} */ event) => {
     event.preventDefault();
     enter(String(new FormData(event.target).get("token")).trim());
   };

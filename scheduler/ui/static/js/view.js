@@ -127,7 +127,7 @@ const UNITS = Object.freeze(/** @type {const} */ ([["d", 86_400], ["h", 3600], [
 export function age(then, now = Date.now()) {
   const seconds = Math.max(0, (now - new Date(then).getTime()) / 1000);
   if (Number.isNaN(seconds)) return "";
-  const [unit, length] = UNITS.find(([, length]) => seconds >= 2 * length) ?? ["s", 1];
+  const [unit, length] = UNITS.find(([, length]) => seconds >= 2 * length) ?? UNITS[3];
   return `${Math.floor(seconds / length)} ${unit}`;
 }
 

@@ -10,7 +10,11 @@ kind: Pod
 
 const NOTHING = Object.freeze({ pod: "", copies: "", without: "", room: "" });
 
-/** @typedef {{value: any, error: string, isBusy: boolean}} Asked */
+/**
+ * @typedef {import("./answer_types.js").Played} Played
+ * @typedef {import("./answer_types.js").RoomPlan} RoomPlan
+ * @typedef {import("./answers.js").Answer<Played | RoomPlan>} Asked
+ */
 
 export function WhatIf() {
   const [asked, setAsked] = useState(/** @type {Asked} */ ({ value: null, error: "", isBusy: false }));
@@ -35,7 +39,7 @@ export function WhatIf() {
     const texts = await Promise.all([...(event.dataTransfer?.files ?? [])].map((file) => file.text()));
     if (texts.length) setManifest(texts.join("\n---\n"));
   };
-  const submit = (/** @type {(form: FormData) => void} */ act) => (/** @type {any} */ event) => {
+  const submit = (/** @type {(form: FormData) => void} */ act) => (/** @type {Event & {target: HTMLFormElement}} */ event) => {
     event.preventDefault();
     act(new FormData(event.target));
   };
@@ -72,14 +76,14 @@ export function WhatIf() {
         <h3>These objects more</h3>
         <label>Manifest (write it, or drop files here)
           <textarea rows="6" spellcheck=${false} placeholder=${EXAMPLE} value=${manifest}
-            onInput=${(/** @type {any} */ event) => setManifest(event.target.value)}></textarea></label>
+            onInput=${(/** @type {{target: HTMLTextAreaElement}} */ event) => setManifest(event.target.value)}></textarea></label>
         <button>Play</button>
       </form>
     </div>
     <${Known} />
     <div role="status">${asked.isBusy && html`<p class="wait">The scheduler is playing it…</p>`}</div>
     ${asked.error && html`<p class="error" role="alert">${asked.error}</p>`}
-    ${asked.value && !asked.isBusy && (asked.value.outcome ? html`<${Room} plan=${asked.value} />` : html`<${Result} found=${asked.value} />`)}
+    ${asked.value && !asked.isBusy && ("moves" in asked.value ? html`<${Room} plan=${asked.value} />` : html`<${Result} found=${asked.value} />`)}
   `;
 }
 
@@ -92,34 +96,34 @@ function Known() {
     <datalist id="nodes">${nodes.filter(Boolean).slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>`;
 }
 
-/** @param {{found: any}} props */
+/** @param {{found: Played}} props */
 function Result({ found }) {
   const { query } = place.value;
   const copies = query.get("pod") && `--add ${query.get("copies") || 1}xPOD.yaml`;
   const command = copies || (query.get("without") ? `--remove ${quoted(`node/${query.get("without")}`)}` : "MANIFEST.yaml");
   return html`<section aria-label="Answer">
-    <p class=${`verdict ${found.pods.some((/** @type {any} */ pod) => !pod.node) ? "bad" : "good"}`}>${found.text}</p>
+    <p class=${`verdict ${found.pods.some((pod) => !pod.node) ? "bad" : "good"}`}>${found.text}</p>
     <ul class="sentence">${Object.entries(found.allocated).map(([name, one]) => html`<li key=${name}><strong>${name}</strong>: now ${percent(found.now[name] ?? 0)}, then
-      ${percent(/** @type {any} */ (one).share)} of ${counted(/** @type {any} */ (one).devices, "device")} given out</li>`)}</ul>
+      ${percent(one.share)} of ${counted(one.devices, "device")} given out</li>`)}</ul>
     ${found.evicted.length > 0 && html`<p class="bad">${counted(found.evicted.length, "pod")} would be evicted for it: ${found.evicted.slice(0, 20).join(", ")}</p>`}
     ${found.pods.length > 0 && html`<table><caption>What would become of ${counted(found.pods.length + found.more, "pod")}${found.more ? `, the first ${found.pods.length}` : ""}</caption>
       <thead><tr><th scope="col">Pod</th><th scope="col">Node</th><th scope="col">Devices, or why it waits</th></tr></thead>
-      <tbody>${found.pods.map((/** @type {any} */ pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}>
+      <tbody>${found.pods.map((pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}>
         <th scope="row">${pod.namespace}/${pod.name}</th><td>${pod.node ?? pod.outcome}</td>
-        <td>${pod.node ? given(pod.devices) : pod.reason}${(pod.refusals ?? []).slice(0, 3).map((/** @type {any} */ one) => html`<br key=${one.reason} />${counted(one.nodes.length, "node")}: ${one.devices.join("; ") || one.reason}`)}</td></tr>`)}</tbody></table>`}
+        <td>${pod.node ? given(pod.devices) : pod.reason}${(pod.refusals ?? []).slice(0, 3).map((one) => html`<br key=${one.reason} />${counted(one.nodes.length, "node")}: ${one.devices.join("; ") || one.reason}`)}</td></tr>`)}</tbody></table>`}
     <${Notes} title="Notes" texts=${[...found.notes, ...found.problems]} />
     <${Command} text=${`dra-scheduler simulate ${command}`} />
   </section>`;
 }
 
-/** @param {{plan: any}} props */
+/** @param {{plan: RoomPlan}} props */
 function Room({ plan }) {
   return html`<section aria-label="Answer">
     <p class=${`verdict ${plan.outcome === "fits" || plan.outcome === "plan" ? "good" : "bad"}`}>${plan.text}</p>
     ${plan.moves.length > 0 && html`<table><caption>Moves, in this order</caption>
-      <thead><tr><th scope="col">Pod</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Devices</th></tr></thead>
-      <tbody>${plan.moves.map((/** @type {any} */ move) => html`<tr key=${`${move.namespace}/${move.name}`}><th scope="row">${move.namespace}/${move.name}</th>
-        <td>${move.from}</td><td>${move.to}</td><td>${given(move.devices)} → ${given(move.given)}</td></tr>`)}</tbody></table>
+      <thead><tr><th scope="col">Pod</th><th scope="col">From, to</th><th scope="col">Devices</th></tr></thead>
+      <tbody>${plan.moves.map((move) => html`<tr key=${`${move.namespace}/${move.name}`}><th scope="row">${move.namespace}/${move.name}</th>
+        <td>${move.from} → ${move.to}</td><td>${given(move.devices)} → ${given(move.given)}</td></tr>`)}</tbody></table>
       <details><summary>The commands that do it</summary><pre>${plan.commands.join("\n")}</pre></details>`}
     ${Object.keys(plan.cannotMove).length > 0 && html`<h3>What cannot move</h3><ul>${Object.entries(plan.cannotMove).map(([why, count]) => html`<li key=${why}>${counted(Number(count), "pod")}: ${why}</li>`)}</ul>`}
     <${Notes} title="Notes" texts=${[...plan.warnings, ...plan.problems]} />
@@ -127,7 +131,7 @@ function Room({ plan }) {
   </section>`;
 }
 
-/** @param {any[]} devices */
+/** @param {import("./answer_types.js").GivenDevice[]} devices */
 function given(devices) {
   return devices.length
     ? devices.map((one, number) => html`${number > 0 && ", "}<a href=${link("devices", { device: `${one.driver} ${one.pool} ${one.device}` })}>${one.pool}/${one.device}</a>`)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellAt, cellsOf, deviceAt, GAP, grouped, layout, seenLines, size, SOLID, stepped } from "../../../scheduler/ui/static/js/layout.js";
+import { cellAt, cellsOf, deviceAt, GAP, grouped, layout, seenLines, size, SOLID, stepped } from "../../scheduler/ui/static/js/layout.js";
 
 /** An answer about devices, each a node and what it is near to. */
 function found(rows, frames = [], racks = {}) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Ago, age, link, quoted } from "../../../scheduler/ui/static/js/view.js";
+import { Ago, age, link, quoted } from "../../scheduler/ui/static/js/view.js";
 
 const NOW = Date.parse("2026-01-02T12:00:00Z");
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byCause } from "../../../scheduler/ui/static/js/overview.js";
-import { Bar } from "../../../scheduler/ui/static/js/view.js";
+import { byCause } from "../../scheduler/ui/static/js/overview.js";
+import { Bar } from "../../scheduler/ui/static/js/view.js";
 
 const row = (kind, label, count) => ({ kind, label, namespace: "ml", name: label, names: Array(count).fill(label) });
 
