@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from scheduler.inventory.device_answer import Blocker, Capacity, ClassSummary, ProfileSummary, State, States
+from scheduler.inventory.device_answer import ClassSummary, DeviceSummary, ProfileSummary, States, User
 from scheduler.inventory.physical_devices import PhysicalDevice
 from scheduler.offline.reasons import NodeGroup
 
@@ -139,39 +139,25 @@ class Devices(Answered, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-class DeviceUser(Struct, frozen=True, kw_only=True):
-    """A claim that has a device, or a share of it: since when, for which pods, and who makes these."""
+class DeviceUser(User, frozen=True, kw_only=True):
+    """A claim that has a device, or a share of it: since when, and who makes its pods."""
 
-    claim: str
-    request: str
-    pods: tuple[str, ...]
     owners: tuple[str, ...]
-    admin: bool
-    consumed: dict[str, str]
     since: str | None
 
 
-class TaintSince(Struct, frozen=True, kw_only=True):
-    """A taint, and since when it is there."""
+class OneDevice(DeviceSummary, frozen=True, kw_only=True):
+    """One device, as an answer that is followed (`Answered`).
 
-    text: str
-    since: str | None
+    `name` is what commands call it, `tainted` says since when it has its taints, where that is published, `nominated`
+    are the pods for which room is being made on its node.
+    """
 
-
-class OneDevice(Answered, frozen=True, kw_only=True):
-    """One device; `name` is what commands call it, `nominated` are pods for which room is being made on its node."""
-
+    version: int = 0
+    as_of: int = field(default=0, name="asOf")
     name: str
-    driver: str
-    pool: str
-    device: str
-    node: str | None
-    classes: tuple[str, ...]
-    state: State
-    taints: tuple[TaintSince, ...]
     users: tuple[DeviceUser, ...]
-    blocked_by: tuple[Blocker, ...]
-    capacity: dict[str, Capacity]
+    tainted: dict[str, str]
     attributes: dict[str, dict[str, Any]]
     nominated: list[str]
 

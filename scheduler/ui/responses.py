@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from allocator import Device, DeviceId, NodeView
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
@@ -20,7 +22,7 @@ from scheduler.inventory.device_answer import DeviceSummary, User
 from scheduler.inventory.physical_devices import counter_sets, physical_devices
 from scheduler.model.keys import ClaimKey
 from scheduler.offline.alike import maker_of
-from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, TaintSince
+from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice
 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
@@ -151,18 +153,11 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
     device = published_devices(machine).get(DeviceId(*key))
     attributes = device.attributes if device is not None else {}
     taints = device.taints if device is not None else ()
+    users = tuple(_user(machine, one) for one in summary.users)
     return OneDevice(
+        **{**structs.asdict(summary), "users": users},
         name=f"{driver}/{pool}/{name}" if is_ambiguous else f"{pool}/{name}",
-        driver=driver,
-        pool=pool,
-        device=name,
-        node=summary.node,
-        classes=summary.classes,
-        state=summary.state,
-        taints=tuple(TaintSince(text=taint_text(one), since=one.time_added) for one in taints),
-        users=tuple(_user(machine, one) for one in summary.users),
-        blocked_by=summary.blocked_by,
-        capacity=summary.capacity,
+        tainted={taint_text(one): one.time_added for one in taints if one.time_added},
         attributes={name: {one.kind: one.value} for name, one in sorted(attributes.items())},
         nominated=dict(_nominated(machine)).get(summary.node or "", []),
     )
@@ -176,15 +171,8 @@ def _user(machine: Machine, user: User) -> DeviceUser:
         for one in (claim.reserved_for if claim is not None else ())
         if one.pod_uid is not None
     ]
-    return DeviceUser(
-        claim=user.claim,
-        request=user.request,
-        pods=user.pods,
-        owners=tuple(dict.fromkeys(owners)),
-        admin=user.admin,
-        consumed=user.consumed,
-        since=claim.allocation.allocation_timestamp if claim is not None and claim.allocation is not None else None,
-    )
+    since = claim.allocation.allocation_timestamp if claim is not None and claim.allocation is not None else None
+    return DeviceUser(**structs.asdict(user), owners=tuple(dict.fromkeys(owners)), since=since)
 
 
 def pending_picture(found: AllWaiting) -> Document:

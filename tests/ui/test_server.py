@@ -93,7 +93,7 @@ async def test_a_device_says_who_has_it_and_what_it_is(server: UiServer) -> None
     assert found["name"] == "node-1/gpu-0"
     _, tainted, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-2&name=gpu-2")
     assert [one["kind"] for one in tainted["blocked_by"]] == ["taint"]
-    assert tainted["taints"] == [{"text": "example.com/hot:NoSchedule", "since": None}]
+    assert (tainted["taints"], tainted["tainted"]) == (["example.com/hot:NoSchedule"], {})
 
 
 async def test_partitions_lie_in_their_devices_in_columns_of_numa_nodes_and_in_racks() -> None:

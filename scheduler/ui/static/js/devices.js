@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { follow } from "./answers.js";
 import { Grid } from "./grid.js";
-import { grouped, size } from "./layout.js";
+import { grouped } from "./layout.js";
 import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
 /** @typedef {import("./answer_types.js").Devices} Found */
@@ -53,9 +53,8 @@ function Shown({ found, error, isBusy }) {
   const key = (/** @type {number} */ device) => `${text("driver", device)} ${text("pool", device)} ${text("device", device)}`;
   const chosen = query.get("device") ?? "";
   const selected = useMemo(() => (chosen ? columns.device.findIndex((_, device) => key(device) === chosen) : -1), [found, chosen]);
-  const cells = useMemo(() => size(groups), [groups]);
   const wish = query.get("size") ?? "";
-  const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (cells > 8000 ? 4 : cells > 2000 ? 9 : 14);
+  const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (found.count > 8000 ? 4 : found.count > 2000 ? 9 : 14);
   const by = found.by ? `value of ${found.by}` : "node";
   const frame = found.frames.find((one) => selected >= 0 && (one.whole === selected || one.devices.includes(selected)));
   const beside = frame ? [...(frame.whole < 0 ? [] : [frame.whole]), ...frame.devices] : [];
@@ -193,7 +192,7 @@ function Device({ name, beside }) {
       <h3>Drain this device</h3><${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
     ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
     ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
-    ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one.text}>${one.text}${one.since && html`, since <${Ago} then=${one.since} now=${value.asOf} />`}</li>`)}</ul>`}
+    ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one}>${one}${value.tainted[one] && html`, since <${Ago} then=${value.tainted[one]} now=${value.asOf} />`}</li>`)}</ul>`}
     ${beside.length > 1 && html`<h3>Its physical device</h3><p><${Chips} devices=${beside} /></p>`}
     <dl>
       <dt>Driver</dt><dd>${value.driver}</dd>

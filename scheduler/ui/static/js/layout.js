@@ -71,11 +71,6 @@ function span({ frame }) {
   return frame ? Math.min(8, Math.max(3, Math.ceil(frame.units / 3))) : 1;
 }
 
-/** The cells of all groups together, side by side. @param {Group[]} groups */
-export function size(groups) {
-  return groups.reduce((sum, group) => sum + group.columns.flat().reduce((all, unit) => all + span(unit), 0), 0);
-}
-
 /**
  * Nodes of many devices have lines of their own, as wide as the picture; all others are blocks of one width.
  * @param {Group[]} groups
