@@ -31,6 +31,8 @@ _LABELS_MAX: Final = 40
 _RACKS_MAX: Final = 200
 _NEAR: Final = {"numa": "numa", "pcie": "pcieroot"}
 """What can be the columns of a node, and the word in the last part of an attribute's name that says so."""
+_NEAR_MAX: Final = 8
+"""So many attributes say it; each driver may have one of its own."""
 
 Document: TypeAlias = dict[str, Any]
 
@@ -56,17 +58,17 @@ def devices_picture(machine: Machine, found: DeviceList, shape: Shape = Shape())
     names = Counter(name for device in devices if device is not None for name in full_names(device))
     nears = [] if shape.by else [one for one in _NEAR if any(_says(name, one) for name in names)]
     near = shape.near if shape.near in nears else nears[0] if nears[:1] == ["numa"] and not shape.near else ""
-    near_names = [name for name in names if near and _says(name, near)]
+    near_names = [name for name, _ in names.most_common() if near and _says(name, near)][:_NEAR_MAX]
     infos = machine.store.node_infos
     hosts = [] if shape.by else [info.host for info in infos.values()]
     texts: dict[str, int] = {}
-    rows = []
+    columns: dict[str, list[int]] = {name: [] for name in DeviceColumns.__struct_fields__}
     for one, device in zip(found.devices, devices, strict=True):
         group = _value(device, [shape.by])[:_TEXT_MAX] if shape.by else one.node or ""
         beside = _value(device, near_names)[:_TEXT_MAX]
         row = (one.device, one.pool, one.driver, one.node or "", one.state, group, beside)
-        rows.append([texts.setdefault(text, len(texts)) for text in row])
-    columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in DeviceColumns.__struct_fields__)
+        for column, text in zip(columns.values(), row, strict=True):
+            column.append(texts.setdefault(text, len(texts)))
     in_use = {index for index, one in enumerate(found.devices) if one.state in ("used", "shared")}
     sets = counter_sets(machine.store.inventory.slices.values())
     return Devices(
@@ -85,7 +87,7 @@ def devices_picture(machine: Machine, found: DeviceList, shape: Shape = Shape())
         nominated=dict(_nominated(machine)),
         frames=[] if shape.by else physical_devices(devices, in_use, sets),
         texts=[*texts],
-        columns=DeviceColumns(**dict(zip(DeviceColumns.__struct_fields__, columns, strict=True))),
+        columns=DeviceColumns(**columns),
         left_out=found.left_out,
         notes=found.notes,
     )

@@ -103,8 +103,9 @@ function Tools({ found, wish, isBusy }) {
 
 /** @param {{title: string, name: string, value: string, options: [string, string][]}} props `options`: values, and what they are called */
 function Choice({ title, name, value, options }) {
+  const all = options.some(([one]) => one === value) ? options : [...options, [value, value]];
   return html`<label>${title} <select value=${value} onChange=${(/** @type {any} */ event) => go("devices", { [name]: event.target.value, page: "" })}>
-    ${options.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}</select></label>`;
+    ${all.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}</select></label>`;
 }
 
 /** What is free of each class, and the largest request that still fits.

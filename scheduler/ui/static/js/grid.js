@@ -22,6 +22,8 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const drawn = useRef(/** @type {{all: Layout, of: unknown[]} | null} */ (null));
   const seen = useRef(-1);
+  const chosen = useRef(selected); // before it is drawn, too: keys come faster than that
+  chosen.current = selected;
   const rank = (/** @type {number} */ device) => (RANKS[look.state(device)] ?? 1) + (look.isShown(device) ? 10 : 0);
 
   useEffect(() => {
@@ -87,8 +89,8 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
           else fill(pen, one, state, colour, look.share(one.device));
         }
         pen.globalAlpha = 1;
-        const chosen = selected >= 0 && cells.find((one) => one.device === selected);
-        if (chosen) outline(pen, { ...chosen, x: chosen.x - 1, y: chosen.y - 1, width: chosen.width + 2, height: chosen.height + 2 }, colour("text"), 2);
+        const one = cells.find(({ device }) => device >= 0 && device === selected);
+        if (one) outline(pen, { ...one, x: one.x - 1, y: one.y - 1, width: one.width + 2, height: one.height + 2 }, colour("text"), 2);
       }
     };
     const later = () => {
@@ -124,8 +126,8 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (!event.key.startsWith("Arrow") || !drawn.current) return;
     event.preventDefault();
-    const device = stepped(drawn.current.all, selected, event.key);
-    if (device >= 0) select(device);
+    chosen.current = stepped(drawn.current.all, chosen.current, event.key);
+    if (chosen.current >= 0) select(chosen.current);
   };
   return html`<div class="grid" ref=${scrolled} tabindex="0" role="application" aria-label=${label}
       onClick=${click} onMouseMove=${move} onKeyDown=${press}>
