@@ -144,15 +144,15 @@ function Table({ groups, listed, isShown, by }) {
       <thead><tr><th scope="col">${by}</th><th scope="col">states</th><th scope="col">devices</th></tr></thead>
       <tbody>${seen.map((group) => {
         const devices = group.devices.filter(isShown).map(listed);
-        return html`<${Row} key=${group.name} name=${group.name} said=${JSON.stringify(devices)} isUnfolded=${!isNarrow && devices.length <= UNFOLDED} />`;
+        return html`<${Row} key=${group.name} name=${group.name} rack=${group.rack} said=${JSON.stringify(devices)} isUnfolded=${!isNarrow && devices.length <= UNFOLDED} />`;
       })}</tbody></table>
     ${links}`;
 }
 
 /** A group's row. With signals, Preact renders a component again only when a property changes. This one's properties are
  * texts, so a row whose devices did not change is left alone.
- * @param {{name: string, said: string, isUnfolded: boolean}} props `said`: the devices, in JSON */
-function Row({ name, said, isUnfolded }) {
+ * @param {{name: string, rack: string, said: string, isUnfolded: boolean}} props `said`: the devices, in JSON */
+function Row({ name, rack, said, isUnfolded }) {
   const [wish, open] = useState(/** @type {boolean | null} */ (null));
   const isOpen = wish ?? isUnfolded;
   const devices = /** @type {Listed[]} */ (JSON.parse(said));
@@ -161,7 +161,7 @@ function Row({ name, said, isUnfolded }) {
   const toggled = (/** @type {any} */ event) => {
     if (event.target.open !== isOpen) open(event.target.open);
   };
-  return html`<tr><th scope="row">${name || "no value"}</th>
+  return html`<tr><th scope="row">${name || "no value"}${rack && html` <span class="age">${rack}</span>`}</th>
     <td>${Object.keys(STATES).filter((state) => counts.has(state)).map((state) => html`<span class="chip" key=${state}><span class=${`swatch ${state}`}></span>${counts.get(state)} ${state}</span>`)}</td>
     <td><details open=${isOpen} onToggle=${toggled}><summary>${counted(devices.length, "device")}</summary>
       ${isOpen && html`<${Chips} devices=${devices} />`}</details></td></tr>`;

@@ -40,6 +40,7 @@ export function grouped({ texts, columns, frames, racks }) {
     const unit = { devices, frame };
     for (const device of devices) framed.set(device, unit);
   }
+  const rackOf = new Map(Object.entries(racks));
   const nearOf = (/** @type {number} */ device) => texts[at(columns.near, device)] ?? "";
   const nears = [...new Set(columns.near)].map((one) => texts[one] ?? "").sort(order);
   /** @type {Map<number, Map<string, Unit[]>>} */
@@ -61,7 +62,7 @@ export function grouped({ texts, columns, frames, racks }) {
       const name = texts[number] ?? "";
       const names = nears.length > ALIGNED_MAX ? [...parts.keys()].sort(order) : nears;
       const units = names.map((near) => parts.get(near) ?? []);
-      return { name, rack: racks[name] ?? "", columns: units, devices: units.flat().flatMap((unit) => unit.devices) };
+      return { name, rack: rackOf.get(name) ?? "", columns: units, devices: units.flat().flatMap((unit) => unit.devices) };
     })
     .sort((one, other) => order(one.rack, other.rack) || order(one.name, other.name));
 }
