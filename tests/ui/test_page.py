@@ -213,7 +213,8 @@ async def test_partitions_are_chosen_in_their_device_and_the_panel_leaves_no_hol
     async with served(page, source(*partitioned())) as server:
         await page.goto(f"{server.url}#/devices?rack=example.com/rack&size=large")
         await page.wait_for_selector(".grid canvas")
-        assert [one.strip() for one in await page.locator(".tools label").all_inner_texts()][1:] != []
+        chosen = await page.locator(".tools select").evaluate_all("all => all.map(one => one.value)")
+        assert chosen == ["", "example.com/rack", "numa", "large"]
         await page.click(".rest >> text=gpu-0-one-2 >> nth=0")
         await page.wait_for_selector("aside h2 >> text=gpu-0-one-2")
         said = await page.inner_text("aside")
