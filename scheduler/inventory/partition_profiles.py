@@ -85,7 +85,7 @@ def _together(members: Iterable[Partition], left: Left) -> Bounds:
             if one.has_paid:
                 paid += 1
             else:
-                by_pool.setdefault(one.device.id.pool_id, []).append(_consumption(one.device))
+                by_pool.setdefault(one.device.id.pool_id, []).append(consumption(one.device))
     found = [together(costs, left.get(pool, {})) for pool, costs in by_pool.items()]
     return Bounds(paid + sum(one.least for one in found), paid + sum(one.most for one in found))
 
@@ -124,12 +124,12 @@ def _at_most(costs: Collection[Mapping[CounterId, int]], left: Mapping[CounterId
         families: Counter[CounterId] = Counter()
         for (name, counter), amount in cost.items():
             by_counter.setdefault((name, counter), []).append(amount)
-            families[name, _family(counter)] += amount
+            families[name, family_of(counter)] += amount
         for family, amount in families.items():
             by_family.setdefault(family, []).append(amount)
     family_left: Counter[CounterId] = Counter()
     for name, counter in by_counter:
-        family_left[name, _family(counter)] += max(left.get((name, counter), 0), 0)
+        family_left[name, family_of(counter)] += max(left.get((name, counter), 0), 0)
     rooms = [(amounts, left.get(counter, 0)) for counter, amounts in by_counter.items()]
     rooms += [(amounts, family_left[family]) for family, amounts in by_family.items()]
     return min((_fitting(amounts, room) + len(costs) - len(amounts) for amounts, room in rooms), default=len(costs))
@@ -145,7 +145,8 @@ def _fitting(amounts: list[int], room: int) -> int:
     return count
 
 
-def _consumption(device: Device) -> Mapping[CounterId, int]:
+def consumption(device: Device) -> Mapping[CounterId, int]:
+    """What it takes of each counter, in units of 10^-9."""
     total: Counter[CounterId] = Counter()
     for consumed in device.consumes_counters:
         for name, amount in consumed.counters:
@@ -155,8 +156,8 @@ def _consumption(device: Device) -> Mapping[CounterId, int]:
 
 def _profile_of(device: Device) -> _Profile:
     sets: dict[str, Counter[str]] = {}
-    for (name, counter), amount in _consumption(device).items():
-        sets.setdefault(name, Counter())[_family(counter)] += amount
+    for (name, counter), amount in consumption(device).items():
+        sets.setdefault(name, Counter())[family_of(counter)] += amount
     counters = tuple(sorted(tuple(sorted(one.items())) for one in sets.values()))
     name = next(
         (str(one.value) for key, one in device.attributes.items() if one.kind == "string" and _is_name(key)), ""
@@ -178,7 +179,8 @@ def _order(profile: _Profile) -> tuple[object, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _family(counter: str) -> str:
+def family_of(counter: str) -> str:
+    """What counters are called that differ in their last number only."""
     return _NUMBER.sub("", counter) or counter
 
 

@@ -7,12 +7,13 @@ commands print too has its form there (`scheduler.inventory.device_answer`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from scheduler.explain.pod_explanation import Explanation
-from scheduler.inventory.device_answer import ClassSummary, ProfileSummary, States
+from scheduler.inventory.device_answer import ClassSummary, DeviceSummary, ProfileSummary, States, User
+from scheduler.inventory.physical_devices import PhysicalDevice
 from scheduler.offline.reasons import NodeGroup
 
 
@@ -151,6 +152,76 @@ class PodAnswer(Explanation, frozen=True, kw_only=True):
     unlisted: tuple[str, ...] = ()
 
 
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
+class DeviceColumns(Struct, frozen=True, kw_only=True):
+    """All devices: each column has a position in `texts` for each device.
+
+    `group` is the node, or the value of the attribute that was asked for; `near` the NUMA node or PCIe root.
+    """
+
+    device: list[int]
+    pool: list[int]
+    driver: list[int]
+    node: list[int]
+    state: list[int]
+    group: list[int]
+    near: list[int]
+
+
+class Devices(Answered, frozen=True, kw_only=True):
+    """All devices as a picture has them.
+
+    Devices are in the order of the list that `dra-scheduler devices` has. `by`, `near` and `rack` are what was followed
+    of the question, "" for nothing; `attributes`, `nears` and `labels` what they can be. `racks` has a value of the
+    label `rack` for each node that has it. `shares` are percent, of devices that claims share. `nominated`: the nodes
+    where room is being made, and for which pods.
+    """
+
+    count: int
+    nodes: int
+    states: States
+    classes: tuple[ClassSummary, ...]
+    by: str
+    attributes: list[str]
+    near: str
+    nears: list[str]
+    rack: str
+    labels: list[str]
+    racks: dict[str, str]
+    shares: list[tuple[int, int]]
+    nominated: dict[str, list[str]]
+    frames: list[PhysicalDevice]
+    texts: list[str]
+    columns: DeviceColumns
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class DeviceUser(User, frozen=True, kw_only=True):
+    """A claim that has a device, or a share of it: since when, and who makes its pods."""
+
+    owners: tuple[str, ...]
+    since: str | None
+
+
+class OneDevice(DeviceSummary, frozen=True, kw_only=True):
+    """One device, as an answer that is followed (`Answered`).
+
+    `name` is what commands call it, `tainted` says since when it has its taints, where that is published, `nominated`
+    are the pods for which room is being made on its node.
+    """
+
+    version: int = 0
+    as_of: int = field(default=0, name="asOf")
+    name: str
+    users: tuple[DeviceUser, ...]
+    tainted: dict[str, str]
+    attributes: dict[str, dict[str, Any]]
+    nominated: list[str]
+
+
 # -- what if: of what `simulate` and `make-room` answer, what the page shows ------------------------------------------
 
 
@@ -230,6 +301,8 @@ ANSWERS: Final[Mapping[str, type[Struct]]] = {
     "overview": Overview,
     "pending": Pending,
     "pod": PodAnswer,
+    "devices": Devices,
+    "device": OneDevice,
     "whatif": Played,
     "whatif?room": RoomPlan,
 }

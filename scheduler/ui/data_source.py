@@ -36,7 +36,7 @@ from scheduler.ui.answers import PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of, pod_in
-from scheduler.ui.responses import Document, device_picture, devices_picture, pending_picture
+from scheduler.ui.responses import Document, Shape, device_picture, devices_picture, pending_picture
 
 _REST: Final = 9
 _PAUSE_S: Final = 1.0
@@ -179,9 +179,9 @@ class Source(ABC):
         """
         return await self._kept("overview", partial(self._look, self._overview), after)
 
-    async def devices(self, by: str = "", after: int = -1) -> Document:
-        """All devices, grouped by an attribute or by node."""
-        return await self._kept(("devices", by), partial(self._look, partial(self._devices, by=by)), after)
+    async def devices(self, shape: Shape = Shape(), after: int = -1) -> Document:  # noqa: B008 - immutable
+        """All devices, put together as asked."""
+        return await self._kept(("devices", shape), partial(self._look, partial(self._devices, shape=shape)), after)
 
     async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
         """One device by driver, pool and name. Raises KeyError where there is none."""
@@ -190,7 +190,7 @@ class Source(ABC):
         def read(machine: Machine) -> Document | None:
             version, listed = self._listed(machine, wanted)
             found = device_picture(machine, listed, key)
-            return found and {**found, "version": version, "asOf": _now_ms()}
+            return found and {**to_builtins(found), "version": version, "asOf": _now_ms()}
 
         found = await self._look(read)
         if found is None:
@@ -219,8 +219,9 @@ class Source(ABC):
         document: Document = to_builtins(overview_picture(machine, self._listed(machine, self.version)[1]))
         return document
 
-    def _devices(self, machine: Machine, by: str) -> Document:
-        return devices_picture(machine, self._listed(machine, self.version)[1], by)
+    def _devices(self, machine: Machine, shape: Shape) -> Document:
+        document: Document = to_builtins(devices_picture(machine, self._listed(machine, self.version)[1], shape))
+        return document
 
     async def _pending(self) -> Document:
         read = await self.objects()

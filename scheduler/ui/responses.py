@@ -6,63 +6,115 @@ Numbers are those of `scheduler.inventory` and `scheduler.explain`; nothing is c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
-from allocator import Device, DeviceId
+from allocator import Device, DeviceId, NodeView
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
 from scheduler.explain.waiting import AllWaiting, Waiting, alike
+from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
-from scheduler.inventory.device_answer import DeviceSummary
-from scheduler.ui.answers import Pending, PendingRow
+from scheduler.inventory.device_answer import DeviceSummary, User
+from scheduler.inventory.physical_devices import counter_sets, physical_devices
+from scheduler.model.keys import ClaimKey
+from scheduler.offline.alike import maker_of
+from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, Pending, PendingRow
 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
 _NOMINATED_MAX: Final = 100
-_COLUMNS: Final = ("device", "pool", "driver", "node", "state", "group", "within")
+_LABELS_MAX: Final = 40
+_RACKS_MAX: Final = 200
+_NEAR: Final = {"numa": "numa", "pcie": "pcieroot"}
+"""What can be the columns of a node, and the word in the last part of an attribute's name that says so."""
+_NEAR_MAX: Final = 8
+"""So many attributes say it; each driver may have one of its own."""
 
 Document: TypeAlias = dict[str, Any]
 
 
-def devices_picture(machine: Machine, found: DeviceList, by: str = "") -> Document:
-    """All devices, in the order of the list.
+class Shape(NamedTuple):
+    """How devices are put together.
 
-    Args:
-        by: The attribute whose values are the groups; without one their nodes are.
+    Attributes:
+        by: The attribute whose values are the groups; "": their nodes are, and the rest counts.
+        near: The columns of a node: `numa`, `pcie`, `none`; "": NUMA nodes where they are published.
+        rack: The label by which nodes are put together; "" for none.
     """
+
+    by: str = ""
+    near: str = ""
+    rack: str = ""
+
+
+def devices_picture(machine: Machine, found: DeviceList, shape: Shape = Shape()) -> Devices:  # noqa: B008 - immutable
+    """All devices, in the order of the list."""
     published = published_devices(machine)
-    names: Counter[str] = Counter()
+    devices = [published.get(DeviceId(one.driver, one.pool, one.device)) for one in found.devices]
+    names = Counter(name for device in devices if device is not None for name in full_names(device))
+    nears = [] if shape.by else [one for one in _NEAR if any(_says(name, one) for name in names)]
+    near = shape.near if shape.near in nears else nears[0] if nears[:1] == ["numa"] and not shape.near else ""
+    near_names = [name for name, _ in names.most_common() if near and _says(name, near)][:_NEAR_MAX]
+    infos = machine.store.node_infos
+    hosts = [] if shape.by else [info.host for info in infos.values()]
     texts: dict[str, int] = {}
-    columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
-    for one in found.devices:
-        device = published.get(DeviceId(one.driver, one.pool, one.device))
-        group, within = one.node or "", ""
-        if device is not None:
-            names.update(full_names(device))
-            within = ", ".join(sorted({each.counter_set for each in device.consumes_counters}))
-        if by:
-            attribute = lookup_attribute(device, by) if device is not None else None
-            group = str(attribute.value) if attribute is not None else ""
-        row = (one.device, one.pool, one.driver, one.node or "", one.state, group[:_TEXT_MAX], within)
+    columns: dict[str, list[int]] = {name: [] for name in DeviceColumns.__struct_fields__}
+    for one, device in zip(found.devices, devices, strict=True):
+        group = _value(device, [shape.by])[:_TEXT_MAX] if shape.by else one.node or ""
+        beside = _value(device, near_names)[:_TEXT_MAX]
+        row = (one.device, one.pool, one.driver, one.node or "", one.state, group, beside)
         for column, text in zip(columns.values(), row, strict=True):
             column.append(texts.setdefault(text, len(texts)))
-    document: Document = to_builtins(structs.replace(found, devices=(), pools=(), nodes=()))
-    del document["devices"], document["pools"]
-    document |= {
-        "count": len(found.devices),
-        "by": by,
-        "attributes": sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
-        "shares": [[index, share] for index, one in enumerate(found.devices) if (share := _share(one))],
-        "nominated": dict(_nominated(machine)),
-        "nodes": len(machine.store.node_infos),
-        "texts": [*texts],
-        "columns": columns,
-    }
-    return document
+    in_use = {index for index, one in enumerate(found.devices) if one.state in ("used", "shared")}
+    sets = counter_sets(machine.store.inventory.slices.values())
+    return Devices(
+        count=len(found.devices),
+        nodes=len(infos),
+        states=found.states,
+        classes=found.classes,
+        by=shape.by,
+        attributes=sorted(name for name, _ in names.most_common(_ATTRIBUTES_MAX)),
+        near=near,
+        nears=nears,
+        rack="" if shape.by else shape.rack,
+        labels=_rack_labels(hosts),
+        racks={host.name: value for host in hosts if (value := host.labels.get(shape.rack))},
+        shares=[(index, share) for index, one in enumerate(found.devices) if (share := _share(one))],
+        nominated=dict(_nominated(machine)),
+        frames=[] if shape.by else physical_devices(devices, in_use, sets),
+        texts=[*texts],
+        columns=DeviceColumns(**columns),
+        left_out=found.left_out,
+        notes=found.notes,
+    )
+
+
+def _says(name: str, near: str) -> bool:
+    return _NEAR[near] in name.rpartition("/")[2].lower()
+
+
+def _value(device: Device | None, names: Iterable[str]) -> str:
+    """Of the first of these attributes that the device has; "" where it has none."""
+    found = (lookup_attribute(device, name) for name in names) if device is not None else ()
+    return next((str(one.value) for one in found if one is not None), "")
+
+
+def _rack_labels(hosts: Collection[NodeView]) -> list[str]:
+    """The labels that put nodes together: they have at least two values, and fewer than nodes; those of most nodes."""
+    values: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for host in hosts:
+        counts.update(host.labels.keys())
+        for name, value in host.labels.items():
+            known = values.setdefault(name, set())
+            if len(known) <= _RACKS_MAX:
+                known.add(value)
+    fitting = [name for name, count in counts.most_common() if 2 <= len(values[name]) <= min(_RACKS_MAX, count - 1)]
+    return sorted(fitting[:_LABELS_MAX])
 
 
 def published_devices(machine: Machine) -> Mapping[DeviceId, Device]:
@@ -93,23 +145,36 @@ def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
         yield node, sorted(pods)[:_NOMINATED_MAX]
 
 
-def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> Document | None:
+def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> OneDevice | None:
     """One device by driver, pool and name, with its attributes; None where there is none."""
     summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
     if summary is None:
         return None
+    driver, pool, name = key
+    is_ambiguous = any((one.pool, one.device) == (pool, name) and one.driver != driver for one in found.devices)
     device = published_devices(machine).get(DeviceId(*key))
     attributes = device.attributes if device is not None else {}
-    since = [
-        claim.allocation.allocation_timestamp or ""
-        for claim in machine.store.claims.values()
-        if claim.allocation is not None and DeviceId(*key) in claim.allocation.device_ids()
+    taints = device.taints if device is not None else ()
+    users = tuple(_user(machine, one) for one in summary.users)
+    return OneDevice(
+        **{**structs.asdict(summary), "users": users},
+        name=f"{driver}/{pool}/{name}" if is_ambiguous else f"{pool}/{name}",
+        tainted={taint_text(one): one.time_added for one in taints if one.time_added},
+        attributes={name: {one.kind: one.value} for name, one in sorted(attributes.items())},
+        nominated=dict(_nominated(machine)).get(summary.node or "", []),
+    )
+
+
+def _user(machine: Machine, user: User) -> DeviceUser:
+    namespace, _, name = user.claim.partition("/")
+    claim = machine.store.claim(ClaimKey(namespace, name))
+    owners = [
+        maker_of((namespace, one.name), one.pod_uid, machine).edited
+        for one in (claim.reserved_for if claim is not None else ())
+        if one.pod_uid is not None
     ]
-    document: Document = to_builtins(summary)
-    document["attributes"] = {name: {one.kind: one.value} for name, one in sorted(attributes.items())}
-    document["since"] = min(filter(None, since), default=None)
-    document["nominated"] = dict(_nominated(machine)).get(summary.node or "", [])
-    return document
+    since = claim.allocation.allocation_timestamp if claim is not None and claim.allocation is not None else None
+    return DeviceUser(**structs.asdict(user), owners=tuple(dict.fromkeys(owners)), since=since)
 
 
 def pending_picture(found: AllWaiting) -> Pending:

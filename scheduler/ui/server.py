@@ -36,7 +36,7 @@ from scheduler.kube.health import listen
 from scheduler.kube.serving import Guard
 from scheduler.ui.answers import About
 from scheduler.ui.data_source import Source, UnreadableError
-from scheduler.ui.responses import Document
+from scheduler.ui.responses import Document, Shape
 from scheduler.ui.what_if import MANIFEST_MAX, BusyError, WhatIf, WhatIfRequest, WrongQuestionError
 
 LIMITS: Final = ConnectionLimits(connections_max=128, of_one_address_max=64, answer_s=3600.0)
@@ -128,7 +128,7 @@ class UiServer:
         self._answers: Final[Mapping[str, Callable[[web.BaseRequest], Awaitable[Document | About]]]] = {
             "about": self._about,
             "overview": lambda request: source.overview(_after(request)),
-            "devices": lambda request: source.devices(request.query.get("by", ""), _after(request)),
+            "devices": lambda request: source.devices(_shape(request), _after(request)),
             "device": lambda request: source.device(
                 (request.query.get("driver", ""), request.query.get("pool", ""), request.query.get("name", "")),
                 _after(request),
@@ -267,6 +267,10 @@ def _after(request: web.BaseRequest) -> int:
     """The version of the answer that the page has; -1: none."""
     said = _number(request.query.get("after", ""))
     return -1 if said is None else said
+
+
+def _shape(request: web.BaseRequest) -> Shape:
+    return Shape(**{name: request.query.get(name, "") for name in Shape._fields})
 
 
 def _number(said: str) -> int | None:

@@ -8,8 +8,9 @@ from typing import Any, Final
 import pytest
 
 from scheduler.ui.server import UiServer
+from tests.offline.causes import Obj
 from tests.ui.chromium import needs_chromium, new_context, opened_browser
-from tests.ui.worlds import hostile, source
+from tests.ui.worlds import hostile, partitioned, source
 
 AXE: Final = Path(__file__).parent / "tools/node_modules/axe-core/axe.min.js"
 pytestmark = [
@@ -28,15 +29,21 @@ VIEWS: Final = (
     ("whatif?without=node-1", "[aria-label=Answer]"),
     ("whatif?room=default/waits", "[aria-label=Answer]"),
 )
+PARTITIONS: Final = (("devices?rack=example.com/rack&device=gpu.example.com+mig-0+gpu-0-one-2", "aside h2"),)
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-async def test_no_view_has_a_violation(theme: str, width: int) -> None:
+@pytest.mark.parametrize(
+    ("world", "views"), [(hostile(), VIEWS), (partitioned(), PARTITIONS)], ids=["all", "partitions"]
+)
+async def test_no_view_has_a_violation(
+    theme: str, width: int, world: list[Obj], views: tuple[tuple[str, str], ...]
+) -> None:
     wrong: dict[str, list[str]] = {}
-    async with UiServer(source(*hostile())) as server, opened_browser() as browser:
+    async with UiServer(source(*world)) as server, opened_browser() as browser:
         # The page's own policy lets in no script but its own.
         context = await new_context(browser, bypass_csp=True, viewport={"width": width, "height": 800})
-        for view, there in VIEWS:
+        for view, there in views:
             page = await context.new_page()
             await page.goto(f"{server.url}#/{view}{'&' if '?' in view else '?'}theme={theme}")
             await page.wait_for_selector(there)

@@ -18,7 +18,7 @@ from scheduler.ui.server import UiServer
 from tests.offline.causes import node
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
-from tests.ui.worlds import HOSTILE, crowd, hostile, source, workload
+from tests.ui.worlds import HOSTILE, crowd, fleet, hostile, partitioned, source, workload
 
 pytestmark = needs_chromium
 
@@ -103,10 +103,10 @@ async def test_devices_are_seen_counted_filtered_and_opened(page: Any, server: U
     assert sum(counts[:-1]) == counts[-1]
 
     await page.click(".legend >> text=tainted 1")
-    rows = page.locator("main > table tbody tr")
+    rows = page.locator(".rest > table tbody tr")
     assert await rows.count() == 1
     assert "state=tainted" in page.url
-    await page.click("main > table >> text=gpu-2")
+    await page.click(".rest > table >> text=gpu-2")
     await page.wait_for_selector("aside h2")
     assert "example.com/hot" in await page.inner_text("aside")
     assert "device=gpu.example.com+node-2+gpu-2" in page.url
@@ -130,7 +130,7 @@ async def test_from_a_waiting_pod_to_its_funnel_and_to_the_devices(page: Any, se
     await page.click("text=Nodes by reason")
     await page.click(".nodes a >> nth=0")
     await page.wait_for_selector(".legend")
-    assert await page.locator("main > table tbody tr").count() == 1
+    assert await page.locator(".rest > table tbody tr").count() == 1
 
 
 async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow_keys(browser: Any, page: Any) -> None:
@@ -254,10 +254,10 @@ async def test_a_long_table_has_pages(page: Any) -> None:
         await page.goto(f"{server.url}#/devices?page=7")
         await page.click(".pages >> text=before")
         assert "page 1 of 2" in await page.inner_text(".pages")
-        assert await page.locator("main > table tbody tr").count() == 100
+        assert await page.locator(".rest > table tbody tr").count() == 100
         await page.click(".pages >> text=next")
         assert "page 2 of 2" in await page.inner_text(".pages")
-        assert await page.locator("main > table tbody tr").count() == 22
+        assert await page.locator(".rest > table tbody tr").count() == 22
 
 
 async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any, server: UiServer) -> None:
@@ -268,8 +268,72 @@ async def test_the_picture_can_be_clicked_and_walked_with_the_keyboard(page: Any
     await page.locator(".grid").focus()
     await page.keyboard.press("ArrowRight")
     await page.wait_for_selector("aside h2 >> text=gpu-1")
-    await page.keyboard.press("ArrowDown")
+    for _ in range(5):
+        await page.keyboard.press("ArrowRight")
     await page.wait_for_selector("aside h2 >> text=gpu-9")
+    await page.keyboard.press("ArrowDown")  # there is no row below
+    await page.keyboard.press("ArrowLeft")
+    await page.wait_for_selector("aside h2 >> text=gpu-2")
+
+
+async def test_partitions_are_chosen_in_their_device_and_the_panel_leaves_no_hole(page: Any) -> None:
+    async with served(page, source(*partitioned())) as server:
+        await page.goto(f"{server.url}#/devices?rack=example.com/rack&size=large")
+        await page.wait_for_selector(".grid canvas")
+        chosen = await page.locator(".tools select").evaluate_all("all => all.map(one => one.value)")
+        assert chosen == ["", "example.com/rack", "numa", "large"]
+        await page.click(".rest >> text=gpu-0-one-2 >> nth=0")
+        await page.wait_for_selector("aside h2 >> text=gpu-0-one-2")
+        said = await page.inner_text("aside")
+        assert "pod default/runs" in said
+        assert "since" in said
+        assert "dra-scheduler drain-device mig-0/gpu-0-one-2" in said
+        await page.click("aside >> text=gpu-0-three-0")  # a partition that lies below others is chosen here
+        await page.wait_for_selector("aside h2 >> text=gpu-0-three-0")
+        assert "partition gpu-0-one-2" in await page.inner_text("aside")
+        picture = await page.locator(".grid").bounding_box()
+        below = await page.locator(".rest").bounding_box()
+        panel = await page.locator("aside").bounding_box()
+        assert below["y"] - (picture["y"] + picture["height"]) < 30
+        assert panel["height"] <= 800
+        assert panel["x"] > picture["x"] + picture["width"]
+        await page.set_viewport_size({"width": 390, "height": 800})
+        panel = await page.locator("aside").bounding_box()
+        assert panel["y"] > picture["y"]
+        assert panel["width"] > 300
+
+
+async def test_a_row_of_many_devices_is_folded_and_opens(page: Any) -> None:
+    async with served(page, source(*partitioned())) as server:
+        await page.goto(f"{server.url}#/devices?q=mig-0")
+        row = page.locator(".rest tbody tr")
+        await row.locator("summary >> text=20 devices").wait_for()
+        assert await row.locator("a").count() == 0
+        await row.locator("summary").click()
+        await row.locator("a >> text=gpu-1-three-0").wait_for()
+
+
+async def test_on_a_telephone_rows_are_folded_and_a_page_is_short(page: Any) -> None:
+    """It was 2,870 px of rows that were nearly empty."""
+    await page.set_viewport_size({"width": 390, "height": 800})
+    async with served(page, source(*fleet(300))) as server:
+        await page.goto(f"{server.url}#/devices")
+        await page.wait_for_selector(".rest tbody tr")
+        assert await page.locator(".rest tbody tr").count() == 20
+        assert await page.locator(".rest tbody tr a").count() == 0
+        assert await page.locator(".rest thead th").count() == 3
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert await page.evaluate("document.documentElement.scrollHeight") < 2500
+
+
+@pytest.mark.parametrize("nodes", [0, 4, 300, 5000])
+async def test_any_number_of_devices_is_drawn(page: Any, nodes: int) -> None:
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate(fleet(nodes))]
+    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+        await page.goto(f"{server.url}#/devices?rack=example.com/rack")
+        await page.wait_for_selector(f".legend >> text=/= {8 * nodes:,} devices/")
+        await page.evaluate(_FRAME)
+        assert bool(await page.evaluate(_DRAWN)) == bool(nodes)
 
 
 async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiServer) -> None:
@@ -320,6 +384,10 @@ async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, 
         assert (ground == "rgb(255, 255, 255)") == (theme == "light")
 
 
+_FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+_DRAWN = """(() => { const canvas = document.querySelector("canvas");
+  return canvas.width > 0
+    && canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean); })()"""
 _INK = """(() => { const canvas = document.querySelector("canvas");
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, 24).data;
   let brightest = 0;
@@ -333,14 +401,13 @@ async def test_the_picture_is_drawn_anew_in_another_theme(page: Any, server: UiS
     await page.emulate_media(color_scheme="light")
     await page.goto(f"{server.url}#/devices")
     await page.wait_for_selector(".grid canvas")
-    frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    await page.evaluate(frame)
+    await page.evaluate(_FRAME)
     assert await page.evaluate(_INK) < 200
     if way == "the system":
         await page.emulate_media(color_scheme="dark")
     else:
         await page.select_option("header select", "dark")
-    await page.evaluate(frame)
+    await page.evaluate(_FRAME)
     assert await page.evaluate(_INK) > 200
 
 

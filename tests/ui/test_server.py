@@ -22,12 +22,12 @@ from scheduler.offline import SourceObject
 from scheduler.ui import data_source
 from scheduler.ui import server as server_
 from scheduler.ui.data_source import FileSource, Objects, _Shared
-from scheduler.ui.responses import Document
+from scheduler.ui.responses import Document, Shape
 from scheduler.ui.server import UiServer, static_files
-from tests.offline.causes import pod
+from tests.offline.causes import gpu, pod, slice_
 from tests.patience import PATIENCE_S
 from tests.ui.test_what_if import POD
-from tests.ui.worlds import many_claims, objects, shared, source, workload
+from tests.ui.worlds import fleet, many_claims, objects, partitioned, shared, source, workload
 
 
 @pytest.fixture
@@ -42,6 +42,14 @@ async def get(server: UiServer, path: str, method: str = "GET", **headers: str) 
         text = await reply.text()
         is_json = reply.content_type == "application/json"
         return reply.status, json.loads(text) if is_json else text, dict(reply.headers)
+
+
+def listed(found: Any) -> list[str]:
+    return [f"{found['texts'][pool]}/{found['texts'][name]}" for pool, name in _names(found)]
+
+
+def _names(found: Any) -> list[tuple[int, int]]:
+    return list(zip(found["columns"]["pool"], found["columns"]["device"], strict=True))
 
 
 def device(found: Any, number: int) -> dict[str, str]:
@@ -81,8 +89,54 @@ async def test_a_device_says_who_has_it_and_what_it_is(server: UiServer) -> None
         ["default/runs"],
     )
     assert found["attributes"]["model"] == {"string": "A100"}
+    assert found["users"][0]["owners"] == ["pod default/runs"]
+    assert found["name"] == "node-1/gpu-0"
     _, tainted, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-2&name=gpu-2")
     assert [one["kind"] for one in tainted["blocked_by"]] == ["taint"]
+    assert (tainted["taints"], tainted["tainted"]) == (["example.com/hot:NoSchedule"], {})
+
+
+async def test_partitions_lie_in_their_devices_in_columns_of_numa_nodes_and_in_racks() -> None:
+    async with UiServer(source(*partitioned())) as server:
+        _, found, _ = await get(server, "api/devices?rack=example.com/rack")
+        _, without, _ = await get(server, "api/devices?near=none")
+        _, by_attribute, _ = await get(server, "api/devices?by=gpu.example.com/numaNode&rack=example.com/rack")
+        _, one, _ = await get(server, "api/device?driver=gpu.example.com&pool=mig-0&name=gpu-0-one-2")
+    names = listed(found)
+    frame = found["frames"][0]
+    columns = zip(frame["devices"], frame["places"], frame["widths"], strict=True)
+    lies = {names[each]: (place, width) for each, place, width in columns}
+
+    assert [(names[each["whole"]], each["units"]) for each in found["frames"]] == [
+        (f"mig-{node}/gpu-{number}", 7) for node in range(3) for number in range(2)
+    ]
+    assert (lies["mig-0/gpu-0-one-2"], lies["mig-0/gpu-0-three-3"]) == ((2, 1), (3, 3))
+    near = {names[index]: found["texts"][text] for index, text in enumerate(found["columns"]["near"])}
+    assert (near["mig-0/gpu-1"], near["mig-0/gpu-1-one-0"], near["node-1/gpu-0"]) == ("1", "", "")
+    assert (found["near"], found["nears"], without["near"], without["nears"]) == ("numa", ["numa"], "", ["numa"])
+    assert (found["labels"], found["rack"]) == (["example.com/rack"], "example.com/rack")
+    assert found["racks"] == {"mig-0": "r1", "mig-1": "r1", "mig-2": "r2"}
+    assert [by_attribute[name] for name in ("near", "rack", "racks", "frames")] == ["", "", {}, []]
+    assert one["users"][0]["since"] == "2026-01-01T00:00:06Z"
+
+
+async def test_labels_that_put_no_nodes_together_are_not_offered() -> None:
+    """As many values as nodes, one value for all, more values than a person reads."""
+    many = fleet(450)
+    for number, each in enumerate(one for one in many if one["kind"] == "Node"):
+        each["metadata"]["labels"] |= {"one": "x", "pairs": f"{number // 2}", "halves": f"{number // 225}"}
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate(many)]
+    found = await FileSource("world", Objects(given, Features()), None).devices()
+    assert found["labels"] == ["example.com/rack", "halves"]
+
+
+async def test_a_device_whose_pool_and_name_another_driver_has_too_is_called_with_its_driver() -> None:
+    other = slice_(gpu(), where="node-1", name="other", driver="other.example.com")
+    asked = (("other.example.com", "gpu-0"), ("gpu.example.com", "gpu-0"), ("gpu.example.com", "gpu-1"))
+    async with UiServer(source(other)) as server:
+        paths = [f"api/device?driver={driver}&pool=node-1&name={name}" for driver, name in asked]
+        names = [(await get(server, path))[1]["name"] for path in paths]
+    assert names == ["other.example.com/node-1/gpu-0", "gpu.example.com/node-1/gpu-0", "node-1/gpu-1"]
 
 
 async def test_pods_that_wait_have_their_cause_and_what_helps(server: UiServer) -> None:
@@ -206,12 +260,12 @@ class Changing(FileSource):
 
 
 async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+    calls: list[Shape] = []
     made = server._source._devices
 
-    def counted(machine: Machine, by: str) -> Document:
-        calls.append(by)
-        return made(machine, by)
+    def counted(machine: Machine, shape: Shape) -> Document:
+        calls.append(shape)
+        return made(machine, shape)
 
     monkeypatch.setattr(server._source, "_devices", counted)
     await asyncio.gather(*(get(server, "api/devices") for _ in range(8)))
@@ -258,7 +312,7 @@ async def test_the_answers_that_were_asked_for_last_are_kept() -> None:
     first = await changing.devices()
     changing.now = 2
     for number in range(100):
-        await changing.devices(f"attribute-{number}")
+        await changing.devices(Shape(f"attribute-{number}"))
         assert await changing.devices() == first
     assert len(changing._answers) == 16
 

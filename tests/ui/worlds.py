@@ -64,6 +64,49 @@ def workload(count: int, name: str = "web", day: int = 1) -> list[Obj]:
     return pods
 
 
+def partitioned() -> list[Obj]:
+    """Two nodes of one rack and one of another, with two GPUs in seven slices each on two NUMA nodes; some are held."""
+    slices = {f"slice-{number}": {"value": "1"} for number in range(7)}
+    sets = [{"name": f"set-{number}", "counters": slices} for number in range(2)]
+    made: list[Obj] = []
+    for number, rack in enumerate(("r1", "r1", "r2")):
+        where = f"mig-{number}"
+        labels = {"example.com/rack": rack}
+        made += [node(where, labels=labels), slice_(where=where, name=f"sets-{where}", pool=_TWO, sharedCounters=sets)]
+        made.append(slice_(*_partitions(), where=where, pool=_TWO))
+    held = allocated(claim(name="part"), "gpu-0-one-2", where="mig-0", users=("runs",), pool="mig-0")
+    held["status"]["allocation"]["allocationTimestamp"] = "2026-01-01T00:00:06Z"
+    whole = allocated(claim(name="whole"), "gpu-1", where="mig-0", users=(), pool="mig-0")
+    return [*made, held, whole]
+
+
+_TWO: Final = {"resourceSliceCount": 2}
+
+
+def _partitions() -> list[Obj]:
+    devices = []
+    for gpu_ in range(2):
+        near = {"attributes": {"numaNode": {"int": gpu_}}}
+        ones = [(f"-one-{first}", first, 1) for first in range(7)]
+        sizes = [("", 0, 7), *ones, ("-three-0", 0, 3), ("-three-3", 3, 3)]
+        for name, first, count in sizes:
+            taken = {f"slice-{first + number}": {"value": "1"} for number in range(count)}
+            one = {"name": f"gpu-{gpu_}{name}", "consumesCounters": [{"counterSet": f"set-{gpu_}", "counters": taken}]}
+            devices.append(one if name else one | near)
+    return devices
+
+
+def fleet(nodes: int) -> list[Obj]:
+    """So many nodes with eight devices each on two NUMA nodes, in racks of sixteen."""
+    made: list[Obj] = []
+    for number in range(nodes):
+        where = f"fleet-{number:04}"
+        devices = [{"name": f"gpu-{index}", "attributes": {"numaNode": {"int": index // 4}}} for index in range(8)]
+        made.append(node(where, labels={"example.com/rack": f"r{number // 16}"}))
+        made.append(slice_(*devices, where=where))
+    return made
+
+
 def many_claims(count: int) -> list[Obj]:
     """A pod that names so many claims, none of them there."""
     names = [f"claim-{number}" for number in range(count)]

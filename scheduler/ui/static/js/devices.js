@@ -2,11 +2,19 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { follow } from "./answers.js";
 import { Grid } from "./grid.js";
-import { Command, counted, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
+import { grouped } from "./layout.js";
+import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
-/** @typedef {{name: string, state: string, share?: number, isShown: boolean, to: string}} Listed `to`: driver, pool and device with spaces between */
+/** @typedef {import("./answer_types.js").Devices} Found */
+/** @typedef {import("./answer_types.js").OneDevice} OneDevice */
+/** @typedef {{name: string, state: string, share?: number, to: string}} Listed `to`: driver, pool and device with spaces between */
 
-const SIZES = Object.freeze([4, 6, 9, 14, 22]);
+const SIZES = Object.freeze({ small: 6, medium: 14, large: 22 });
+const NEARS = Object.freeze({ numa: "NUMA node", pcie: "PCIe root" });
+const SEARCHED = Object.freeze(/** @type {const} */ (["device", "pool", "node", "driver"]));
+/** So many devices of a row are shown without being asked for. */
+const UNFOLDED = 16;
+const NARROW_ROWS = 20;
 
 /** An answer, kept up to date. Whoever asks says of which type: `Answer<import("./answer_types.js").Overview>`.
  * @template [T=any] @param {() => string} question @returns {import("./answers.js").Answer<T>} */
@@ -17,78 +25,98 @@ export function useAnswer(question) {
 }
 
 export function Devices() {
-  const { value, error, isBusy } = useAnswer(() => {
-    const { view, query } = place.value;
-    return view === "devices" ? `devices?by=${encodeURIComponent(query.get("by") ?? "")}` : "";
-  });
+  const { value, error, isBusy } = /** @type {import("./answers.js").Answer<Found>} */ (
+    useAnswer(() => {
+      const { view, query } = place.value;
+      const shape = ["by", "near", "rack"].map((name) => [name, query.get(name) ?? ""]);
+      return view === "devices" ? `devices?${new URLSearchParams(shape)}` : "";
+    })
+  );
   if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
   return html`<${Shown} found=${value} error=${error} isBusy=${isBusy} />`;
 }
 
-/** @param {{found: any, error: string, isBusy: boolean}} props */
+/** @param {{found: Found, error: string, isBusy: boolean}} props */
 function Shown({ found, error, isBusy }) {
   const { query } = place.value;
   const { texts, columns } = found;
-  const text = (/** @type {string} */ column, /** @type {number} */ device) => texts[columns[column]?.[device]] ?? "";
+  const text = (/** @type {keyof typeof columns} */ column, /** @type {number} */ device) => texts[columns[column][device] ?? -1] ?? "";
   const groups = useMemo(() => grouped(found), [found]);
   const search = (query.get("q") ?? "").toLowerCase();
   const wanted = query.get("state") ?? "";
-  const isShown = (/** @type {number} */ device) =>
-    (!wanted || text("state", device) === wanted) &&
-    (!search ||
-      ["device", "pool", "node", "driver"].some((column) => text(column, device).toLowerCase().includes(search)));
+  const shown = useMemo(() => {
+    const has = texts.map((one) => one.toLowerCase().includes(search));
+    return columns.state.map((state, device) =>
+      (!wanted || texts[state] === wanted) && SEARCHED.some((column) => has[columns[column][device] ?? -1]));
+  }, [found, search, wanted]);
   const shares = useMemo(() => new Map(found.shares), [found]);
-  const key = (/** @type {number} */ device) => ["driver", "pool", "device"].map((column) => text(column, device)).join(" ");
+  const key = (/** @type {number} */ device) => `${text("driver", device)} ${text("pool", device)} ${text("device", device)}`;
   const chosen = query.get("device") ?? "";
-  const selected = useMemo(() => {
-    for (let device = 0; chosen && device < found.count; device++) if (key(device) === chosen) return device;
-    return -1;
-  }, [found, chosen]);
-  const size = Number(query.get("size")) || (found.count > 8000 ? 4 : found.count > 2000 ? 9 : 14);
+  const selected = useMemo(() => (chosen ? columns.device.findIndex((_, device) => key(device) === chosen) : -1), [found, chosen]);
+  const wish = query.get("size") ?? "";
+  const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (found.count > 8000 ? 4 : found.count > 2000 ? 9 : 14);
   const by = found.by ? `value of ${found.by}` : "node";
+  const frame = found.frames.find((one) => selected >= 0 && (one.whole === selected || one.devices.includes(selected)));
+  const beside = frame ? [...(frame.whole < 0 ? [] : [frame.whole]), ...frame.devices] : [];
+  const listed = (/** @type {number} */ device) => ({ name: text("device", device), state: text("state", device), share: shares.get(device), to: key(device) });
+  const look = {
+    state: (/** @type {number} */ device) => text("state", device),
+    isShown: (/** @type {number} */ device) => shown[device] ?? false,
+    share: (/** @type {number} */ device) => (shares.get(device) ?? 50) / 100,
+    mark: (/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : ""),
+    told: (/** @type {number} */ device) => [text("device", device), text("state", device), text("group", device), text("near", device)].filter(Boolean).join(", "),
+  };
   return html`
     <${Sentence} found=${found} />
-    <form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>Search <input type="search" value=${query.get("q") ?? ""} placeholder="device, pool, node, driver"
-        onInput=${(/** @type {any} */ event) => go("devices", { q: event.target.value })} /></label>
-      <label>Group by <select value=${found.by} onChange=${(/** @type {any} */ event) => go("devices", { by: event.target.value })}>
-        <option value="">node</option>
-        ${found.attributes.map((/** @type {string} */ name) => html`<option key=${name}>${name}</option>`)}
-      </select></label>
-      <label>Size <select value=${String(size)} onChange=${(/** @type {any} */ event) => go("devices", { size: event.target.value })}>
-        ${SIZES.map((one) => html`<option key=${one} value=${String(one)}>${one} pixels</option>`)}
-      </select></label>
-      <span role="status" class="age">${isBusy ? "asking anew…" : `as of ${new Date(found.asOf).toLocaleTimeString("en-GB")}`}</span>
-    </form>
+    <${Tools} found=${found} wish=${wish} isBusy=${isBusy} />
     <${Legend} found=${found} wanted=${wanted} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <div class="beside">
-      <${Grid} groups=${groups} cell=${size} selected=${selected} isShown=${isShown}
-        state=${(/** @type {number} */ device) => text("state", device)}
-        within=${(/** @type {number} */ device) => (text("within", device) ? columns.within[device] + 1 : 0)}
-        share=${(/** @type {number} */ device) => (shares.get(device) ?? 50) / 100}
-        mark=${(/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : "")}
+      <${Grid} groups=${groups} cell=${cell} isTitled=${Boolean(found.rack)} look=${look} selected=${selected}
         select=${(/** @type {number} */ device) => go("devices", { device: key(device) })}
         label=${`${counted(found.count, "device")} by ${by}; arrow keys choose one, the table below has all of them`} />
-      ${chosen && html`<${Device} name=${chosen} />`}
+      ${chosen && html`<${Device} name=${chosen} beside=${beside.map(listed)} />`}
+      <div class="rest">
+        ${Object.entries(found.nominated).length > 0 && html`<p>Room is being made on ${Object.entries(found.nominated).map(([node, pods]) => html`<span key=${node}><a class="chip"
+          href=${link("devices", { q: node })}>${node}</a> for ${pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</span>`)}</p>`}
+        <${Table} groups=${groups} listed=${listed} isShown=${look.isShown} by=${by} />
+        <${Notes} title="Notes" texts=${[...found.left_out, ...found.notes]} />
+        <${Command} text="dra-scheduler devices -o wide" />
+      </div>
     </div>
-    ${Object.entries(found.nominated).length > 0 && html`<p>Room is being made on ${Object.entries(found.nominated).map(([node, pods]) => html`<span key=${node}><a class="chip"
-      href=${link("devices", { q: node })}>${node}</a> for ${/** @type {string[]} */ (pods).map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</span>`)}</p>`}
-    <${Table} groups=${groups} text=${text} nameOf=${key} isShown=${isShown} by=${by} shares=${shares} />
-    <${Notes} title="Notes" texts=${found.notes} />
-    <${Command} text="dra-scheduler devices -o wide" />
   `;
 }
 
+/** What the address says of the picture. @param {{found: Found, wish: string, isBusy: boolean}} props */
+function Tools({ found, wish, isBusy }) {
+  return html`<form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <label>Search <input type="search" value=${place.value.query.get("q") ?? ""} placeholder="device, pool, node, driver"
+        onInput=${(/** @type {any} */ event) => go("devices", { q: event.target.value, page: "" })} /></label>
+      <${Choice} title="Group by" name="by" value=${found.by} options=${[["", "node"], ...found.attributes.map((one) => [one, one])]} />
+      ${found.labels.length > 0 && html`<${Choice} title="Nodes by" name="rack" value=${found.rack} options=${[["", "name"], ...found.labels.map((one) => [one, one])]} />`}
+      ${found.nears.length > 0 && html`<${Choice} title="Columns" name="near" value=${found.near || "none"}
+        options=${[...found.nears.map((one) => [one, NEARS[/** @type {keyof typeof NEARS} */ (one)]]), ["none", "none"]]} />`}
+      <${Choice} title="Size" name="size" value=${wish in SIZES ? wish : ""} options=${[["", "automatic"], ...Object.keys(SIZES).map((one) => [one, one])]} />
+      <${Fresh} isBusy=${isBusy} asOf=${found.asOf} />
+    </form>`;
+}
+
+/** @param {{title: string, name: string, value: string, options: [string, string][]}} props `options`: values, and what they are called */
+function Choice({ title, name, value, options }) {
+  const all = options.some(([one]) => one === value) ? options : [...options, [value, value]];
+  return html`<label>${title} <select value=${value} onChange=${(/** @type {any} */ event) => go("devices", { [name]: event.target.value, page: "" })}>
+    ${all.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}</select></label>`;
+}
+
 /** What is free of each class, and the largest request that still fits.
- * @param {{found: any}} props */
+ * @param {{found: Found}} props */
 function Sentence({ found }) {
   if (!found.classes.length) {
     return html`<p class="sentence">${counted(found.count, "device")} on ${counted(found.nodes, "node")}, and no DeviceClass: no claim can ask for one.</p>`;
   }
-  return html`<ul class="sentence">${found.classes.map((/** @type {any} */ one) => {
+  return html`<ul class="sentence">${found.classes.map((one) => {
     const [first, ...near] = one.largest;
-    const more = near.map((/** @type {any} */ each) => `${each.count} with one ${each.within.split("/").at(-1)}`);
+    const more = near.map((each) => `${each.count} with one ${each.within.split("/").at(-1)}`);
     const fits = first?.count
       ? `one request can get ${first.exact ? "" : "at least "}${first.count} on one node${more.length ? `, ${more.join(", ")}` : ""}`
       : "no request fits";
@@ -97,94 +125,85 @@ function Sentence({ found }) {
 }
 
 /** All states with their counts; together they are all devices.
- * @param {{found: any, wanted: string}} props */
+ * @param {{found: Found, wanted: string}} props */
 function Legend({ found, wanted }) {
   return html`<ul class="legend" aria-label="States">${Object.entries(STATES).map(
-    ([name, meaning]) => html`<li key=${name}><a href=${link("devices", { state: wanted === name ? "" : name }, true)}
-      aria-current=${wanted === name ? "true" : null} title=${meaning}><span class=${`swatch ${name}`}></span>${name} ${found.states[name].toLocaleString("en")}</a></li>`,
+    ([name, meaning]) => html`<li key=${name}><a href=${link("devices", { state: wanted === name ? "" : name, page: "" }, true)}
+      aria-current=${wanted === name ? "true" : null} title=${meaning}><span class=${`swatch ${name}`}></span>${name} ${found.states[/** @type {keyof STATES} */ (name)].toLocaleString("en")}</a></li>`,
   )}<li class="sum">= ${counted(found.count, "device")}</li></ul>`;
 }
 
-/** @param {any} found @returns {import("./grid.js").Group[]} */
-function grouped(found) {
-  const { texts, columns } = found;
-  /** @type {Map<number, number[]>} */
-  const groups = new Map();
-  columns.group.forEach((/** @type {number} */ name, /** @type {number} */ device) => {
-    const cells = groups.get(name);
-    if (cells) cells.push(device);
-    else groups.set(name, [device]);
-  });
-  const natural = new Intl.Collator("en", { numeric: true });
-  return [...groups]
-    .map(([name, cells]) => ({ name: texts[name], cells }))
-    .sort((one, other) => natural.compare(one.name, other.name));
-}
-
-/** The groups as a table, which the picture is beside; a page of them at a time.
- * @param {{groups: import("./grid.js").Group[], text: (column: string, device: number) => string, nameOf: (device: number) => string,
- *   isShown: (device: number) => boolean, by: string, shares: Map<number, number>}} props */
-function Table({ groups, text, nameOf, isShown, by, shares }) {
-  const rows = groups.filter((group) => group.cells.some(isShown));
-  const { seen, links } = paged(rows);
+/** The groups as a table, which the picture is beside; a page of them at a time, folded where they are long or the screen is narrow.
+ * @param {{groups: import("./layout.js").Group[], listed: (device: number) => Listed, isShown: (device: number) => boolean, by: string}} props */
+function Table({ groups, listed, isShown, by }) {
+  const rows = groups.filter((group) => group.devices.some(isShown));
+  const isNarrow = globalThis.matchMedia("(max-width: 600px)").matches;
+  const { seen, links } = paged(rows, isNarrow ? NARROW_ROWS : undefined);
   return html`<table>
       <caption>${counted(rows.length, "group")} of devices by ${by}</caption>
-      <thead><tr><th scope="col">${by}</th>${Object.keys(STATES).map((name) => html`<th scope="col" key=${name}>${name}</th>`)}<th scope="col">devices</th></tr></thead>
+      <thead><tr><th scope="col">${by}</th><th scope="col">states</th><th scope="col">devices</th></tr></thead>
       <tbody>${seen.map((group) => {
-        const devices = group.cells.map((device) => ({
-          name: text("device", device),
-          state: text("state", device),
-          share: shares.get(device),
-          isShown: isShown(device),
-          to: nameOf(device),
-        }));
-        return html`<${Row} key=${group.name} name=${group.name} said=${JSON.stringify(devices)} />`;
+        const devices = group.devices.filter(isShown).map(listed);
+        return html`<${Row} key=${group.name} name=${group.name} rack=${group.rack} said=${JSON.stringify(devices)} isUnfolded=${!isNarrow && devices.length <= UNFOLDED} />`;
       })}</tbody></table>
     ${links}`;
 }
 
 /** A group's row. With signals, Preact renders a component again only when a property changes. This one's properties are
  * texts, so a row whose devices did not change is left alone.
- * @param {{name: string, said: string}} props `said`: the devices, in JSON */
-function Row({ name, said }) {
+ * @param {{name: string, rack: string, said: string, isUnfolded: boolean}} props `said`: the devices, in JSON */
+function Row({ name, rack, said, isUnfolded }) {
+  const [wish, open] = useState(/** @type {boolean | null} */ (null));
+  const isOpen = wish ?? isUnfolded;
   const devices = /** @type {Listed[]} */ (JSON.parse(said));
   const counts = new Map();
   for (const { state } of devices) counts.set(state, (counts.get(state) ?? 0) + 1);
-  return html`<tr><th scope="row">${name || "no value"}</th>
-    ${Object.keys(STATES).map((state) => html`<td key=${state}>${counts.get(state) ?? ""}</td>`)}
-    <td>${devices.filter((one) => one.isShown).map((one) => html`<a key=${one.to} class="chip"
-      href=${link("devices", { device: one.to }, true)}>${one.name}</a>${one.share !== undefined && html`<span class="chip">${one.share} %</span>`}`)}</td></tr>`;
+  const toggled = (/** @type {any} */ event) => {
+    if (event.target.open !== isOpen) open(event.target.open);
+  };
+  return html`<tr><th scope="row">${name || "no value"}${rack && html` <span class="age">${rack}</span>`}</th>
+    <td>${Object.keys(STATES).filter((state) => counts.has(state)).map((state) => html`<span class="chip" key=${state}><span class=${`swatch ${state}`}></span>${counts.get(state)} ${state}</span>`)}</td>
+    <td><details open=${isOpen} onToggle=${toggled}><summary>${counted(devices.length, "device")}</summary>
+      ${isOpen && html`<${Chips} devices=${devices} />`}</details></td></tr>`;
 }
 
-/** One device: its state and why, who has it, its attributes.
- * @param {{name: string}} props driver, pool and device with spaces between */
-function Device({ name }) {
-  const { value, error } = useAnswer(() => {
-    const [driver = "", pool = "", device = ""] = (place.value.query.get("device") ?? "").split(" ");
-    return driver ? `device?${new URLSearchParams({ driver, pool, name: device })}` : "";
-  });
+/** @param {{devices: Listed[]}} props */
+function Chips({ devices }) {
+  return devices.map((one) => html`<a key=${one.to} class="chip" href=${link("devices", { device: one.to }, true)}><span class=${`swatch ${one.state}`} title=${one.state}></span>${one.name}${one.share !== undefined && ` ${one.share} %`}</a>`);
+}
+
+/** One device: its state and why, who has it since when, its attributes.
+ * @param {{name: string, beside: Listed[]}} props driver, pool and device with spaces between; `beside`: all of its physical device */
+function Device({ name, beside }) {
+  const { value, error } = /** @type {import("./answers.js").Answer<OneDevice>} */ (
+    useAnswer(() => {
+      const [driver = "", pool = "", device = ""] = (place.value.query.get("device") ?? "").split(" ");
+      return driver ? `device?${new URLSearchParams({ driver, pool, name: device })}` : "";
+    })
+  );
   const close = html`<a class="close" href=${link("devices", { device: "" }, true)}>Close</a>`;
   if (!value) return html`<aside aria-label="Device">${close}<p role="status">${error || name}</p></aside>`;
   return html`<aside aria-label=${`Device ${value.device}`}>${close}
     <h2>${value.device}</h2>
-    <p><span class=${`swatch ${value.state}`}></span><b>${value.state}</b>: ${STATES[/** @type {keyof STATES} */ (value.state)]}</p>
+    <p><span class=${`swatch ${value.state}`}></span><b>${value.state}</b>: ${STATES[value.state]}</p>
+    ${value.users.length > 0 && html`<h3>Who has it</h3><ul class="users">${value.users.map((user) => html`<li key=${user.claim + user.request}>
+      ${user.owners.length > 0 && html`<b>${user.owners.join(", ")}</b> `}${user.since && html`since <${Ago} then=${user.since} now=${value.asOf} />`}
+      <p>claim ${user.claim}, request ${user.request}${user.admin ? " (admin access)" : ""}${Object.entries(user.consumed).map(([what, amount]) => `, ${what} ${amount}`)}</p>
+      ${user.pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>pod ${pod}</a>`)}</li>`)}</ul>
+      <h3>Drain this device</h3><${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
+    ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
+    ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
+    ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one}>${one}${value.tainted[one] && html`, since <${Ago} then=${value.tainted[one]} now=${value.asOf} />`}</li>`)}</ul>`}
+    ${beside.length > 1 && html`<h3>Its physical device</h3><p><${Chips} devices=${beside} /></p>`}
     <dl>
       <dt>Driver</dt><dd>${value.driver}</dd>
       <dt>Pool</dt><dd>${value.pool}</dd>
       <dt>Node</dt><dd>${value.node ?? "several nodes may use it"}</dd>
       <dt>Classes</dt><dd>${value.classes.join(", ") || "none selects it"}</dd>
-      ${value.since && html`<dt>Given out</dt><dd>${new Date(value.since).toLocaleString("en-GB")}</dd>`}
     </dl>
-    ${value.users.length > 0 && html`<h3>Who has it</h3><ul>${value.users.map((/** @type {any} */ user) => html`<li key=${user.claim}>
-      claim ${user.claim}, request ${user.request}${user.admin ? " (admin access)" : ""}
-      ${user.pods.map((/** @type {string} */ pod) => html` <a key=${pod} href=${link("pod", { pod })}>pod ${pod}</a>`)}
-      ${Object.entries(user.consumed).map(([what, amount]) => ` ${what}: ${amount}`)}</li>`)}</ul>`}
-    ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((/** @type {any} */ one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
-    ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((/** @type {string} */ pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
-    ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul>`}
     <h3>Capacity and attributes</h3>
-    <dl>${Object.entries(value.capacity).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${/** @type {any} */ (one).left} of ${/** @type {any} */ (one).total} left</dd>`)}
-      ${Object.entries(value.attributes).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${String(Object.values(/** @type {any} */ (one))[0])}</dd>`)}</dl>
+    <dl>${Object.entries(value.capacity).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${one.left} of ${one.total} left</dd>`)}
+      ${Object.entries(value.attributes).map(([what, one]) => html`<dt key=${what}>${what}</dt><dd>${String(Object.values(one)[0])}</dd>`)}</dl>
     ${value.node && html`<p class="links"><a href=${link("whatif", { without: value.node })}>What if node ${value.node} were not there?</a></p>`}
     ${value.node && html`<${Command} text=${`dra-scheduler devices --node ${quoted(value.node)} -o wide`} />`}
   </aside>`;

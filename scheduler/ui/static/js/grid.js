@@ -1,64 +1,30 @@
-// The devices as a picture: a block for each group, a cell for each device; drawn on a canvas, only what is seen.
+// The devices as a picture, drawn on a canvas: only what is seen. Where each is says `layout`.
 import { useEffect, useRef } from "preact/hooks";
+import { cellAt, cellsOf, deviceAt, GAP, gapOf, LABELLED_FROM, layout, seenLines, SOLID, stepped } from "./layout.js";
 import { html } from "./view.js";
 
+/** @typedef {import("./layout.js").Cell} Cell */
+/** @typedef {import("./layout.js").Layout} Layout */
 /**
- * @typedef {{name: string, cells: number[]}} Group `cells`: indices of devices
- * @typedef {{x: number, y: number, group: Group}} Block
- * @typedef {{blocks: Block[], width: number, height: number, perRow: number, rowHeight: number, inRow: number}} Layout `inRow`: devices in a row of a block
+ * @typedef {{state: (device: number) => string, isShown: (device: number) => boolean, share: (device: number) => number,
+ *   mark: (group: string) => string, told: (device: number) => string}} Look `share` from 0 to 1; `told` when one points at it
  */
 
-const GAP = 10;
-const LABEL = 16;
-const LABELLED_FROM = 9;
+/** What lies above where partitions overlap: those in use, then those that could be given. */
+const RANKS = Object.freeze(/** @type {Record<string, number>} */ ({ blocked: 0, free: 2, shared: SOLID, used: SOLID }));
 
 /**
- * Where each block is; all have one size, so what is seen is found by division.
- * @param {Group[]} groups
- * @param {number} cell edge of a device in pixels
- * @param {number} width of the picture
- * @returns {Layout}
- */
-export function layout(groups, cell, width) {
-  const most = Math.max(1, ...groups.map((group) => group.cells.length));
-  const columns = Math.min(most, 8, Math.max(1, Math.floor((width - GAP) / cell)));
-  const label = cell >= LABELLED_FROM ? LABEL : 0;
-  const blockWidth = Math.max(columns * cell, label ? 76 : 0) + GAP;
-  const blockHeight = Math.ceil(most / columns) * cell + label + GAP;
-  const perRow = Math.max(1, Math.floor((width - GAP) / blockWidth));
-  const blocks = groups.map((group, index) => ({
-    group,
-    x: GAP + (index % perRow) * blockWidth,
-    y: GAP + Math.floor(index / perRow) * blockHeight,
-  }));
-  const height = GAP + Math.ceil(groups.length / perRow) * blockHeight;
-  return { blocks, width: blockWidth, height, perRow, rowHeight: blockHeight, inRow: columns };
-}
-
-/** Which device is at a place of the picture; -1 for none.
- * @param {Layout} all @param {number} cell @param {number} x @param {number} y */
-export function deviceAt(all, cell, x, y) {
-  const column = Math.floor((x - GAP) / all.width);
-  const block = all.blocks[Math.floor((y - GAP) / all.rowHeight) * all.perRow + column];
-  if (!block || column < 0 || column >= all.perRow) return -1;
-  const label = cell >= LABELLED_FROM ? LABEL : 0;
-  const { inRow } = all;
-  const across = Math.floor((x - block.x) / cell);
-  const down = Math.floor((y - block.y - label) / cell);
-  if (across < 0 || across >= inRow || down < 0) return -1;
-  return block.group.cells[down * inRow + across] ?? -1;
-}
-
-/**
- * @param {{groups: Group[], cell: number, state: (device: number) => string,
- *   isShown: (device: number) => boolean, within: (device: number) => number, share: (device: number) => number, mark: (group: string) => string, selected: number,
+ * @param {{groups: import("./layout.js").Group[], cell: number, isTitled: boolean, look: Look, selected: number,
  *   select: (device: number) => void, label: string}} props
  */
-export function Grid({ groups, cell, state, isShown, within, share, mark, selected, select, label }) {
+export function Grid({ groups, cell, isTitled, look, selected, select, label }) {
   const scrolled = useRef(/** @type {HTMLDivElement | null} */ (null));
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
-  const drawn = useRef(/** @type {Layout | null} */ (null));
-  const order = groups.flatMap((group) => group.cells);
+  const drawn = useRef(/** @type {{all: Layout, of: unknown[]} | null} */ (null));
+  const seen = useRef(-1);
+  const chosen = useRef(selected); // before it is drawn, too: keys come faster than that
+  chosen.current = selected;
+  const rank = (/** @type {number} */ device) => (RANKS[look.state(device)] ?? 1) + (look.isShown(device) ? 10 : 0);
 
   useEffect(() => {
     const box = /** @type {HTMLDivElement} */ (scrolled.current);
@@ -77,11 +43,15 @@ export function Grid({ groups, cell, state, isShown, within, share, mark, select
       colours.clear();
       const scale = globalThis.devicePixelRatio || 1;
       const width = box.clientWidth;
-      const all = (drawn.current = layout(groups, cell, width));
+      const of = [groups, cell, width, isTitled];
+      if (!drawn.current?.of.every((one, index) => one === of[index])) drawn.current = { all: layout(groups, cell, width, isTitled), of };
+      const { all } = drawn.current;
       box.style.height = `${all.height + 2}px`; // as far as the style sheet allows
       const height = box.clientHeight;
       const spacer = /** @type {HTMLDivElement} */ (box.querySelector(".spacer"));
       spacer.style.height = `${all.height}px`;
+      if (selected !== seen.current) reveal(box, cellAt(all, selected));
+      seen.current = selected;
       if (picture.width !== width * scale || picture.height !== height * scale) {
         picture.width = width * scale;
         picture.height = height * scale;
@@ -91,48 +61,36 @@ export function Grid({ groups, cell, state, isShown, within, share, mark, select
       const pen = /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d"));
       pen.setTransform(scale, 0, 0, scale, 0, -box.scrollTop * scale);
       pen.clearRect(0, box.scrollTop, width, height);
-      paint(pen, all, box.scrollTop, height);
+      for (const line of seenLines(all, box.scrollTop, box.scrollTop + height)) paint(pen, all, line);
     };
-    /** @param {CanvasRenderingContext2D} pen @param {Layout} all @param {number} top @param {number} height */
-    const paint = (pen, all, top, height) => {
-      const isLabelled = cell >= LABELLED_FROM;
-      const { inRow } = all;
-      const first = Math.max(0, Math.floor((top - GAP) / all.rowHeight)) * all.perRow;
-      const last = (Math.floor((top + height) / all.rowHeight) + 1) * all.perRow;
-      const edge = Math.max(1, cell - (cell > 5 ? 2 : 1));
+    /** @param {CanvasRenderingContext2D} pen @param {Layout} all @param {import("./layout.js").Line} line */
+    const paint = (pen, all, line) => {
+      pen.fillStyle = colour("text");
+      if (line.title !== null) {
+        pen.font = "bold 13px system-ui, sans-serif";
+        pen.fillText(line.title, GAP, line.y + 14);
+      }
       pen.font = "11px system-ui, sans-serif";
-      for (const block of all.blocks.slice(first, last)) {
-        if (isLabelled) {
-          pen.fillStyle = colour("text");
-          pen.fillText(`${mark(block.group.name)}${block.group.name || "no value"}`, block.x, block.y + 11, all.width - GAP);
+      for (const block of line.blocks) {
+        const { name } = block.group;
+        pen.fillStyle = colour("text");
+        if (cell >= LABELLED_FROM) pen.fillText(`${look.mark(name)}${name || "no value"}`, block.x, block.y + 11, all.blockWidth - GAP);
+        let left = block.x;
+        for (const one of block.perRow.slice(0, -1)) {
+          left += one * cell + gapOf(cell);
+          pen.fillStyle = colour("line");
+          pen.fillRect(left - Math.ceil(gapOf(cell) / 2) - 1, block.y + (cell >= LABELLED_FROM ? 16 : 0), 1, cell - 2);
         }
-        block.group.cells.forEach((device, index) => {
-          const x = block.x + (index % inRow) * cell;
-          const y = block.y + Math.floor(index / inRow) * cell + (isLabelled ? LABEL : 0);
-          const name = state(device);
-          pen.globalAlpha = isShown(device) ? 1 : 0.12;
-          pen.fillStyle = colour(name);
-          pen.fillRect(x, y, edge, edge);
-          // States differ in form, too, not in colour alone.
-          pen.fillStyle = colour("ground");
-          if (name === "shared" && cell > 5) pen.fillRect(x + 1, y + 1, edge - 2, (1 - share(device)) * (edge - 2));
-          if ((name === "tainted" || name === "unusable") && cell > 5) {
-            pen.fillRect(x + edge / 2 - 1, y, 2, edge);
-            if (name === "unusable") pen.fillRect(x, y + edge / 2 - 1, edge, 2);
-          }
-          if (name === "free" && cell > 7) pen.fillRect(x + 2, y + 2, edge - 4, edge - 4);
-          if (name === "blocked" && cell > 7) pen.fillRect(x + 1, y + edge - 4, edge - 2, 2);
-          if (within(device) && cell > 5 && within(device) === within(block.group.cells[index + 1] ?? -1)) {
-            pen.fillStyle = colour("text");
-            pen.fillRect(x + edge, y + edge / 2 - 1, cell - edge, 2); // partitions of one device hang together
-          }
-          pen.globalAlpha = 1;
-          if (device === selected) {
-            pen.strokeStyle = colour("text");
-            pen.lineWidth = 2;
-            pen.strokeRect(x - 1, y - 1, edge + 2, edge + 2);
-          }
-        });
+        const cells = cellsOf(all, block, rank);
+        for (const one of cells) {
+          const state = one.device < 0 ? "" : look.state(one.device);
+          pen.globalAlpha = one.device < 0 || look.isShown(one.device) ? 1 : 0.12;
+          if (one.isFrame) outline(pen, one, colour(state || "soft"), 1);
+          else fill(pen, one, state, colour, look.share(one.device));
+        }
+        pen.globalAlpha = 1;
+        const one = cells.find(({ device }) => device >= 0 && device === selected);
+        if (one) outline(pen, { ...one, x: one.x - 1, y: one.y - 1, width: one.width + 2, height: one.height + 2 }, colour("text"), 2);
       }
     };
     const later = () => {
@@ -151,23 +109,59 @@ export function Grid({ groups, cell, state, isShown, within, share, mark, select
     };
   });
 
-  const click = (/** @type {any} */ event) => {
+  /** @param {any} event */
+  const pointed = (event) => {
     const box = /** @type {HTMLDivElement} */ (scrolled.current);
     const at = box.getBoundingClientRect();
-    if (!drawn.current) return;
-    const device = deviceAt(drawn.current, cell, event.clientX - at.left, event.clientY - at.top + box.scrollTop);
+    return drawn.current ? deviceAt(drawn.current.all, event.clientX - at.left, event.clientY - at.top + box.scrollTop, rank) : -1;
+  };
+  const click = (/** @type {any} */ event) => {
+    const device = pointed(event);
     if (device >= 0) select(device);
   };
-  const steps = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1, ArrowDown: 8, ArrowUp: -8 });
+  const move = (/** @type {any} */ event) => {
+    const device = pointed(event);
+    event.currentTarget.title = device < 0 ? "" : look.told(device);
+  };
   const press = (/** @type {KeyboardEvent} */ event) => {
-    const step = steps[event.key];
-    if (!step || !order.length) return;
+    if (!event.key.startsWith("Arrow") || !drawn.current) return;
     event.preventDefault();
-    const now = order.indexOf(selected);
-    select(order[Math.min(order.length - 1, Math.max(0, now < 0 ? 0 : now + step))] ?? -1);
+    chosen.current = stepped(drawn.current.all, chosen.current, event.key);
+    if (chosen.current >= 0) select(chosen.current);
   };
   return html`<div class="grid" ref=${scrolled} tabindex="0" role="application" aria-label=${label}
-      onClick=${click} onKeyDown=${press}>
+      onClick=${click} onMouseMove=${move} onKeyDown=${press}>
     <canvas ref=${canvas} aria-hidden="true"></canvas><div class="spacer"></div>
   </div>`;
+}
+
+/** Scroll so far that a cell is seen. @param {HTMLElement} box @param {Cell | undefined} cell */
+function reveal(box, cell) {
+  if (cell && (cell.y < box.scrollTop || cell.y + cell.height > box.scrollTop + box.clientHeight)) {
+    box.scrollTop = cell.y - box.clientHeight / 2;
+  }
+}
+
+/** @param {CanvasRenderingContext2D} pen @param {Cell} cell @param {string} colour @param {number} thick */
+function outline(pen, { x, y, width, height }, colour, thick) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = thick;
+  pen.strokeRect(x + 0.5, y + 0.5, width - 3, height - 3);
+}
+
+/** States differ in form, too, not in colour alone.
+ * @param {CanvasRenderingContext2D} pen @param {Cell} cell @param {string} state @param {(name: string) => string} colour @param {number} share */
+function fill(pen, { x, y, width, height }, state, colour, share) {
+  const wide = Math.max(1, width - (width > 5 ? 2 : 1));
+  const high = Math.max(1, height - (height > 5 ? 2 : 1));
+  pen.fillStyle = colour(state);
+  pen.fillRect(x, y, wide, high);
+  pen.fillStyle = colour("ground");
+  if (wide < 3 || high < 4) return;
+  const rim = Math.min(wide, high) > 6 ? 2 : 1;
+  if (state === "shared") pen.fillRect(x + 1, y + 1, wide - 2, (1 - share) * (high - 2));
+  if (state === "tainted" || state === "unusable") pen.fillRect(x + wide / 2 - 1, y, 2, high);
+  if (state === "unusable") pen.fillRect(x, y + high / 2 - 1, wide, 2);
+  if (state === "free" && high > 5) pen.fillRect(x + rim, y + rim, wide - 2 * rim, high - 2 * rim);
+  if (state === "blocked" && high > 5) pen.fillRect(x + 1, y + high - 4, wide - 2, 2);
 }

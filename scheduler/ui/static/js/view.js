@@ -93,10 +93,10 @@ const ROWS = 100;
 
 /**
  * The rows of the page that the address names, and the links to the others.
- * @template T @param {T[]} rows
+ * @template T @param {T[]} rows @param {number} [count] of a page
  */
-export function paged(rows) {
-  const last = Math.max(0, Math.ceil(rows.length / ROWS) - 1);
+export function paged(rows, count = ROWS) {
+  const last = Math.max(0, Math.ceil(rows.length / count) - 1);
   const page = Math.min(last, Math.max(0, Number(place.value.query.get("page")) || 0));
   const to = (/** @type {number} */ number) => link(place.value.view, { page: String(number) }, true);
   const links =
@@ -106,7 +106,7 @@ export function paged(rows) {
       <span>page ${page + 1} of ${last + 1}</span>
       ${page < last && html`<a href=${to(page + 1)}>next</a>`}
     </nav>`;
-  return { seen: rows.slice(page * ROWS, (page + 1) * ROWS), links };
+  return { seen: rows.slice(page * count, (page + 1) * count), links };
 }
 
 /** A text for a shell, quoted where it needs to be.
