@@ -52,9 +52,11 @@ def clustered(arguments: argparse.Namespace) -> NullShell:
         sets = [{"name": "gpu", "counters": {"slices": {"value": "7"}}}]
         for index, name in enumerate(names):
             devices = tuple(part(index, number) for number in range(len(PARTS)))
-            pool = {"node": name, "pool": name, "slice_count": 2}
-            shell.feed([observed(builders.resource_slice(f"sets-{name}", counters=sets, **pool), 1)])
-            shell.feed([observed(builders.resource_slice(f"parts-{name}", devices=devices, **pool), 1)])
+            both = (
+                builders.resource_slice(f"sets-{name}", node=name, slices=2, devices=(), sharedCounters=sets),
+                builders.resource_slice(f"parts-{name}", node=name, slices=2, devices=devices),
+            )
+            shell.feed(observed(one, 1) for one in both)
     else:
         shell.see_cluster(arguments.nodes, gpu, 8)
     more = (builders.device_class(f"class-{number}") for number in range(1, arguments.classes))

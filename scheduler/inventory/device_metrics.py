@@ -128,7 +128,8 @@ def count_devices(
     listing = Listing(machine, Filter())
     yield from listing.look()
     devices, partitions, together = Counter[Labels](), Counter[Labels](), Counter[Labels]()
-    parts, tainted = [], {}
+    parts = []
+    tainted: dict[DeviceId, Device] = {}
     for batch in listing.batches():
         for seen, state in batch:
             device = seen.device
