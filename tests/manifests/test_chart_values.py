@@ -182,7 +182,7 @@ ELECTIONS = [
     {"leaseDuration": "5s"},
     {"leaseDuration": "10s"},
     {"leaseDuration": "1m", "renewDeadline": "45s", "retryPeriod": "5s"},
-    {"leaseDuration": "1m0.5s", "renewDeadline": "61s"},
+    {"leaseDuration": "1m0.5s", "renewDeadline": "50s"},
     {"leaseDuration": "20s", "renewDeadline": "2400ms"},
     {"leaseDuration": "20s", "renewDeadline": "2.5s"},
     {"leaseDuration": "1h", "renewDeadline": "30m", "retryPeriod": "25m"},
