@@ -12,11 +12,11 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -74,11 +74,21 @@ def ui(
 
     Exit codes: 0 ended, 1 the cluster can no longer be observed, 2 wrong use or input.
     """
+    where = Where(address, port, hosts, serving)
+    run_until_ended(_serve(question, where, ends_with_stdin=ends_with_stdin), f"{address} port {port}")
+
+
+def run_until_ended(serving: Coroutine[Any, Any, None], where: str) -> None:
+    """Serve a page until a signal ends it; what goes wrong becomes the command's error.
+
+    Args:
+        where: The addresses that are listened on.
+    """
     from scheduler.kube.credentials import CredentialsError
     from scheduler.kube.serving import ServingError
 
     try:
-        asyncio.run(_serve(question, _Where(address, port, hosts, serving), ends_with_stdin=ends_with_stdin))
+        asyncio.run(serving)
     except KeyboardInterrupt:
         return
     except (CredentialsError, ServingError) as error:
@@ -87,10 +97,10 @@ def ui(
         first = error.exceptions[0]  # a MemoryError says nothing
         raise click.ClickException(f"the cluster can no longer be observed: {str(first) or first!r}") from error
     except OSError as error:
-        raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
+        raise WrongInputError(f"cannot listen on {where}: {error.strerror or error}") from error
 
 
-class _Where(NamedTuple):
+class Where(NamedTuple):
     """Where to listen, and the options about who may read that were given."""
 
     address: str = "127.0.0.1"
@@ -99,7 +109,16 @@ class _Where(NamedTuple):
     serving: Mapping[str, str | None] = {}
 
 
-async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
+class LivePage(NamedTuple):
+    """A page that is served, and what it is made of; `settings` are those of the configuration and of options."""
+
+    url: str
+    source: LiveSource
+    observer: ClusterObserver
+    settings: Config
+
+
+async def _serve(question: ClusterQuestion, where: Where, *, ends_with_stdin: bool) -> None:
     from scheduler.kube.serving import ServingError, is_loopback
     from scheduler.ui.data_source import FileSource
     from scheduler.ui.server import UiServer
@@ -115,11 +134,10 @@ async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: b
         source = FileSource(", ".join(question.files), read, _configured(question))
         await source.devices()  # at hand when somebody comes
         async with UiServer(source, where.address, where.port, hosts=where.hosts) as server:
-            await _until_ended(server.url, ends_with_stdin=ends_with_stdin)
+            await until_ended(server.url, ends_with_stdin=ends_with_stdin)
         return
-    name = f"context {question.context}" if question.context else "the cluster of the current context"
-    async with _live_page(question, connection, name, where) as url:
-        await _until_ended(url, ends_with_stdin=ends_with_stdin)
+    async with live_page(question, connection, where) as page:
+        await until_ended(page.url, ends_with_stdin=ends_with_stdin)
 
 
 @asynccontextmanager
@@ -128,17 +146,21 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     from scheduler.kube.credentials import Connection
 
     question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    async with _live_page(question, Connection.from_kubeconfig(kubeconfig), name, _Where()) as url:
-        yield url
+    async with live_page(question, Connection.from_kubeconfig(kubeconfig), Where(), name) as page:
+        yield page.url
 
 
 @asynccontextmanager
-async def _live_page(question: ClusterQuestion, connection: Connection, name: str, where: _Where) -> AsyncIterator[str]:
+async def live_page(
+    question: ClusterQuestion, connection: Connection, where: Where, name: str = ""
+) -> AsyncIterator[LivePage]:
+    """The page of a cluster, while it is open."""
     from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
     from scheduler.ui.data_source import LiveSource, Reading
     from scheduler.ui.server import UiServer
 
+    name = name or (f"context {question.context}" if question.context else "the cluster of the current context")
     settings = with_serving(question.config().model_copy(update={"health_address": where.address}), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
@@ -151,7 +173,7 @@ async def _live_page(question: ClusterQuestion, connection: Connection, name: st
     ):
         following = tasks.create_task(_follow(live, observer))
         try:
-            yield server.url
+            yield LivePage(server.url, live, observer, settings)
         finally:
             following.cancel()
 
@@ -167,10 +189,11 @@ async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
 
 
 def _configured(question: ClusterQuestion) -> Config | None:
-    return question.config() if question.config_path is not None else None
+    return question.config() if question.is_configured else None
 
 
-async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
+async def until_ended(url: str, *, ends_with_stdin: bool = False) -> None:
+    """Say where the page is; wait for a signal, or for the end of standard input."""
     echo(f"the page is at {url}", is_error=True)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

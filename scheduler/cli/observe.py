@@ -1,0 +1,182 @@
+"""`dra-scheduler observe`: the page, metrics and JSON of a cluster, beside whichever schedulers it has.
+
+Rules of this module
+  1. It needs rights to get, list and watch. Who listens on other addresses than this machine's lets the server say who
+     may read (TokenReview, SubjectAccessReview), and `--events` creates events; else nothing is written.
+  2. Who waits and why is looked for once a minute, or less often where that takes long, whether somebody has the page
+     open or not.
+
+Not here: the page (`ui`), what is asked about (`cluster_question`), events (`ui.cause_events`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from scheduler.cli.cluster_question import ClusterQuestion, kube_scheduler_option
+from scheduler.cli.gate_options import gates_option
+from scheduler.cli.options import cluster_options
+from scheduler.cli.serving_options import serving_options, with_serving
+from scheduler.cli.ui import LivePage, Where, live_page, run_until_ended, until_ended
+
+if TYPE_CHECKING:
+    from scheduler.config import Config
+    from scheduler.core.machine import Machine
+    from scheduler.explain.waiting import Key
+    from scheduler.kube.health import Checks
+    from scheduler.kube.serving import HealthSources
+    from scheduler.ui.cause_events import CauseEvents
+
+log = logging.getLogger(__name__)
+
+_PORT: Final = 10261
+_ASK_EVERY_S: Final = 60.0
+_REST: Final = 9
+"""So an answer takes at most a tenth of the time."""
+
+
+@click.command()
+@cluster_options("Observe this file's cluster. Default: $KUBECONFIG, ~/.kube/config, the pod's own.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Where the page listens.")
+@click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: one that is free.")
+@click.option(
+    "--host", "hosts", multiple=True, help="Another name under which browsers may reach the page (repeatable)."
+)
+@click.option(
+    "--events", is_flag=True, help="Say in an event of each pod why it waits; takes the right to create them."
+)
+@click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
+@serving_options
+@kube_scheduler_option
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The configuration file of a dra-scheduler in this cluster.",
+)
+@gates_option
+@click.option(
+    "--kubernetes", type=click.Choice(["1.36", "1.37", "1.38"]), help="As of explain. Default: the cluster's."
+)
+def observe(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    address: str,
+    port: int,
+    hosts: tuple[str, ...],
+    events: bool,
+    no_health: bool,
+    kube_config_path: Path | None,
+    config_path: Path | None,
+    feature_gates: Mapping[str, bool],
+    kubernetes: str | None,
+    **serving: Any,
+) -> None:
+    """Show devices, and who waits and why, for pods of every scheduler: as a page, as metrics and as JSON.
+
+    It runs until a signal ends it, changes nothing, and needs rights to get, list and watch. Pods of kube-scheduler are
+    answered as the kube-scheduler of this cluster's release would.
+
+    \b
+    dra-scheduler observe
+    dra-scheduler observe --kube-scheduler-config kube-scheduler.yaml --events
+
+    Exit codes: 0 ended, 1 the cluster can no longer be observed, 2 wrong use or input.
+    """
+    question = ClusterQuestion(
+        files=(),
+        kubeconfig=kubeconfig,
+        context=context,
+        config_path=config_path,
+        feature_gates=feature_gates,
+        kubernetes=kubernetes,
+        namespace=None,
+        is_everywhere=True,
+        kube_config_path=kube_config_path,
+    )
+    health = {name: value for name in ("health_port", "health_address") if (value := serving.pop(name)) is not None}
+    given = health | ({"health_port": None} if no_health else {})
+    run_until_ended(
+        _serve(question, Where(address, port, hosts, serving), given, says_events=events),
+        f"{address} port {port}, or the port of metrics",
+    )
+
+
+async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, Any], *, says_events: bool) -> None:
+    from scheduler.kube.api_requests import ApiClient
+    from scheduler.kube.serving import serve
+    from scheduler.ui.cause_events import CauseEvents
+
+    connection = question.connection()
+    assert connection is not None  # there are no files
+    settings = with_serving(question.config().model_copy(update=dict(health)), where.serving)
+    async with AsyncExitStack() as stack:
+        page = await stack.enter_async_context(live_page(question, connection, where))
+        credentials = page.observer.credentials
+        if settings.health_port is not None:
+            await stack.enter_async_context(serve(settings, credentials, _sources(page, settings)))
+        events = CauseEvents(await stack.enter_async_context(ApiClient(credentials))) if says_events else None
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        asking = tasks.create_task(_ask(page, events))
+        await until_ended(page.url)
+        asking.cancel()
+
+
+async def _ask(page: LivePage, events: CauseEvents | None) -> None:
+    """Keep an answer about who waits (rule 2), and say what is new in it."""
+    from scheduler.ui.data_source import UnreadableError
+
+    loop, refused = asyncio.get_running_loop(), ""
+    await page.source.filled()
+    if events is not None:
+        await events.read_said()
+    while True:
+        begun_s = loop.time()
+        try:
+            found = await page.source.waiting(page.source.version - 1)
+            if events is not None:
+                uids = await page.observer.look(partial(_uids, {one.key for one in found.pods}))
+                before, refused = refused, await events.tell(found.pods, uids)
+                if refused not in ("", before):
+                    log.warning("the API server takes no events: %s", refused)
+        except (UnreadableError, MemoryError) as error:
+            log.warning("who waits cannot be said: %s", str(error) or "it needs more memory than there is")
+        await asyncio.sleep(max(_ASK_EVERY_S, _REST * (loop.time() - begun_s)))
+
+
+def _uids(wanted: set[Key], machine: Machine) -> dict[Key, str]:
+    pods = (one for one in machine.store.pods.values() if one.node_name is None)
+    return {key: one.uid for one in pods if (key := (one.key.namespace, one.key.name)) in wanted}
+
+
+def _sources(page: LivePage, settings: Config) -> HealthSources:
+    import orjson
+    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+
+    from scheduler.kube.metrics import CONTENT_TYPE
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+
+    def unlisted() -> Checks:
+        behind = [one for one in page.observer.reflectors if not one.stats.is_synced]
+        return {"watches": [f"{one.kind.name}: {one.stats.failure or 'not listed yet'}" for one in behind]}
+
+    return {
+        "checks_alive": dict,  # what ends a watch ends the process
+        "checks_ready": unlisted,
+        "notes_ready": page.observer.problems,
+        "details_ready": tuple,
+        "metrics": lambda: (generate_latest(registry), CONTENT_TYPE),
+        "configuration": lambda: orjson.dumps({"componentconfig": settings.model_dump(by_alias=True, mode="json")}),
+    }
