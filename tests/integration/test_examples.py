@@ -1,4 +1,4 @@
-"""Every example with a cluster of its own (docs/examples/shapes, docs/examples/features) does what its README says, and
+"""Every example with a cluster of its own (docs/examples/shapes, features and nvidia) does what its README says, and
 those beside them (docs/examples) work on what the public dra-example-driver publishes.
 """
 
@@ -19,9 +19,11 @@ from tests.integration.world import ROOT, World, condition_of, devices_of
 EXAMPLES = ROOT / "docs" / "examples"
 SHAPES = EXAMPLES / "shapes"
 FEATURES = EXAMPLES / "features"
+NVIDIA = EXAMPLES / "nvidia"
 
-# Examples with a test of their own below, or elsewhere (binding conditions need a driver that answers).
-TOLD_ELSEWHERE = {"binding-conditions", "gang", "inference-partitions", "preemption"}
+# Examples with a test of their own below, or elsewhere (binding conditions need a driver that answers, PodGroups an API
+# server that serves them: test_pod_groups.py).
+TOLD_ELSEWHERE = {"binding-conditions", "gang", "inference-partitions", "podgroup", "preemption"}
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,21 @@ OUTCOMES = {
         },
         {"whole": "cannot allocate all claims"},
     ),
+    # nvidia
+    "mig": Outcome(
+        {
+            "tune": ["h100-mig/gpu-0-mig-3g40gb-9-0"],
+            "pair": ["h100-mig/gpu-0-mig-1g10gb-19-4 h100-mig/gpu-0-mig-1g10gb-19-5"],
+            "as-before": ["h100-mig/gpu-0-mig-1g10gb-19-6"],
+            "chat": [f"h100-mig/gpu-1-mig-1g10gb-19-{place}" for place in range(3)],
+        }
+    ),
+    "time-slices": Outcome({"dev-": ["h100-dev/gpu-0"] * 2}),
 }
 
 
 def workloads() -> list[Path]:
-    files = [*SHAPES.glob("*.yaml"), *FEATURES.glob("*.yaml")]
+    files = [path for folder in (SHAPES, FEATURES, NVIDIA) for path in folder.glob("*.yaml")]
     return sorted(path for path in files if not path.stem.endswith("-cluster"))
 
 

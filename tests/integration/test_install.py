@@ -6,21 +6,29 @@ and the configuration of the release, as its pod would be. The kinds of the Prom
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import aiohttp
 import pytest
 
 from tests.controlplane.build import RegistryUnreachableError, download
 from tests.integration.conftest import RealCluster, real_world
+from tests.integration.test_page import page_process
+from tests.integration.test_readers import TLS
 from tests.integration.world import UNDER_TEST, World, devices_of
-from tests.manifests.rendering import CHART, chart_text, helm, objects, overlay_text
+from tests.manifests.rendering import CHART, chart_text, helm, named, objects, overlay_text
 
 PROMETHEUS_OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 CRDS: Final = ("servicemonitors", "prometheusrules")
+WRITTEN: Final = (
+    *("/api/v1/namespaces/default/pods", "/api/v1/nodes", "/api/v1/namespaces/default/events"),
+    *("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", "/apis/resource.k8s.io/v1/resourceslices"),
+)
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -65,7 +73,18 @@ def test_the_api_server_takes_every_overlay(with_crds: RealCluster, overlay: str
 
 def test_the_api_server_takes_what_the_chart_renders(with_crds: RealCluster) -> None:
     kubectl(with_crds, "create", "namespace", "rendered")
-    text = chart_text({"metrics": {"enabled": True}}, release="rendered", namespace="rendered")
+    page = {"enabled": True, "ingress": {"enabled": True, "host": "dra.example", "tlsSecret": "dra-tls"}}
+    values = {
+        "metrics": {"enabled": True},
+        "ui": {**page, "from": [{"podSelector": {}}]},
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+    }
+    text = chart_text(values, release="rendered", namespace="rendered")
     taken = kubectl(with_crds, "create", "--validate=strict", "--dry-run=server", "-o", "name", "-f", "-", given=text)
 
     assert len(taken.splitlines()) == len(objects(text))
@@ -123,6 +142,44 @@ async def test_a_release_schedules_and_its_upgrade_and_rollback_keep_every_alloc
         left = kubectl(control_plane, "get", "all,cm,sa,role,rolebinding,pdb,netpol", "-n", account[0], "-o", "name")
         left += kubectl(control_plane, "get", "clusterrole,clusterrolebinding,priorityclass", "-o", "name")
         assert [name for name in left.split() if account[1] in name] == []
+
+
+async def test_the_charts_page_sees_everything_with_rights_to_read_only(
+    control_plane: RealCluster, tmp_path: Path
+) -> None:
+    """The command of its pod, as its ServiceAccount: nothing is missing, and the API server refuses each write."""
+    account = ("paged", "dra-scheduler-ui")
+    plane = control_plane.control_plane
+    items = objects(chart_text({"ui": {"enabled": True}}, namespace=account[0]))
+    own = [one for one in items if one["metadata"]["name"] == account[1] and "Role" in one["kind"]]
+    kubectl(control_plane, "create", "namespace", account[0])
+    kubectl(control_plane, "create", "serviceaccount", account[1], "-n", account[0])
+    kubectl(control_plane, "apply", "-f", "-", given="---\n".join(map(json.dumps, own)))
+    (container,) = named(items, "Deployment", account[1])["spec"]["template"]["spec"]["containers"]
+    config = tmp_path / "config.yaml"
+    config.write_text(named(items, "ConfigMap", "dra-scheduler")["data"]["config.yaml"])
+    kubeconfig = plane.service_account_kubeconfig(*account)
+    given = [one for one in container["args"][1:] if not one.startswith(("--config=", "--address=", "--port="))]
+    arguments = (*given, f"--config={config}", f"--kubeconfig={kubeconfig}", "--serving=secure")
+    # `get` /metrics is what its readers need; its own account has that, too.
+    headers = {"Authorization": f"Bearer {plane.service_account_token(*account)}", "Host": account[1]}
+    try:
+        async with page_process(tmp_path, *arguments) as url, aiohttp.ClientSession() as session:
+            for path in ("devices", "pending", "about"):
+                async with session.get(f"{url}api/{path}", headers=headers, ssl=TLS) as answer:
+                    assert answer.status == 200, await answer.text()
+                    said = await answer.json()
+            assert said["problems"] == []
+            async with session.get(f"{url}api/about", headers={**headers, "Host": "elsewhere"}, ssl=TLS) as answer:
+                assert answer.status == 421
+            tls, owned = plane.ssl_context(), {"Authorization": headers["Authorization"]}
+            for method, path in itertools.product(("POST", "PUT", "PATCH", "DELETE"), WRITTEN):
+                there = path if method == "POST" else f"{path}/some"
+                async with session.request(method, plane.url + there, headers=owned, ssl=tls) as answer:
+                    assert answer.status == 403, f"{method} {there}: {await answer.text()}"
+    finally:
+        kubectl(control_plane, "delete", "clusterrole,clusterrolebinding", account[1])
+        kubectl(control_plane, "delete", "namespace", account[0], "--wait=false")
 
 
 def release(cluster: RealCluster, what: str, *more: str) -> None:

@@ -6,16 +6,18 @@ The scheduler runs as a process with the shipped manifests' rights; `DRA_TEST_SC
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.conftest import RealCluster, real_world, with_manifests
-from tests.integration.world import SCHEDULER_NAME, UNDER_TEST, World
+from tests.integration.world import ROOT, SCHEDULER_NAME, UNDER_TEST, World, devices_of
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
@@ -28,7 +30,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     """A control plane that serves PodGroups, one node with two GPUs, and the scheduler."""
     built_or_skip("controlplane")
     # Without podgroup-protection-controller nothing takes the finalizer off a PodGroup that is deleted.
-    controllers = (*CONTROLLERS, "podgroup-protection-controller")
+    controllers = (*CONTROLLERS, "podgroup-protection-controller", "job-controller")
     with ControlPlane(controllers, GATES, runtime_config=["scheduling.k8s.io/v1beta1"]) as plane:
         cluster = with_manifests(plane) if UNDER_TEST == "ours" else RealCluster(plane, ("", ""))
         async with real_world(cluster, tmp_path) as opened:
@@ -230,3 +232,29 @@ async def test_a_group_with_a_topology_has_its_devices_on_nodes_with_one_value(w
     if UNDER_TEST == "ours":
         assert "must be on nodes with one value of label rack: a: 1 of 2" in condition["message"]
         assert "; b: 1 of 2" in condition["message"]
+
+
+async def test_the_workers_of_the_example_run_together_or_not_at_all(world: World) -> None:
+    """docs/examples/nvidia/podgroup.yaml: a Job whose pods name their PodGroup, two GPUs of one PCIe root each."""
+    example = ROOT / "docs/examples/nvidia/podgroup.yaml"
+    await world.apply(example.with_name("podgroup-cluster.yaml"))
+    slices = [await world.api.get("resourceslices", f"h100-{number}-gpus") for number in range(2)]
+    roots = {
+        (one["spec"]["pool"]["name"], device["name"]): device["attributes"]["resource.kubernetes.io/pcieRoot"]["string"]
+        for one in slices
+        for device in one["spec"]["devices"]
+    }
+    one_less = {"spec": {"devices": slices[1]["spec"]["devices"][:3]}}
+    await world.api.merge_patch("resourceslices", "h100-1-gpus", one_less)
+    group, *others = yaml.safe_load_all(example.read_text(encoding="utf-8"))
+    await world.api.request("POST", groups(world), group)
+    await world.apply(yaml.safe_dump_all(others), one_by_one=False)
+    assert (await said_of(world, "train", "False"))["reason"] == "Unschedulable"
+    pods = await world.wait_for("pods", lambda pods: len(pods) == 4, what="the Job's pods")
+    assert {pod["spec"].get("nodeName") for pod in pods.values()} == {None}
+
+    await world.api.merge_patch("resourceslices", "h100-1-gpus", {"spec": {"devices": slices[1]["spec"]["devices"]}})
+    assert (await said_of(world, "train", "True"))["reason"] == "Scheduled"
+    claims = [devices_of(one) for one in await world.api.list("resourceclaims", world.namespace)]
+    assert Counter(device for devices in claims for device in devices) == dict.fromkeys(roots, 1)
+    assert [len({(device[0], roots[device]) for device in devices}) for devices in claims] == [1] * 4

@@ -16,7 +16,13 @@ from tests.lint.texts import codes, find
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 SHAPES = EXAMPLES / "shapes"
 WORKLOADS = sorted(path for path in SHAPES.glob("*.yaml") if not path.stem.endswith("-cluster"))
-FEATURES = sorted(path for path in (EXAMPLES / "features").glob("*.yaml") if not path.stem.endswith("-cluster"))
+FEATURES = sorted(
+    path
+    for folder in ("features", "nvidia")
+    for path in (EXAMPLES / folder).glob("*.yaml")
+    if not path.stem.endswith("-cluster")
+)
+NOT_SERVED = {"HorizontalPodAutoscaler", "PodGroup"}  # the embedded cluster has neither
 
 
 def findings(workload: Path) -> list[Finding]:
@@ -81,5 +87,5 @@ async def test_an_api_server_takes_an_example_and_its_cluster(workload: Path) ->
     paths = [workload.with_name(f"{workload.stem}-cluster.yaml"), workload]
     async with EmbeddedCluster() as cluster:
         for document in read_manifests(paths):
-            if document.kind != "HorizontalPodAutoscaler":  # the embedded cluster has no autoscaler
+            if document.kind not in NOT_SERVED:
                 await cluster.apply([document.obj])

@@ -127,7 +127,7 @@ def test_all_of_it_is_there_and_is_what_the_sums_say(released: Path) -> None:
     assert "\n## " not in notes
 
 
-def test_the_chart_that_is_packed_has_what_its_links_lead_to(released: Path) -> None:
+def test_the_chart_that_is_packed_has_the_rights_of_the_manifests(released: Path) -> None:
     with tarfile.open(released / f"dra-scheduler-{VERSION}.tgz") as packed:
         shipped = packed.extractfile("dra-scheduler/files/rbac.yaml")
         assert shipped is not None
