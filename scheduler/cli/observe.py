@@ -25,6 +25,7 @@ from scheduler.cli.cluster_question import ClusterQuestion, kube_scheduler_optio
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.options import cluster_options
 from scheduler.cli.serving_options import serving_options, with_serving
+from scheduler.cli.terminal import echo
 from scheduler.cli.ui import LivePage, Where, live_page, run_until_ended, until_ended
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def observe(
 
 async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, Any], *, says_events: bool) -> None:
     from scheduler.kube.api_requests import ApiClient
-    from scheduler.kube.serving import serve
+    from scheduler.kube.serving import is_secure, serve
     from scheduler.ui.cause_events import CauseEvents
 
     connection = question.connection()
@@ -123,7 +124,8 @@ async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, A
         page = await stack.enter_async_context(live_page(question, connection, where))
         credentials = page.observer.credentials
         if settings.health_port is not None:
-            await stack.enter_async_context(serve(settings, credentials, _sources(page, settings)))
+            server = await stack.enter_async_context(serve(settings, credentials, _sources(page, settings)))
+            echo(f"metrics are at port {server.port}{', over TLS' if is_secure(settings) else ''}", is_error=True)
         events = CauseEvents(await stack.enter_async_context(ApiClient(credentials))) if says_events else None
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         asking = tasks.create_task(_ask(page, events))
