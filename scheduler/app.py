@@ -55,6 +55,8 @@ from scheduler.machine_turns import MachineTurns
 from scheduler.validation.releases import release_of, release_words
 
 if TYPE_CHECKING:
+    from scheduler.inventory.device_metrics import CountedDevices
+    from scheduler.kube.device_families import DeviceNumbers
     from scheduler.kube.health import Checks, HealthServer
 
 log = logging.getLogger(__name__)
@@ -114,7 +116,8 @@ class SchedulerApp:
         self._synced = asyncio.Event()
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
-        self.metrics = Metrics(self._observed)
+        self.metrics = Metrics(self._observed, self._counted)
+        self._devices: CountedDevices | None = None
         self._events = EventSeries(
             self.config.scheduler_names,
             os.uname().nodename,
@@ -472,6 +475,15 @@ class SchedulerApp:
             monotonic_s=self._loop.time(),
             now_ms=self._clock.now_ms(),
         )
+
+    def _counted(self) -> DeviceNumbers | None:
+        """What is counted of devices while somebody scrapes."""
+        if self._devices is None and self.running is not None and self._filled.is_set():
+            from scheduler.inventory.device_metrics import CountedDevices  # noqa: PLC0415 - many scrape nothing
+
+            self._devices = CountedDevices(self.running.machine, self.config.metrics_node_label, self._clock.now_ms)
+            self._stack.callback(self._devices.stop)
+        return self._devices.newest() if self._devices is not None else None
 
 
 def _new_uid() -> str:

@@ -277,15 +277,21 @@ def test_a_kind_of_object_has_its_case_in_its_tables_only() -> None:
 def test_a_metric_is_named_in_one_module() -> None:
     from prometheus_client.metrics import MetricWrapperBase
 
+    from scheduler.kube.device_families import OF_DEVICES
     from scheduler.kube.metrics import OBSERVED, Metrics
 
     counted = [made for made in Metrics().registry._collector_to_names if isinstance(made, MetricWrapperBase)]
     names = {metric.name for metric in OBSERVED} | {made._name for made in counted}
     assert len(names) >= 20
-    named = {
+    assert naming(names) == {"scheduler/kube/metrics.py"}, MORE
+    assert naming({metric.name for metric in OF_DEVICES}) == {"scheduler/kube/device_families.py"}, MORE
+
+
+def naming(names: set[str]) -> set[str]:
+    """The modules that say one of these names of metrics."""
+    return {
         name_of(path)
         for path in MODULES
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.removesuffix("_total") in names
     }
-    assert named == {"scheduler/kube/metrics.py"}, MORE

@@ -77,6 +77,7 @@ class Config(Section):
             them, `leave` as many as the plugin's pods leave, `ignore` says that they are others.
         device_resources: The DeviceClass of the devices that a plugin serves, by its resource, for classes without
             `extendedResourceName`.
+        metrics_node_label: Label of nodes whose value is `node_pool` in the metric `dra_devices`; None: it is empty.
         kubernetes: The release to follow where releases differ; None: the API server's.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         is_paranoid: Compare every remembered verdict with a fresh one; slow.
@@ -116,6 +117,7 @@ class Config(Section):
     report_causes: bool = True
     two_stacks: Mode = "refuse"
     device_resources: dict[str, str] = Field(default_factory=dict)
+    metrics_node_label: str | None = None
     kubernetes: Literal["1.36", "1.37", "1.38"] | None = None
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     is_paranoid: bool = Field(default=False, alias="paranoid")

@@ -27,13 +27,16 @@ from allocator import (
     Inventory,
     Ledger,
     NodeView,
-    allocate,
+    Unfinished,
+    allocate_in_parts,
     decode_claim_spec,
 )
 from scheduler.inventory.device_answer import Largest
+from scheduler.inventory.parts import Parts
 
 _STEPS_MAX: Final = 100_000
 _STEPS_OF_A_QUESTION: Final = 10_000
+_STEPS_OF_A_PART: Final = 1_000  # some 4 ms
 _QUESTIONS_MAX: Final = 2_000
 NEARNESS: Final = ("numa", "pcie", "nvlink", "clique", "fabric", "island", "socket")
 """Words in the last part of an attribute's name which say that devices with one value are near each other."""
@@ -54,7 +57,7 @@ class Asking:
         self._inventory: Final = inventory
         self._features: Final = features
 
-    def largest(self, device_class: str, offered: Iterable[Offered], attribute: str = "") -> Largest:
+    def largest(self, device_class: str, offered: Iterable[Offered], attribute: str = "") -> Parts[Largest]:
         """The largest count that fits on one node.
 
         Args:
@@ -73,7 +76,7 @@ class Asking:
                 # The whole is the likeliest answer where nothing is known, one more than the best where something is.
                 middle = high if high == most and not best else (low + 1 if low == best else (low + high + 1) // 2)
                 questions += 1
-                found, spent = self._fits(device_class, middle, one, attribute)
+                found, spent = yield from self._fits(device_class, middle, one, attribute)
                 steps += spent
                 if found:
                     low = middle
@@ -100,14 +103,15 @@ class Asking:
                 counts[value] += (mask & having).bit_count()
         return min(max(counts.values(), default=0), RESULTS_MAX)
 
-    def _fits(self, device_class: str, count: int, one: Offered, attribute: str) -> tuple[bool | None, int]:
+    def _fits(self, device_class: str, count: int, one: Offered, attribute: str) -> Parts[tuple[bool | None, int]]:
         """Whether so many fit (None: not known), and the steps that it took."""
         claim = Claim("", "largest", _request(device_class, count, attribute))
         question = AllocationRequest(
             (claim,), one.node, self._inventory, one.in_use, self._features, _STEPS_OF_A_QUESTION, NO_SHARE_IDS
         )
         try:
-            outcome = allocate(question)
+            while isinstance(outcome := allocate_in_parts(question, pause_after=_STEPS_OF_A_PART), Unfinished):
+                yield
         except AllocationError as error:
             return False, error.steps
         if isinstance(outcome, BudgetExhausted):
@@ -117,7 +121,7 @@ class Asking:
 
 def _request(device_class: str, count: int, attribute: str) -> ClaimSpec:
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
-    devices: dict[str, Any] = {"requests": [{"name": "devices", "exactly": exactly}]}
+    devices: dict[str, Any] = {"requests": [{"name": "largest-request", "exactly": exactly}]}
     if attribute:
         devices["constraints"] = [{"matchAttribute": attribute}]
     return decode_claim_spec({"devices": devices})

@@ -7,6 +7,7 @@ Rules of this module
      pods tolerate them.
   3. A device that several nodes see is listed once.
   4. Each device has one state, and the counts of all states together are the devices: of a class, of a profile, of all.
+  5. What takes long is done in parts (`parts`), between which the machine may change: a part reads the machine anew.
 
 Not here: reading objects (`scheduler.cli`), tables.
 
@@ -18,7 +19,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
@@ -32,6 +35,7 @@ from allocator import (
     Features,
     Ledger,
     NodePools,
+    PausedError,
     PoolId,
     ResourceSlice,
     free_devices,
@@ -44,7 +48,7 @@ from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import taint_text
 from scheduler.framework.two_stacks import beside_plugins, stacks_on
-from scheduler.inventory.blockers import Blockers, plugin_blocker, taint_blockers, unread_blockers
+from scheduler.inventory.blockers import Blockers, Users, plugin_blocker, taint_blockers, unread_blockers
 from scheduler.inventory.device_answer import (
     Blocker,
     Capacity,
@@ -60,11 +64,14 @@ from scheduler.inventory.device_answer import (
 )
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.partition_profiles import CounterId, Partition, profile_summaries
+from scheduler.inventory.parts import Parts, whole
 from scheduler.inventory.pool_states import newest, pool_ids, pool_summary
 from scheduler.inventory.users import amount_text, users_by_device
+from scheduler.model.keys import NodeName
 from scheduler.model.node_info import NodeInfo
-from scheduler.offline import OfflineCluster, SourceObject, observed_machine
-from scheduler.offline.after_binding import given_out_twice, not_allocated
+
+if TYPE_CHECKING:
+    from scheduler.offline import SourceObject
 
 _CLOSING: Final = {
     "node.kubernetes.io/not-ready": "not ready",
@@ -73,6 +80,8 @@ _CLOSING: Final = {
 
 
 _GIVABLE: Final = ("free", "shared")
+_PART: Final = 200
+"""Devices that are looked at in one part, some 0.2 ms."""
 
 
 class Filter(NamedTuple):
@@ -132,6 +141,8 @@ def list_devices(
     Raises:
         UnknownNameError: the filter names a node or class that is not there.
     """
+    from scheduler.offline import OfflineCluster, observed_machine  # noqa: PLC0415 - `run` counts devices without it
+
     cluster = OfflineCluster(now_ms)
     loaded = cluster.load(objects)
     machine, broken = observed_machine(cluster, features)
@@ -146,10 +157,15 @@ def devices_observed(machine: Machine, wanted: Filter, *, notes: Iterable[str] =
     Raises:
         UnknownNameError: the filter names a node or class that is not there.
     """
-    return _Listing(machine, wanted).answer(notes)
+    return Listing(machine, wanted).answer(notes)
 
 
-class _Listing:
+class Listing:
+    """What is known of the devices, by how much of it was asked for.
+
+    `look` comes first. What it has seen is the caller's: the machine may go on, and the answers are those of then.
+    """
+
     def __init__(self, machine: Machine, wanted: Filter) -> None:
         store = machine.store
         for name in wanted.nodes:
@@ -163,33 +179,37 @@ class _Listing:
         self._inventory = store.inventory
         self._in_use = machine.overlay.in_use
         self._features = store.features
-        names = {*wanted.nodes} or store.node_infos.keys()
-        self._infos: list[NodeInfo] = [info for name, info in store.node_infos.items() if name in names]
-        self._infos.sort(key=lambda info: info.name)
-        self._classes = sorted(wanted.classes or store.inventory.classes)
+        self._node_names: list[NodeName] = sorted({*wanted.nodes} or store.node_infos)
+        self.classes: Final = sorted(wanted.classes or store.inventory.classes)
         self._seen: dict[DeviceId, _Seen] = {}
         self._views: dict[PoolId, dict[int, PoolView]] = {}
         self._done: set[tuple[int, bool]] = set()
-        self._offered: dict[str, list[Offered]] = {name: [] for name in self._classes}
+        self._offered: dict[str, list[Offered]] = {name: [] for name in self.classes}
         self._nodes: list[NodeSummary] = []
         self._errors: dict[str, None] = {}
         self._faults: dict[PoolId, tuple[Fault, ...]] = {}
-        self._users = users_by_device(machine)
-        self._blockers = Blockers(self._users, self._in_use)
+        self._counters: dict[PoolId, Mapping[CounterId, tuple[int, int]]] = {}
+        self._asking = Asking(self._inventory, self._features)
+
+    @cached_property
+    def _users(self) -> Users:
+        return users_by_device(self._machine)
+
+    @cached_property
+    def _blockers(self) -> Blockers:
+        return Blockers(self._users, self._in_use)
 
     def answer(self, notes: Iterable[str]) -> DeviceList:
-        for info in self._infos:
-            self._look_at(info)
+        whole(self.look())
         known = self._machine.store.node_infos.keys() or None
         pools = [pool for pool in pool_ids(self._inventory) if not self._wanted.nodes or pool in self._views]
         for pool in pools:
             slices = self._inventory.slices_of_pool(pool).values()
             self._faults[pool] = pool_faults(slices, known, self._features)
-        counters = {pool: self._counters(pool) for pool in pools}
-        listed = self._listed()
+        listed = [each for batch in self.batches() for each in batch]
         return DeviceList(
             states=count_states(state for _, state in listed),
-            profiles=self._profiles(listed, counters),
+            profiles=whole(self.profiles(listed)),
             faults=tuple(
                 PoolFault(driver=pool.driver, pool=pool.pool, kind=one.kind, slices=one.slices, text=one.text)
                 for pool, faults in self._faults.items()
@@ -199,7 +219,7 @@ class _Listing:
             nodes=tuple(one for one in self._nodes if one.free or not self._wanted.free_only),
             devices=self._devices(listed),
             pools=tuple(
-                pool_summary(self._inventory.slices_of_pool(pool).values(), self._faults[pool], counters[pool])
+                pool_summary(self._inventory.slices_of_pool(pool).values(), self._faults[pool], self._counters_of(pool))
                 for pool in pools
             ),
             notes=(*notes, *self._errors, *self._gone(), *self._without_nodes()),
@@ -207,28 +227,41 @@ class _Listing:
 
     # -- what nodes see ----------------------------------------------------------------------------
 
-    def _look_at(self, info: NodeInfo) -> None:
+    def look(self) -> Parts[None]:
+        """Look at all nodes."""
+        for name in self._node_names:
+            info = self._machine.store.node_infos.get(name)
+            if info is not None:
+                yield from self._look_at(info)
+
+    def _look_at(self, info: NodeInfo) -> Parts[None]:
         closed = why_closed(info)
-        try:
-            pools = self._inventory.node_pools(info.host, self._features)
-            stacks = list(stacks_on(info, self._machine.ground.view))
-            in_use = beside_plugins(self._machine.ground.view, stacks).in_use
-        except AllocationError as error:
-            self._errors[f"node {info.name}: {error}"] = None
-            return
+        while True:
+            try:
+                pools = self._inventory.node_pools(info.host, self._features)
+                stacks = list(stacks_on(info, self._machine.ground.view))
+                in_use = beside_plugins(self._machine.ground.view, stacks).in_use
+                break
+            except PausedError:
+                yield
+            except AllocationError as error:
+                self._errors[f"node {info.name}: {error}"] = None
+                return
         for view in pools.pools:
             self._views.setdefault(view.id, {})[id(view)] = view
         shut = Blocker(kind="node", name=info.name, text=f"node {info.name} is {closed}") if closed else None
         for number in range(len(pools.usable)):
-            self._look_at_pool(pools, number, shut)
+            yield from self._look_at_pool(pools, number, shut)
         for one in stacks:
             blocker = plugin_blocker(info.name, one)
             for position in positions_of(one.left_alone & ~one.used):
-                self._seen[pools.device(position).id].plugin = blocker
-        for name in self._classes:
-            self._look_for(name, info, closed, in_use)
+                if (seen := self._seen.get(one.pools.device(position).id)) is not None:
+                    seen.plugin = blocker
+        for name in self.classes:
+            yield from self._look_for(name, info, closed, in_use)
+        yield
 
-    def _look_at_pool(self, pools: NodePools, number: int, closed: Blocker | None) -> None:
+    def _look_at_pool(self, pools: NodePools, number: int, closed: Blocker | None) -> Parts[None]:
         view, start = pools.usable[number]
         is_open = closed is None
         key = id(view), is_open
@@ -239,6 +272,8 @@ class _Listing:
         for index, device in enumerate(view.devices):
             if pools.elsewhere >> (start + index) & 1:
                 continue
+            if not (index + 1) % _PART:
+                yield
             seen = self._seen.get(device.id)
             if seen is None:
                 seen = self._seen[device.id] = _Seen(device, view.slices[index], view, index)
@@ -253,13 +288,17 @@ class _Listing:
         entry = self._in_use.pools.get(view.id)
         return view.held(entry, self._features) if entry is not None else NOTHING_HELD
 
-    def _look_for(self, name: str, info: NodeInfo, closed: str, in_use: Ledger) -> None:
+    def _look_for(self, name: str, info: NodeInfo, closed: str, in_use: Ledger) -> Parts[None]:
         """The devices of a class on a node."""
-        try:
-            found = free_devices(name, info.host, inventory=self._inventory, in_use=in_use, features=self._features)
-        except AllocationError as error:
-            self._errors[f"device class {name}: {error}"] = None
-            return
+        while True:
+            try:
+                found = free_devices(name, info.host, inventory=self._inventory, in_use=in_use, features=self._features)
+                break
+            except PausedError:
+                yield
+            except AllocationError as error:
+                self._errors[f"device class {name}: {error}"] = None
+                return
         pools, matched, free = found
         if closed:
             free = 0
@@ -269,8 +308,11 @@ class _Listing:
             view, _ = pools.usable[number]
             given = pools.among(free, number)
             for index in positions_of(pools.among(matched, number)):
-                classes = self._seen[view.devices[index].id].classes
-                classes[name] = classes.get(name, False) or bool(given >> index & 1)
+                if not (index + 1) % _PART:
+                    yield
+                seen = self._seen.get(view.devices[index].id)
+                if seen is not None:  # None: published since the node's pools were looked at
+                    seen.classes[name] = seen.classes.get(name, False) or bool(given >> index & 1)
         self._nodes.append(
             NodeSummary(
                 node=info.name,
@@ -287,18 +329,16 @@ class _Listing:
 
     def _summaries(self) -> tuple[ClassSummary, ...]:
         attributes = nearness_attributes(self._inventory)
-        asking = Asking(self._inventory, self._features)
-        states: dict[str, list[State]] = {name: [] for name in self._classes}
+        states: dict[str, list[State]] = {name: [] for name in self.classes}
         free: Counter[str] = Counter()
         for seen in self._seen.values():
             for name, is_free in seen.classes.items():
                 states[name].append(_state(seen))
                 free[name] += is_free
         summaries = []
-        for name in self._classes:
-            offered = self._offered[name]
-            near = (asking.largest(name, offered, attribute) for attribute in attributes)
-            largest: list[Largest] = [asking.largest(name, offered), *(one for one in near if one.count)]
+        for name in self.classes:
+            near = (whole(self.largest(name, attribute)) for attribute in attributes)
+            largest: list[Largest] = [whole(self.largest(name)), *(one for one in near if one.count)]
             summaries.append(
                 ClassSummary(
                     name=name,
@@ -310,42 +350,55 @@ class _Listing:
             )
         return tuple(summaries)
 
-    def _listed(self) -> list[tuple[_Seen, State]]:
-        """The devices of the nodes and classes that are asked for, free or not."""
-        listed = [(one, _state(one)) for one in self._seen.values()]
-        if not self._wanted.nodes:
-            listed += [(one, "unusable") for one in self._unusable()]
-        return [each for each in listed if each[0].classes] if self._wanted.classes else listed
+    def largest(self, name: str, attribute: str = "") -> Parts[Largest]:
+        """The largest request for a class on one node, and within one value of the attribute."""
+        return self._asking.largest(name, self._offered[name], attribute)
+
+    def batches(self) -> Iterator[list[tuple[_Seen, State]]]:
+        """The devices of the nodes and classes that are asked for, free or not; some at a time, as parts."""
+        seen = iter(self._seen.values())
+        while batch := list(islice(seen, _PART)):
+            yield [(one, _state(one)) for one in batch if one.classes or not self._wanted.classes]
+        if not (self._wanted.nodes or self._wanted.classes):
+            for pool in pool_ids(self._inventory):
+                yield [(one, "unusable") for one in self._unusable(pool)]
 
     def _devices(self, listed: Iterable[tuple[_Seen, State]]) -> tuple[DeviceSummary, ...]:
         shown = [each for each in listed if each[1] in _GIVABLE or not self._wanted.free_only]
         summaries = [self._summary(one, state) for one, state in shown]
         return tuple(sorted(summaries, key=lambda one: (one.node or "~", one.driver, one.pool, one.device)))
 
-    def _counters(self, pool: PoolId) -> Mapping[CounterId, tuple[int, int]]:
+    def _counters_of(self, pool: PoolId) -> Mapping[CounterId, tuple[int, int]]:
         """What each counter holds, and what is left of it."""
+        if (known := self._counters.get(pool)) is not None:
+            return known
         counters: dict[CounterId, tuple[int, int]] = {}
         for view in self._views.get(pool, {}).values():
             left = view.counters_left(self._in_use.pools.get(pool))
             for counter, total, rest in zip(view.counter_ids, view.counters, left, strict=True):
                 counters[counter] = total, min(rest, counters.get(counter, (total, rest))[1])
+        self._counters[pool] = counters
         return counters
 
-    def _profiles(
-        self, listed: Iterable[tuple[_Seen, State]], counters: Mapping[PoolId, Mapping[CounterId, tuple[int, int]]]
-    ) -> tuple[ProfileSummary, ...]:
-        left = {pool: {counter: rest for counter, (_, rest) in each.items()} for pool, each in counters.items()}
-        partitions = (
+    def profiles(self, listed: Iterable[tuple[_Seen, State]]) -> Parts[tuple[ProfileSummary, ...]]:
+        """The partitions among these devices, by profile."""
+        partitions = [
             Partition(one.device, state, one.has_paid) for one, state in listed if one.device.consumes_counters
-        )
-        return profile_summaries(partitions, left)
+        ]
+        left: dict[PoolId, Mapping[CounterId, int]] = {}
+        for one in partitions:
+            pool = one.device.id.pool_id
+            if pool not in left:
+                left[pool] = {counter: rest for counter, (_, rest) in self._counters_of(pool).items()}
+                yield
+        return (yield from profile_summaries(partitions, left))
 
-    def _unusable(self) -> Iterable[_Seen]:
-        for pool in pool_ids(self._inventory):
-            for slice_ in newest(self._inventory.slices_of_pool(pool).values()):
-                for device in slice_.devices:
-                    if device.id not in self._seen:
-                        yield _Seen(device, slice_)
+    def _unusable(self, pool: PoolId) -> Iterator[_Seen]:
+        """The pool's devices that no node sees; none where the pool is gone by now."""
+        for slice_ in newest(self._inventory.slices_of_pool(pool).values()):
+            for device in slice_.devices:
+                if device.id not in self._seen:
+                    yield _Seen(device, slice_)
 
     def _summary(self, seen: _Seen, state: State) -> DeviceSummary:
         device = seen.device
@@ -400,6 +453,8 @@ class _Listing:
 
     def _gone(self) -> Iterable[str]:
         """Devices that claims hold and nobody publishes, and claims of pods with a node that nobody allocates."""
+        from scheduler.offline.after_binding import given_out_twice, not_allocated  # noqa: PLC0415 - as `list_devices`
+
         published = {device.id for one in self._inventory.slices.values() for device in one.devices}
         for device, users in self._users.items():
             if device not in published:

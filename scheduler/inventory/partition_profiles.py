@@ -21,12 +21,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allocator import Device, PoolId
 from scheduler.inventory.device_answer import ProfileSummary, State, count_states
+from scheduler.inventory.parts import Parts
 from scheduler.inventory.users import amount_text
 
 CounterId: TypeAlias = tuple[str, str]
 Left: TypeAlias = Mapping[PoolId, Mapping[CounterId, int]]
 """What allocations leave of each counter, in units of 10^-9."""
 
+_PART: Final = 50
+"""Partitions that are looked at in one part, some 1 ms."""
 _NUMBER: Final = re.compile(r"[-_.]?[0-9]+$")
 _NAMES: Final = frozenset({"profile", "partitionprofile"})
 """Attributes (the last part of their names) in which drivers publish what they call a profile."""
@@ -53,14 +56,16 @@ class Bounds(NamedTuple):
     most: int
 
 
-def profile_summaries(partitions: Iterable[Partition], left: Left) -> tuple[ProfileSummary, ...]:
+def profile_summaries(partitions: Iterable[Partition], left: Left) -> Parts[tuple[ProfileSummary, ...]]:
     """Of each profile, by driver and size."""
     by_profile: dict[_Profile, list[Partition]] = {}
-    for one in partitions:
+    for number, one in enumerate(partitions, 1):
         by_profile.setdefault(_profile_of(one.device), []).append(one)
+        if not number % _PART:
+            yield
     summaries = []
     for profile, members in sorted(by_profile.items(), key=lambda item: _order(item[0])):
-        bounds = _together(members, left)
+        bounds = yield from _together(members, left)
         states = count_states(one.state for one in members)
         summaries.append(
             ProfileSummary(
@@ -77,17 +82,23 @@ def profile_summaries(partitions: Iterable[Partition], left: Left) -> tuple[Prof
     return tuple(summaries)
 
 
-def _together(members: Iterable[Partition], left: Left) -> Bounds:
+def _together(members: Iterable[Partition], left: Left) -> Parts[Bounds]:
     by_pool: dict[PoolId, list[Mapping[CounterId, int]]] = {}
     paid = 0
-    for one in members:
+    for number, one in enumerate(members, 1):
+        if not number % _PART:
+            yield
         if one.state in ("free", "shared"):
             if one.has_paid:
                 paid += 1
             else:
                 by_pool.setdefault(one.device.id.pool_id, []).append(_consumption(one.device))
-    found = [together(costs, left.get(pool, {})) for pool, costs in by_pool.items()]
-    return Bounds(paid + sum(one.least for one in found), paid + sum(one.most for one in found))
+    least = most = paid
+    for pool, costs in by_pool.items():
+        bounds = together(costs, left.get(pool, {}))
+        least, most = least + bounds.least, most + bounds.most
+        yield
+    return Bounds(least, most)
 
 
 def together(costs: Sequence[Mapping[CounterId, int]], left: Mapping[CounterId, int]) -> Bounds:

@@ -19,7 +19,7 @@ def pool_ids(inventory: Inventory) -> list[PoolId]:
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """The slices of the newest generation, by name; also those of which this release's features say nothing."""
     known = sorted(slices, key=lambda slice_: slice_.name)
-    generation = max(slice_.generation for slice_ in known)
+    generation = max((slice_.generation for slice_ in known), default=0)
     return [slice_ for slice_ in known if slice_.generation == generation]
 
 

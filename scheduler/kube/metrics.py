@@ -2,10 +2,11 @@
 
 Rules
   1. All metrics are declared here. A value that can be read when somebody scrapes is a row of `OBSERVED`. A value that
-     must be counted as it happens is a counter or histogram of `Metrics`, made once, when the app starts.
+     must be counted as it happens is a counter or histogram of `Metrics`, made once, when the app starts. What takes
+     too long to count for a scrape is a row of `device_families`.
   2. The guide has a table of all of them, equal to these declarations (`tests/kube/test_metrics.py`).
 
-Not here: the calls that count (`app`, `machine_turns`), serving the text (`health`).
+Not here: the calls that count (`app`, `machine_turns`, `inventory.device_metrics`), serving the text (`health`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from scheduler.core.queue.queued_pod import Place
 from scheduler.framework.decisions import BindingWait, CreateClaim, Decision, RecordEvent
 from scheduler.framework.distribution import Distribution
 from scheduler.framework.two_stacks import resources_on, stacks_on
+from scheduler.kube.device_families import OF_DEVICES, DeviceMetric, DeviceNumbers, Values
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.watch import WatchStats
 
@@ -37,7 +39,6 @@ _HANDLE_BUCKETS_S: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 
 _TROUBLES_MAX: Final = 100  # time series
 
 _Kind = Literal["counter", "gauge"]
-Values = Mapping[tuple[str, ...], float]  # by the values of the labels
 
 
 class Observed(Struct, frozen=True):
@@ -366,26 +367,34 @@ def _cumulative(one: Distribution) -> list[tuple[str, float]]:
     return [(bound, float(count)) for bound, count in zip(bounds, accumulate(one.counts), strict=True)]
 
 
-class _Collector(Collector):
-    """`OBSERVED` and `OBSERVED_DISTRIBUTIONS`, of an app that is running."""
+def _family(metric: ObservedMetric | DeviceMetric, values: Values) -> Metric:
+    made = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+    family = made(metric.name, metric.text, labels=metric.labels)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
+    return family
 
-    def __init__(self, observe: Callable[[], Observed | None]) -> None:
+
+class _Collector(Collector):
+    """`OBSERVED` and `OBSERVED_DISTRIBUTIONS`, of an app that is running, and `OF_DEVICES`."""
+
+    def __init__(self, observe: Callable[[], Observed | None], counted: Callable[[], DeviceNumbers | None]) -> None:
         self._observe = observe
+        self._counted = counted
 
     def collect(self) -> Iterator[Metric]:
-        app = self._observe()
+        app, numbers = self._observe(), self._counted()
+        if app is not None or numbers is not None:
+            for one in OF_DEVICES:
+                yield _family(one, (numbers or {}).get(one.field, {}))
         if app is None:
             return
         for metric in OBSERVED:
-            made = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
-            family = made(metric.name, metric.text, labels=metric.labels)
-            for label_values, value in metric.read(app).items():
-                family.add_metric(label_values, value)
-            yield family
+            yield _family(metric, metric.read(app))
         for distribution in OBSERVED_DISTRIBUTIONS:
             histogram = HistogramMetricFamily(distribution.name, distribution.text, labels=distribution.labels)
-            for label_values, one in distribution.read(app).items():
-                histogram.add_metric(label_values, _cumulative(one), one.total)
+            for label_values, one_distribution in distribution.read(app).items():
+                histogram.add_metric(label_values, _cumulative(one_distribution), one_distribution.total)
             yield histogram
 
     def describe(self) -> Iterator[Metric]:
@@ -395,8 +404,12 @@ class _Collector(Collector):
 class Metrics:
     """All metrics of one app, in a registry of its own: several apps may live in one process."""
 
-    def __init__(self, observe: Callable[[], Observed | None] = lambda: None) -> None:
-        """`observe` is asked when somebody scrapes; None while the app is starting."""
+    def __init__(
+        self,
+        observe: Callable[[], Observed | None] = lambda: None,
+        counted: Callable[[], DeviceNumbers | None] = lambda: None,
+    ) -> None:
+        """`observe` and `counted` are asked when somebody scrapes; None while the app is starting."""
         self.registry = CollectorRegistry()
         self._writes = Histogram(
             "dra_scheduler_write_duration_seconds",
@@ -439,7 +452,7 @@ class Metrics:
             buckets=_HANDLE_BUCKETS_S,
             registry=self.registry,
         )
-        self.registry.register(_Collector(observe))
+        self.registry.register(_Collector(observe, counted))
 
     def follow(self, features: Features) -> None:
         """Count under the names of the release that is followed."""

@@ -39,6 +39,7 @@ class PodMeta(Record, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
@@ -51,7 +52,6 @@ class PodMeta(Record, frozen=True):
 
 
 class ObjectMeta(PodMeta, frozen=True):
-    creation_timestamp: str | None = None
     annotations: dict[str, str] | None = None
 
 

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from allocator import Features
+from scheduler.kube.device_families import OF_DEVICES
 from scheduler.kube.executor import WriteStats
 from scheduler.kube.metrics import OBSERVED, OBSERVED_DISTRIBUTIONS, Metrics, Observed
 from tests.core.plugins import Slots
@@ -56,7 +57,8 @@ def served(text: str) -> set[str]:
 def declared() -> list[str]:
     """The page's rows as they should be, sorted by name."""
     found: list[tuple[str, str, Sequence[str], str]] = [
-        (metric.name, metric.kind, metric.labels, metric.text) for metric in (*OBSERVED, *OBSERVED_DISTRIBUTIONS)
+        (metric.name, metric.kind, metric.labels, metric.text)
+        for metric in (*OBSERVED, *OF_DEVICES, *OBSERVED_DISTRIBUTIONS)
     ]
     counted = [made for made in Metrics().registry._collector_to_names if isinstance(made, MetricWrapperBase)]
     found += [(made._name, made._type, made._labelnames, made._documentation) for made in counted]

@@ -1,4 +1,5 @@
-// promql reads expressions of Prometheus from stdin, one JSON string a line, and prints for each one what it selects.
+// promql reads from stdin, a line of JSON each, expressions of Prometheus (a string) and alerts to be tried (an object).
+// It prints for each expression what it selects, and for each alert when it fires.
 package main
 
 import (
@@ -28,16 +29,30 @@ func main() {
 	in.Buffer(nil, 1<<20)
 	out := json.NewEncoder(os.Stdout)
 	for in.Scan() {
-		var text string
-		if err := json.Unmarshal(in.Bytes(), &text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
+		said, err := answered(in.Bytes())
+		if err == nil {
+			err = out.Encode(said)
 		}
-		if err := out.Encode(read(text)); err != nil {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
 	}
+}
+
+func answered(line []byte) (any, error) {
+	if line[0] == '{' {
+		var one trial
+		if err := json.Unmarshal(line, &one); err != nil {
+			return nil, err
+		}
+		return try(one)
+	}
+	var text string
+	if err := json.Unmarshal(line, &text); err != nil {
+		return nil, err
+	}
+	return read(text), nil
 }
 
 func read(text string) answer {
