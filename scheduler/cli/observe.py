@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,8 @@ from scheduler.cli.ui import LivePage, Where, live_page, run_until_ended, until_
 if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.core.machine import Machine
-    from scheduler.explain.waiting import Key
+    from scheduler.explain.waiting import Key, Waiting
+    from scheduler.kube.device_families import DeviceNumbers
     from scheduler.kube.health import Checks
     from scheduler.kube.serving import HealthSources
     from scheduler.ui.cause_events import CauseEvents
@@ -122,19 +124,19 @@ async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, A
     settings = with_serving(question.config().model_copy(update=dict(health)), where.serving)
     async with AsyncExitStack() as stack:
         page = await stack.enter_async_context(live_page(question, connection, where))
-        credentials = page.observer.credentials
+        credentials, numbers = page.observer.credentials, _Numbers(settings.metrics_node_label)
         if settings.health_port is not None:
-            server = await stack.enter_async_context(serve(settings, credentials, _sources(page, settings)))
+            server = await stack.enter_async_context(serve(settings, credentials, _sources(page, settings, numbers)))
             echo(f"metrics are at port {server.port}{', over TLS' if is_secure(settings) else ''}", is_error=True)
         events = CauseEvents(await stack.enter_async_context(ApiClient(credentials))) if says_events else None
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        asking = tasks.create_task(_ask(page, events))
+        asking = tasks.create_task(_ask(page, numbers, events))
         await until_ended(page.url)
         asking.cancel()
 
 
-async def _ask(page: LivePage, events: CauseEvents | None) -> None:
-    """Keep an answer about who waits (rule 2), and say what is new in it."""
+async def _ask(page: LivePage, numbers: _Numbers, events: CauseEvents | None) -> None:
+    """Keep an answer about who waits, and numbers (rule 2); say what is new in it."""
     from scheduler.ui.data_source import UnreadableError
 
     loop, refused = asyncio.get_running_loop(), ""
@@ -143,32 +145,58 @@ async def _ask(page: LivePage, events: CauseEvents | None) -> None:
         await events.read_said()
     while True:
         begun_s = loop.time()
+        pods: Sequence[Waiting] = ()
         try:
-            found = await page.source.waiting(page.source.version - 1)
-            if events is not None:
-                uids = await page.observer.look(partial(_uids, {one.key for one in found.pods}))
-                before, refused = refused, await events.tell(found.pods, uids)
-                if refused not in ("", before):
-                    log.warning("the API server takes no events: %s", refused)
+            pods = (await page.source.waiting(page.source.version - 1)).pods
         except (UnreadableError, MemoryError) as error:
-            log.warning("who waits cannot be said: %s", str(error) or "it needs more memory than there is")
+            log.warning("why pods wait cannot be said: %s", str(error) or "it needs more memory than there is")
+        uids = await page.observer.look(partial(numbers.count, {one.key: one.kind for one in pods}))
+        if events is not None:
+            before, refused = refused, await events.tell(pods, uids)
+            if refused not in ("", before):
+                log.warning("the API server takes no events: %s", refused)
         await asyncio.sleep(max(_ASK_EVERY_S, _REST * (loop.time() - begun_s)))
 
 
-def _uids(wanted: set[Key], machine: Machine) -> dict[Key, str]:
-    pods = (one for one in machine.store.pods.values() if one.node_name is None)
-    return {key: one.uid for one in pods if (key := (one.key.namespace, one.key.name)) in wanted}
+class _Numbers:
+    """What was counted last, for metrics."""
+
+    def __init__(self, node_label: str | None) -> None:
+        self._node_label: Final = node_label
+        self._made: tuple[int, DeviceNumbers] | None = None
+
+    def count(self, kinds: Mapping[Key, str], machine: Machine) -> dict[Key, str]:
+        """Count devices and the pods that wait, each by the kind of its cause; the uids of these pods."""
+        from scheduler.inventory.device_metrics import UNKNOWN, count_devices
+        from scheduler.inventory.parts import whole
+
+        pods = [one for one in machine.store.pods.values() if one.node_name is None and not one.is_terminal]
+        by_key = {(one.key.namespace, one.key.name): one for one in pods}
+        waiting = [(one, kinds.get(key) or UNKNOWN) for key, one in by_key.items()]
+        now_ms = _now_ms()
+        self._made = now_ms, whole(count_devices(machine, self._node_label, now_ms, waiting))
+        return {key: one.uid for key, one in by_key.items()}
+
+    def newest(self) -> DeviceNumbers | None:
+        """With their age."""
+        if self._made is None:
+            return None
+        made_ms, numbers = self._made
+        return {**numbers, "counted_age_seconds": {(): max(0, _now_ms() - made_ms) / 1000}}
 
 
-def _sources(page: LivePage, settings: Config) -> HealthSources:
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _sources(page: LivePage, settings: Config, numbers: _Numbers) -> HealthSources:
     import orjson
-    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+    from prometheus_client import ProcessCollector
 
-    from scheduler.kube.metrics import CONTENT_TYPE
+    from scheduler.kube.metrics import CONTENT_TYPE, Metrics
 
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
+    metrics = Metrics(counted=numbers.newest)
+    ProcessCollector(registry=metrics.registry)
 
     def unlisted() -> Checks:
         behind = [one for one in page.observer.reflectors if not one.stats.is_synced]
@@ -179,6 +207,6 @@ def _sources(page: LivePage, settings: Config) -> HealthSources:
         "checks_ready": unlisted,
         "notes_ready": page.observer.problems,
         "details_ready": tuple,
-        "metrics": lambda: (generate_latest(registry), CONTENT_TYPE),
+        "metrics": lambda: (metrics.text(), CONTENT_TYPE),
         "configuration": lambda: orjson.dumps({"componentconfig": settings.model_dump(by_alias=True, mode="json")}),
     }

@@ -100,9 +100,12 @@ async def test_it_answers_for_pods_of_every_scheduler_and_writes_nothing(
             while (await get(f"{observed.metrics}/readyz"))[0] != 200:  # noqa: ASYNC110 - what another process does
                 await asyncio.sleep(0.05)
         assert await get(f"{observed.metrics}/livez") == (200, "ok\n")
-        status, metrics = await get(f"{observed.metrics}/metrics")
-        assert status == 200
+        async with asyncio.timeout(PATIENCE_S):
+            while "dra_waiting_pods{" not in (metrics := (await get(f"{observed.metrics}/metrics"))[1]):
+                await asyncio.sleep(0.05)
         assert "process_resident_memory_bytes" in metrics
+        assert 'dra_waiting_pods{age="<1m",cause="devices-short"} 3.0' in metrics
+        assert re.search(r'dra_devices\{device_class="gpu.example.com",.*state="free"\} 2.0', metrics)
         status, text = await get(f"{observed.page}api/pending")
         rows = json.loads(text)["pods"]
         assert {name: row["kind"] for row in rows for name in row["names"]} == {
