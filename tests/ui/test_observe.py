@@ -101,19 +101,19 @@ async def test_it_answers_for_pods_of_every_scheduler_and_writes_nothing(
                 await asyncio.sleep(0.05)
         assert await get(f"{observed.metrics}/livez") == (200, "ok\n")
         async with asyncio.timeout(PATIENCE_S):
-            while "dra_waiting_pods{" not in (metrics := (await get(f"{observed.metrics}/metrics"))[1]):
+            while "dra_waiting_pods{" not in (metrics := (await get(f"{observed.metrics}/metrics"))[1]):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert "process_resident_memory_bytes" in metrics
         assert 'dra_waiting_pods{age="<1m",cause="devices-short"} 3.0' in metrics
         assert re.search(r'dra_devices\{device_class="gpu.example.com",.*state="free"\} 2.0', metrics)
-        status, text = await get(f"{observed.page}api/pending")
+        _, text = await get(f"{observed.page}api/pending")
         rows = json.loads(text)["pods"]
         assert {name: row["kind"] for row in rows for name in row["names"]} == {
             "of-de": "devices-short",
             "of-dr": "devices-short",
             "of-vo": "devices-short",
         }
-        status, text = await get(f"{observed.page}api/pod?namespace=default&name=of-de")
+        _, text = await get(f"{observed.page}api/pod?namespace=default&name=of-de")
         assert "answered as kube-scheduler" in json.loads(text)["notes"][0]
         assert (await get(f"{observed.page}api/whatif?pod=default/of-de"))[0] == 200
     assert cluster.api.store.revision == revision
