@@ -158,7 +158,7 @@ class ClusterQuestion:
 
         if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
             raise click.UsageError(f"-n {self.namespace!a}: cannot be the name of a namespace")
-        config, connection = self.config(), self.connection()
+        config, connection = self.config(warns=warns), self.connection()
         home, version = self.namespace or _DEFAULT, ""
         gates: Mapping[str, bool] = {}
         listed: list[SourceObject] = []
@@ -201,7 +201,7 @@ class ClusterQuestion:
             version,
         )
 
-    def config(self) -> Config:
+    def config(self, *, warns: bool = True) -> Config:
         """That of --config, with kube-scheduler's profiles, and the gates and the release of the options."""
         from scheduler.config import Config
 
@@ -209,13 +209,13 @@ class ClusterQuestion:
         if self.config_path is not None:
             found = _read(self.config_path)
             config = found.config
-            for line in found.words:
+            for line in found.words if warns else ():
                 caution(f"note: {line}", is_error=True)
         if self.kube_config_path is not None:
             from scheduler.config.kube_scheduler import with_their_profiles
 
             theirs = _read(self.kube_config_path).config
-            if theirs.extenders:
+            if theirs.extenders and warns:
                 caution(f"note: {self.kube_config_path}: extenders are not asked", is_error=True)
             config = with_their_profiles(config, theirs)
         gates = {**config.feature_gates, **self.feature_gates}

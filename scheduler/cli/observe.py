@@ -121,7 +121,7 @@ async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, A
 
     connection = question.connection()
     assert connection is not None  # there are no files
-    settings = with_serving(question.config().model_copy(update=dict(health)), where.serving)
+    settings = with_serving(question.config(warns=False).model_copy(update=dict(health)), where.serving)
     async with AsyncExitStack() as stack:
         page = await stack.enter_async_context(live_page(question, connection, where))
         credentials, numbers = page.observer.credentials, _Numbers(settings.metrics_node_label)

@@ -189,7 +189,7 @@ async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
 
 
 def _configured(question: ClusterQuestion) -> Config | None:
-    return question.config() if question.is_configured else None
+    return question.config(warns=False) if question.is_configured else None
 
 
 async def until_ended(url: str, *, ends_with_stdin: bool = False) -> None:
@@ -281,7 +281,7 @@ def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
     from scheduler.ui.data_source import Objects, UnreadableError
 
     try:
-        asked = question.read(warns=False, ends=is_once)
+        asked = question.read(warns=is_once, ends=is_once)
     except WrongInputError as error:
         if is_once:
             raise
