@@ -271,7 +271,12 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="The scheduler's configuration file; without it everything is as by default.",
         ),
-        kube_scheduler_option,
+        click.option(
+            "--kube-scheduler-config",
+            "kube_config_path",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="kube-scheduler's configuration file: its pods are answered so. Default: as by its default plugins.",
+        ),
         gates_option,
         click.option(
             "--kubernetes",
@@ -284,16 +289,6 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated
-
-
-def kube_scheduler_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`kube_config_path`."""
-    return click.option(
-        "--kube-scheduler-config",
-        "kube_config_path",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="kube-scheduler's configuration file; pods of it are answered so. Without it by its default plugins.",
-    )(command)
 
 
 def read_given(files: Sequence[str]) -> list[SourceObject]:

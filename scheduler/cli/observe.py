@@ -17,17 +17,15 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from scheduler.cli.cluster_question import ClusterQuestion, kube_scheduler_option
-from scheduler.cli.gate_options import gates_option
-from scheduler.cli.options import cluster_options
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
+from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.serving_options import serving_options, with_serving
 from scheduler.cli.terminal import echo
-from scheduler.cli.ui import LivePage, Where, live_page, run_until_ended, until_ended
+from scheduler.cli.ui import LivePage, Where, live_page, page_options, run_until_ended, until_ended
 
 if TYPE_CHECKING:
     from scheduler.config import Config
@@ -47,42 +45,22 @@ _REST: Final = 9
 
 
 @click.command()
-@cluster_options("Observe this file's cluster. Default: $KUBECONFIG, ~/.kube/config, the pod's own.")
-@click.option("--address", default="127.0.0.1", show_default=True, help="Where the page listens.")
-@click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: one that is free.")
-@click.option(
-    "--host", "hosts", multiple=True, help="Another name under which browsers may reach the page (repeatable)."
-)
-@click.option(
-    "--events", is_flag=True, help="Say in an event of each pod why it waits; takes the right to create them."
-)
+@cluster_question
+@page_options(_PORT)
+@click.option("--events", is_flag=True, help="Say why a pod waits in an event of it; takes the right to create them.")
 @click.option("--no-health", is_flag=True, help="Serve neither health nor metrics.")
 @serving_options
-@kube_scheduler_option
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The configuration file of a dra-scheduler in this cluster.",
-)
-@gates_option
-@click.option(
-    "--kubernetes", type=click.Choice(["1.36", "1.37", "1.38"]), help="As of explain. Default: the cluster's."
-)
 def observe(
+    question: ClusterQuestion,
     *,
-    kubeconfig: str | None,
-    context: str | None,
     address: str,
     port: int,
     hosts: tuple[str, ...],
     events: bool,
     no_health: bool,
-    kube_config_path: Path | None,
-    config_path: Path | None,
-    feature_gates: Mapping[str, bool],
-    kubernetes: str | None,
-    **serving: Any,
+    health_port: int | None,
+    health_address: str | None,
+    **serving: str | None,
 ) -> None:
     """Show devices, and who waits and why, for pods of every scheduler: as a page, as metrics and as JSON.
 
@@ -95,23 +73,12 @@ def observe(
 
     Exit codes: 0 ended, 1 the cluster can no longer be observed, 2 wrong use or input.
     """
-    question = ClusterQuestion(
-        files=(),
-        kubeconfig=kubeconfig,
-        context=context,
-        config_path=config_path,
-        feature_gates=feature_gates,
-        kubernetes=kubernetes,
-        namespace=None,
-        is_everywhere=True,
-        kube_config_path=kube_config_path,
-    )
-    health = {name: value for name in ("health_port", "health_address") if (value := serving.pop(name)) is not None}
-    given = health | ({"health_port": None} if no_health else {})
-    run_until_ended(
-        _serve(question, Where(address, port, hosts, serving), given, says_events=events),
-        f"{address} port {port}, or the port of metrics",
-    )
+    given: dict[str, Any] = {"health_port": health_port, "health_address": health_address}
+    health = {name: value for name, value in given.items() if value is not None}
+    if no_health:
+        health["health_port"] = None
+    listening = f"{address} port {port}, or the port of metrics"
+    run_until_ended(_serve(question, Where(address, port, hosts, serving), health, says_events=events), listening)
 
 
 async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, Any], *, says_events: bool) -> None:
@@ -120,7 +87,8 @@ async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, A
     from scheduler.ui.cause_events import CauseEvents
 
     connection = question.connection()
-    assert connection is not None  # there are no files
+    if connection is None:
+        raise WrongInputError("a cluster is observed; dra-scheduler ui shows files")
     settings = with_serving(question.config(warns=False).model_copy(update=dict(health)), where.serving)
     async with AsyncExitStack() as stack:
         page = await stack.enter_async_context(live_page(question, connection, where))

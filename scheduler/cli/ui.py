@@ -12,17 +12,17 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.serving_options import guard_options, with_serving
+from scheduler.cli.serving_options import guard_options, with_options, with_serving
 from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 _RESTART_S: Final = 1.0
 _RESTART_MAX_S: Final = 60.0
 _NICE: Final = 10
@@ -41,16 +43,20 @@ _ENDING_S: Final = 5
 _CONTAINER_MEMORY: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
+def page_options(port: int) -> Callable[[_Command], _Command]:
+    """`address`, `port` (this one by default) and `hosts` of a page."""
+    number, hosts = click.IntRange(0, 65535), "Another name under which browsers may reach the page (repeatable); "
+    options = (
+        click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen."),
+        click.option("--port", default=port, show_default=True, type=number, help="0: one that is free."),
+        click.option("--host", "hosts", multiple=True, help=f"{hosts}requests that name none are refused."),
+    )
+    return lambda command: with_options(options, command)
+
+
 @click.command()
 @cluster_question
-@click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0: one that is free.")
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    help="Another name under which browsers may reach the page (repeatable); requests that name none are refused.",
-)
+@page_options(0)
 @guard_options
 @click.option("--ends-with-stdin", is_flag=True, hidden=True, help="End when standard input does: with the scheduler.")
 def ui(

@@ -9,7 +9,7 @@ Not here: who is answered by such a profile (`offline.verdicts`).
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from scheduler.config.profile_config import PluginConfig, ProfileConfig
 from scheduler.config.settings import Config
@@ -24,9 +24,9 @@ class KubeProfile(ProfileConfig):
 def _as_theirs(profile: ProfileConfig) -> KubeProfile:
     args = profile.dynamic_resources.model_copy(update={"preempt_for_devices": False})
     others = [one for one in profile.plugin_config if one.name != "DynamicResources"]
-    given = {name: getattr(profile, name) for name in profile.model_fields_set}
-    own = {"plugin_config": (*others, PluginConfig(name="DynamicResources", args=args))}
-    return KubeProfile(**{"scheduler_name": KUBE_SCHEDULER, **given, **own})
+    given: dict[str, Any] = {name: getattr(profile, name) for name in profile.model_fields_set}
+    given["plugin_config"] = (*others, PluginConfig(name="DynamicResources", args=args))
+    return KubeProfile(**{"scheduler_name": KUBE_SCHEDULER, **given})
 
 
 @cache

@@ -137,14 +137,15 @@ async def test_events_say_each_cause_once_also_after_a_restart(cluster: Embedded
     [
         (("--serving=plain", "--address=0.0.0.0", "--no-health"), "plain is for loopback addresses only"),
         (("--kube-scheduler-config", __file__), "a mapping is needed"),
-        (("-f", __file__), "No such option"),
+        (("-f", __file__), "dra-scheduler ui shows files"),
     ],
     ids=lambda given: " ".join(given)[:30],
 )
 async def test_wrong_use_is_refused(
     cluster: EmbeddedCluster, options: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
-    arguments = ["observe", f"--kubeconfig={cluster.kubeconfig_path}", *options]
+    connects = [] if "-f" in options else [f"--kubeconfig={cluster.kubeconfig_path}"]
+    arguments = ["observe", *connects, *options]
     refused = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
     assert refused.exit_code == 2, refused.output
     assert text in refused.output
