@@ -7,7 +7,7 @@ own; nothing here knows what a pod needs.
 Rules of this module
   1. Time stands still but for timers that are due: it jumps to the next, for at most `_HORIZON_MS`.
   2. Pods are tried in the scheduler's own order, and each takes what it gets: its devices are in use for the next.
-  3. `decide` answers for kube-scheduler's pods as kube-scheduler would, unless a configuration of ours has its name.
+  3. kube-scheduler's pods are answered as kube-scheduler would, unless a configuration of ours has its name.
 
 Not here: why a node does not fit (`reasons`), objects (`offline_cluster`).
 """
@@ -207,10 +207,13 @@ def answering(config: Config | None, name: str) -> ProfileConfig:
 def profile_of(config: Config, features: Features, name: str) -> Profile:
     """What answers for a scheduler's name."""
     found = answering(config, name)
-    if isinstance(found, KubeProfile):  # it uses all nodes and slices
-        return replace(found.profile(features=features), scheduler_name=name, stacks=Stacks("ignore"))
-    made = found.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
-    return replace(made, scheduler_name=name, stacks=config.core_settings().stacks)
+    own = {} if isinstance(found, KubeProfile) else {"nodes": config.node_selector, "slices": config.slice_selector}
+    return replace(found.profile(**own, features=features), scheduler_name=name, stacks=stacks_of(config, found))
+
+
+def stacks_of(config: Config, profile: ProfileConfig) -> Stacks:
+    """What becomes of nodes with two stacks; kube-scheduler does not know that there are such."""
+    return Stacks("ignore") if isinstance(profile, KubeProfile) else config.core_settings().stacks
 
 
 def profile_config(config: Config, name: str) -> ProfileConfig:
