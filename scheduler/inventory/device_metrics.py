@@ -30,7 +30,8 @@ from scheduler.framework.diagnosis import cause_of
 from scheduler.inventory.device_answer import State
 from scheduler.inventory.listing import Filter, Listing
 from scheduler.inventory.parts import Parts
-from scheduler.kube.device_families import DeviceNumbers
+from scheduler.kube.device_families import DeviceNumbers, Values
+from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
 from scheduler.model.timestamps import parse_rfc3339_ms
 from scheduler.why.kinds import KINDS
@@ -38,8 +39,7 @@ from scheduler.why.reasons import FIRST_LOOK
 
 log = logging.getLogger(__name__)
 
-_Labels: TypeAlias = tuple[str, ...]
-_Numbers: TypeAlias = dict[_Labels, float]
+Labels: TypeAlias = tuple[str, ...]
 
 OTHER: Final = "other"
 UNKNOWN: Final = "unknown"
@@ -47,9 +47,7 @@ _SERIES_MAX: Final = 100
 _LENGTH_MAX: Final = 100  # of a profile's name; one without is named by its counters
 _STATES: Final[tuple[State, ...]] = get_args(State)
 _AGES_S: Final = ((60, "<1m"), (600, "<10m"), (3600, "<1h"), (float("inf"), ">=1h"))
-_PART: Final = 1_000
-"""Pods or claims that are looked at in one part, some 3 ms."""
-
+_PART: Final = 1_000  # pods or claims, some 3 ms
 _PART_S: Final = 0.005
 _PART_STEPS: Final = 1_250  # about as long, of what the inventory's meter counts
 _REST: Final = 9
@@ -129,36 +127,37 @@ def count_devices(
     """
     listing = Listing(machine, Filter())
     yield from listing.look()
-    devices: dict[_Labels, Counter[State]] = {}
-    partitions, tainted = [], {}
+    devices, partitions, together = Counter[Labels](), Counter[Labels](), Counter[Labels]()
+    parts = []
+    tainted: dict[DeviceId, Device] = {}
     for batch in listing.batches():
         for seen, state in batch:
             device = seen.device
             pool = _node_pool(machine, seen.slice.node_name or device.node_name, node_label)
             for name in seen.classes or ("",):
-                devices.setdefault((device.id.driver, name, pool), Counter())[state] += 1
+                devices[device.id.driver, name, pool, state] += 1
             if device.consumes_counters:
-                partitions.append((seen, state))
+                parts.append((seen, state))
             if device.taints and prevent_allocation(device.taints, ()):
                 tainted[device.id] = device
         yield
-    largest: _Numbers = {}
+    for labels in tuple(devices):  # a series that ends is not one that says 0
+        devices.update({(*labels[:-1], state): 0 for state in _STATES})
+    largest: dict[Labels, float] = {}
     for name in listing.classes:
         largest[name,] = (yield from listing.largest(name)).count
-    by_profile: dict[_Labels, Counter[State]] = {}
-    together: _Numbers = {}
-    for one in (yield from listing.profiles(partitions)):
+    for one in (yield from listing.profiles(parts)):
         named = one.profile or ", ".join(f"{counter}={amount}" for counter, amount in one.counters.items())
         labels = one.driver, named[:_LENGTH_MAX]
-        by_profile.setdefault(labels, Counter()).update(structs.asdict(one.states))
-        together[labels] = together.get(labels, 0) + one.together
+        partitions.update({(*labels, state): count for state, count in structs.asdict(one.states).items()})
+        together[labels] += one.together
     held = (yield from _tainted_held(machine, tainted, now_ms)) if tainted else {}
     pods = _waiting(machine) if waiting is None else waiting
     counts, oldest, wanted = yield from _waits(machine, pods, now_ms)
     return {
-        "devices": bounded(_by_state(devices), apart=1),
+        "devices": bounded(devices, apart=1),
         "largest_request": bounded(largest, join=max),
-        "partitions": bounded(_by_state(by_profile), apart=1),
+        "partitions": bounded(partitions, apart=1),
         "partitions_free_together": bounded(together),
         "tainted_device_held_seconds": bounded(held, join=max),
         "waiting_pods": bounded(counts, apart=1),
@@ -168,25 +167,24 @@ def count_devices(
     }
 
 
-def bounded(
-    numbers: Mapping[_Labels, float], *, apart: int = 0, join: Callable[[float, float], float] = operator.add
-) -> _Numbers:
+def bounded(numbers: Values, *, apart: int = 0, join: Callable[[float, float], float] = operator.add) -> Values:
     """The numbers of the largest combinations of labels, and what `join` makes of the others.
 
     Args:
         apart: So many labels at the end have few values, and are told of `other`, too.
     """
-    sizes: _Numbers = {}
-    for labels, number in numbers.items():
-        key = labels[: len(labels) - apart]
-        sizes[key] = join(sizes[key], number) if key in sizes else number
+
+    def joined(named: Callable[[Labels], Labels]) -> dict[Labels, float]:
+        found: dict[Labels, float] = {}
+        for labels, number in numbers.items():
+            to = named(labels)
+            found[to] = join(found[to], number) if to in found else number
+        return found
+
+    width = max(map(len, numbers), default=0) - apart
+    sizes = joined(lambda labels: labels[:width])
     told = set(sorted(sizes, key=lambda key: (-sizes[key], key))[:_SERIES_MAX])
-    found: _Numbers = {}
-    for labels, number in numbers.items():
-        key = labels[: len(labels) - apart]
-        to = labels if key in told else (*(OTHER for _ in key), *labels[len(key) :])
-        found[to] = join(found[to], number) if to in found else number
-    return found
+    return joined(lambda labels: labels if labels[:width] in told else (*[OTHER] * width, *labels[width:]))
 
 
 def cause_kind(pod: Pod) -> str:
@@ -202,18 +200,13 @@ def cause_kind(pod: Pod) -> str:
 
 def _node_pool(machine: Machine, node: str | None, label: str | None) -> str:
     """Of a device that one node has; "" for one of several nodes, and without pools."""
-    info = machine.store.node_infos.get(node) if label is not None and node else None
+    info = machine.store.node_infos.get(NodeName(node)) if label and node else None
     return (info.node.metadata.labels or {}).get(label or "", "") if info is not None else ""
 
 
-def _by_state(counts: Mapping[_Labels, Counter[State]]) -> _Numbers:
-    """With each state: a series that ends is not one that says 0."""
-    return {(*labels, state): counted[state] for labels, counted in counts.items() for state in _STATES}
-
-
-def _tainted_held(machine: Machine, tainted: Mapping[DeviceId, Device], now_ms: int) -> Parts[_Numbers]:
+def _tainted_held(machine: Machine, tainted: Mapping[DeviceId, Device], now_ms: int) -> Parts[dict[Labels, float]]:
     """Seconds since devices were tainted that a claim holds which does not tolerate it."""
-    found: _Numbers = {}
+    found: dict[Labels, float] = {}
     for number, claim in enumerate(tuple(machine.store.claims.values()), 1):
         if not number % _PART:
             yield
@@ -223,8 +216,8 @@ def _tainted_held(machine: Machine, tainted: Mapping[DeviceId, Device], now_ms: 
                 continue
             against = [one.time_added for one in device.taints if prevent_allocation((one,), result.tolerations)]
             if against:
-                since_ms = min(parse_rfc3339_ms(added or "") or now_ms for added in against)
-                found[device.id] = max(found.get(device.id, 0.0), (now_ms - since_ms) / 1000)
+                age_s = max(_age_s(added, now_ms) for added in against)
+                found[device.id] = max(found.get(device.id, 0.0), age_s)
     return found
 
 
@@ -233,35 +226,33 @@ def _waiting(machine: Machine) -> Iterable[tuple[Pod, str]]:
     return ((pod, cause_kind(pod)) for pod in pods)
 
 
-def _waits(
-    machine: Machine, waiting: Iterable[tuple[Pod, str]], now_ms: int
-) -> Parts[tuple[_Numbers, _Numbers, _Numbers]]:
+def _waits(machine: Machine, waiting: Iterable[tuple[Pod, str]], now_ms: int) -> Parts[tuple[Values, Values, Values]]:
     """By cause how many wait and how old the oldest is; by class the fewest devices that one of them asks for."""
-    counts: _Numbers = {}
-    oldest: _Numbers = {}
-    wanted: _Numbers = {}
+    counts: Counter[Labels] = Counter()
+    oldest: dict[Labels, float] = {}
+    wanted: dict[Labels, float] = {}
     for number, (pod, cause) in enumerate(waiting, 1):
         if not number % _PART:
             yield
-        since_ms = parse_rfc3339_ms(pod.metadata.creation_timestamp or "") or now_ms
-        age_s = max(0.0, (now_ms - since_ms) / 1000)
-        labels = cause, next(name for limit_s, name in _AGES_S if age_s < limit_s)
-        counts[labels] = counts.get(labels, 0) + 1
+        age_s = _age_s(pod.metadata.creation_timestamp, now_ms)
+        counts[cause, next(name for limit_s, name in _AGES_S if age_s < limit_s)] += 1
         oldest[cause,] = max(oldest.get((cause,), 0.0), age_s)
         for name, count in _asked(machine, pod).items():
             wanted[name,] = min(wanted.get((name,), count), count)
     return counts, oldest, wanted
 
 
+def _age_s(timestamp: str | None, now_ms: int) -> float:
+    """0 where nobody says since when."""
+    return max(0, now_ms - (parse_rfc3339_ms(timestamp or "") or now_ms)) / 1000
+
+
 def _asked(machine: Machine, pod: Pod) -> Counter[str]:
     """How many devices of each class the pod's claims still ask for; alternatives and "all" are not counted."""
+    claims = filter(None, map(machine.store.claims.get, machine.store.claims_of(pod.uid)))
+    specs = [claim.spec for claim in claims if claim.spec is not None and claim.allocation is None]
     found: Counter[str] = Counter()
-    for key in machine.store.claims_of(pod.uid):
-        claim = machine.store.claims.get(key)
-        if claim is None or claim.spec is None or claim.allocation is not None:
-            continue
-        for request in claim.spec.requests:
-            one = request.exactly
-            if one is not None and one.allocation_mode == "ExactCount" and not one.admin_access:
-                found[one.device_class_name] += one.count
+    for one in (request.exactly for spec in specs for request in spec.requests):
+        if one is not None and one.allocation_mode == "ExactCount" and not one.admin_access:
+            found[one.device_class_name] += one.count
     return found

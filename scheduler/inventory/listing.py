@@ -179,7 +179,7 @@ class Listing:
         self._inventory = store.inventory
         self._in_use = machine.overlay.in_use
         self._features = store.features
-        self._node_names: list[NodeName] = sorted({*wanted.nodes} or store.node_infos)
+        self._node_names = sorted({*wanted.nodes} or store.node_infos)
         self.classes: Final = sorted(wanted.classes or store.inventory.classes)
         self._seen: dict[DeviceId, _Seen] = {}
         self._views: dict[PoolId, dict[int, PoolView]] = {}
@@ -230,7 +230,7 @@ class Listing:
     def look(self) -> Parts[None]:
         """Look at all nodes."""
         for name in self._node_names:
-            info = self._machine.store.node_infos.get(name)
+            info = self._machine.store.node_infos.get(NodeName(name))
             if info is not None:
                 yield from self._look_at(info)
 
