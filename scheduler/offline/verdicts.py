@@ -151,13 +151,7 @@ def decide(
     tried = with_mates(pods, inside) if asked is not None else pods
     names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
-    plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
-
-    def profile(name: str) -> Profile:
-        is_plain = config is None and name != KUBE_SCHEDULER
-        return Profile(name, plugins()) if is_plain else profile_of(config or Config(), features, name)
-
-    machine = new_machine(names, profile, features, settings)
+    machine = new_machine(names, partial(_profile_for, config, features, budget_steps), features, settings)
     run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}), turns_max)
     run.answers.run = run
     run.start()
@@ -192,6 +186,12 @@ def new_machine(
         # One setting for all: kube-scheduler's, which ignores the other stack, where nobody is here but its pods.
         settings=replace(settings or CoreSettings(), stacks=min(profiles, key=_ignores_stacks).stacks),
     )
+
+
+def _profile_for(config: Config | None, features: Features, budget_steps: int, name: str) -> Profile:
+    if config is None and name != KUBE_SCHEDULER:
+        return Profile(name, default_plugins(features=features, budget_steps=budget_steps))
+    return profile_of(config or Config(), features, name)
 
 
 def _ignores_stacks(profile: Profile) -> bool:
