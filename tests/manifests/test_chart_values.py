@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from scheduler.cli.main import cli
+from scheduler.config.file import load_config
 from scheduler.config.sections import LeaderElection
 from scheduler.kube.permissions import PERMISSIONS
 from tests.manifests.rendering import CHART, Object, chart_text, helm, named, objects, with_image
@@ -175,6 +176,23 @@ def test_service_and_ingress_lead_to_the_page_and_prometheus_asks_it_nothing() -
     assert not named(items, "Service", "dra-scheduler")["spec"]["selector"].items() <= labels.items()
 
 
+def test_in_the_default_schedulers_place_it_shares_that_ones_lease(tmp_path: Path) -> None:
+    """As docs/coming-from.md installs it; tests/integration/test_lease.py: of the two one schedules."""
+    values = {
+        "config": {
+            "profiles": [{"schedulerName": "default-scheduler"}],
+            "leaderElection": {"resourceName": "kube-scheduler"},
+        }
+    }
+    items = objects(chart_text(values, namespace="kube-system"))
+    path = tmp_path / "config.yaml"
+    path.write_text(named(items, "ConfigMap")["data"]["config.yaml"])
+    config, role = load_config(path), named(items, "Role")
+
+    assert (config.scheduler_names, config.lease_names) == (("default-scheduler",), ("kube-scheduler",))
+    assert (role["metadata"]["namespace"], role["rules"][0]["resourceNames"]) == ("kube-system", ["kube-scheduler"])
+
+
 # -- leases ---------------------------------------------------------------------------------------------------------
 
 ELECTIONS = [
@@ -182,7 +200,7 @@ ELECTIONS = [
     {"leaseDuration": "5s"},
     {"leaseDuration": "10s"},
     {"leaseDuration": "1m", "renewDeadline": "45s", "retryPeriod": "5s"},
-    {"leaseDuration": "1m0.5s", "renewDeadline": "61s"},
+    {"leaseDuration": "1m0.5s", "renewDeadline": "50s"},
     {"leaseDuration": "20s", "renewDeadline": "2400ms"},
     {"leaseDuration": "20s", "renewDeadline": "2.5s"},
     {"leaseDuration": "1h", "renewDeadline": "30m", "retryPeriod": "25m"},
