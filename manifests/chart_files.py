@@ -13,6 +13,7 @@ from typing import Final
 _HERE: Final = Path(__file__).resolve().parent
 COPIES: Final = {
     _HERE / "chart" / "files" / "rbac.yaml": _HERE / "base" / "rbac.yaml",
+    _HERE / "chart" / "files" / "observe-rbac.yaml": _HERE / "overlays" / "observe" / "rbac.yaml",
     _HERE / "chart" / "files" / "prometheusrule.yaml": _HERE / "components" / "metrics" / "prometheusrule.yaml",
     _HERE / "chart" / "files" / "dra-scheduler.json": _HERE / "dashboards" / "dra-scheduler.json",
 }

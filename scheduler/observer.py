@@ -120,10 +120,9 @@ class ClusterObserver:
             on_idle=self._has_changed.set,
             on_failure=self._fail,
         )
-        codec = Codec(self._slices)
-        kinds = (codec.nodes, codec.slices, codec.classes, codec.taint_rules, codec.claims, codec.pods)
         self.reflectors = tuple(
-            Reflector(client, kind, partial(self._deliver, kind), self._reports, room=turns.room) for kind in kinds
+            Reflector(client, kind, partial(self._deliver, kind), self._reports, room=turns.room)
+            for kind in self.kinds(Codec(self._slices))
         )
         for one in self.reflectors:
             task = asyncio.create_task(one.run(), name=f"watch-{one.kind.name}")
@@ -136,6 +135,11 @@ class ClusterObserver:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
+
+    @staticmethod
+    def kinds(codec: Codec) -> tuple[WatchedKind, ...]:
+        """What is kept up to date."""
+        return (codec.nodes, codec.slices, codec.classes, codec.taint_rules, codec.claims, codec.pods)
 
     @property
     def is_filled(self) -> bool:

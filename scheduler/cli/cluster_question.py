@@ -34,6 +34,7 @@ from scheduler.model.nearest import nearest, some
 if TYPE_CHECKING:
     from allocator import Features
     from scheduler.config import Config
+    from scheduler.config.file import ConfigFile
     from scheduler.kube.credentials import Connection
     from scheduler.offline import SourceObject
 
@@ -58,7 +59,7 @@ class CommandInput:
 
     Attributes:
         listed, written: The cluster's objects; those of the files.
-        config: That of --config; None without.
+        config: That of --config and --kube-scheduler-config; None without.
         features: The gates, as code paths of the allocator.
         home: The namespace of objects that say none.
         namespace: Where names are looked for first; None: everywhere alike.
@@ -126,6 +127,12 @@ class ClusterQuestion:
     kubernetes: str | None
     namespace: str | None
     is_everywhere: bool
+    kube_config_path: Path | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether a file says which plugins answer."""
+        return self.config_path is not None or self.kube_config_path is not None
 
     @property
     def is_given(self) -> bool:
@@ -151,7 +158,7 @@ class ClusterQuestion:
 
         if self.namespace is not None and not _NAMESPACE.fullmatch(self.namespace):
             raise click.UsageError(f"-n {self.namespace!a}: cannot be the name of a namespace")
-        config, connection = self.config(), self.connection()
+        config, connection = self.config(warns=warns), self.connection()
         home, version = self.namespace or _DEFAULT, ""
         gates: Mapping[str, bool] = {}
         listed: list[SourceObject] = []
@@ -180,7 +187,7 @@ class ClusterQuestion:
         first = None if self.is_everywhere or (connection is None and self.namespace is None) else home
         is_strict = first is not None and self.namespace is not None
         scope = first if is_strict or not self.files else None
-        configured = config if self.config_path is not None else None
+        configured = config if self.is_configured else None
         return CommandInput(
             listed,
             written,
@@ -194,22 +201,34 @@ class ClusterQuestion:
             version,
         )
 
-    def config(self) -> Config:
-        """That of --config, with the gates and the release of the options."""
+    def config(self, *, warns: bool = True) -> Config:
+        """That of --config, with kube-scheduler's profiles, and the gates and the release of the options."""
         from scheduler.config import Config
-        from scheduler.config.file import ConfigError, read_config
 
         config = Config()
         if self.config_path is not None:
-            try:
-                found = read_config(self.config_path)
-            except ConfigError as error:
-                raise click.UsageError(str(error)) from error
+            found = _read(self.config_path)
             config = found.config
-            for line in found.words:
+            for line in found.words if warns else ():
                 caution(f"note: {line}", is_error=True)
+        if self.kube_config_path is not None:
+            from scheduler.config.kube_scheduler import with_their_profiles
+
+            theirs = _read(self.kube_config_path).config
+            if theirs.extenders and warns:
+                caution(f"note: {self.kube_config_path}: extenders are not asked", is_error=True)
+            config = with_their_profiles(config, theirs)
         gates = {**config.feature_gates, **self.feature_gates}
         return config.model_copy(update={"feature_gates": gates, "kubernetes": self.kubernetes or config.kubernetes})
+
+
+def _read(path: Path) -> ConfigFile:
+    from scheduler.config.file import ConfigError, read_config
+
+    try:
+        return read_config(path)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _features(config: Config, version: str, gates: Mapping[str, bool]) -> Features:
@@ -251,6 +270,12 @@ def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
             "config_path",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="The scheduler's configuration file; without it everything is as by default.",
+        ),
+        click.option(
+            "--kube-scheduler-config",
+            "kube_config_path",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="kube-scheduler's configuration file: its pods are answered so. Default: as by its default plugins.",
         ),
         gates_option,
         click.option(

@@ -33,6 +33,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.ui:ui",
         "Show the devices, who has them, and who waits and why, in a browser.",
     ),
+    "observe": (
+        "scheduler.cli.observe:observe",
+        "Serve page, metrics and JSON of a cluster beside its schedulers; reads only.",
+    ),
     "dump": (
         "scheduler.cli.dump:dump",
         "Save everything that the scheduler reads in one file to share, without what is private.",

@@ -54,12 +54,12 @@ _ALLOWED: Final = click.option(
 
 def serving_options(command: _F) -> _F:
     """The options, in this order."""
-    return _with((*_WHERE, *_GUARD, _ALLOWED), command)
+    return with_options((*_WHERE, *_GUARD, _ALLOWED), command)
 
 
 def guard_options(command: _F) -> _F:
     """Those that say who may read, and how they know whom they ask."""
-    return _with(_GUARD, command)
+    return with_options(_GUARD, command)
 
 
 def guard_arguments(serving: Serving) -> list[str]:
@@ -75,7 +75,8 @@ def guard_arguments(serving: Serving) -> list[str]:
     return [f"{option}={value}" for option, value in given.items() if value]
 
 
-def _with(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
+def with_options(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
+    """The command with these options, in this order."""
     for option in reversed(options):
         command = option(command)
     return command

@@ -12,17 +12,17 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.serving_options import guard_options, with_serving
+from scheduler.cli.serving_options import guard_options, with_options, with_serving
 from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 _RESTART_S: Final = 1.0
 _RESTART_MAX_S: Final = 60.0
 _NICE: Final = 10
@@ -41,16 +43,20 @@ _ENDING_S: Final = 5
 _CONTAINER_MEMORY: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
+def page_options(port: int) -> Callable[[_Command], _Command]:
+    """`address`, `port` (this one by default) and `hosts` of a page."""
+    number, hosts = click.IntRange(0, 65535), "Another name under which browsers may reach the page (repeatable); "
+    options = (
+        click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen."),
+        click.option("--port", default=port, show_default=True, type=number, help="0: one that is free."),
+        click.option("--host", "hosts", multiple=True, help=f"{hosts}requests that name none are refused."),
+    )
+    return lambda command: with_options(options, command)
+
+
 @click.command()
 @cluster_question
-@click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0: one that is free.")
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    help="Another name under which browsers may reach the page (repeatable); requests that name none are refused.",
-)
+@page_options(0)
 @guard_options
 @click.option("--ends-with-stdin", is_flag=True, hidden=True, help="End when standard input does: with the scheduler.")
 def ui(
@@ -74,11 +80,21 @@ def ui(
 
     Exit codes: 0 ended, 1 the cluster can no longer be observed, 2 wrong use or input.
     """
+    where = Where(address, port, hosts, serving)
+    run_until_ended(_serve(question, where, ends_with_stdin=ends_with_stdin), f"{address} port {port}")
+
+
+def run_until_ended(serving: Coroutine[Any, Any, None], where: str) -> None:
+    """Serve a page until a signal ends it; what goes wrong becomes the command's error.
+
+    Args:
+        where: The addresses that are listened on.
+    """
     from scheduler.kube.credentials import CredentialsError
     from scheduler.kube.serving import ServingError
 
     try:
-        asyncio.run(_serve(question, _Where(address, port, hosts, serving), ends_with_stdin=ends_with_stdin))
+        asyncio.run(serving)
     except KeyboardInterrupt:
         return
     except (CredentialsError, ServingError) as error:
@@ -87,10 +103,10 @@ def ui(
         first = error.exceptions[0]  # a MemoryError says nothing
         raise click.ClickException(f"the cluster can no longer be observed: {str(first) or first!r}") from error
     except OSError as error:
-        raise WrongInputError(f"cannot listen on {address} port {port}: {error.strerror or error}") from error
+        raise WrongInputError(f"cannot listen on {where}: {error.strerror or error}") from error
 
 
-class _Where(NamedTuple):
+class Where(NamedTuple):
     """Where to listen, and the options about who may read that were given."""
 
     address: str = "127.0.0.1"
@@ -99,7 +115,16 @@ class _Where(NamedTuple):
     serving: Mapping[str, str | None] = {}
 
 
-async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: bool) -> None:
+class LivePage(NamedTuple):
+    """A page that is served, and what it is made of; `settings` are those of the configuration and of options."""
+
+    url: str
+    source: LiveSource
+    observer: ClusterObserver
+    settings: Config
+
+
+async def _serve(question: ClusterQuestion, where: Where, *, ends_with_stdin: bool) -> None:
     from scheduler.kube.serving import ServingError, is_loopback
     from scheduler.ui.data_source import FileSource
     from scheduler.ui.server import UiServer
@@ -115,11 +140,10 @@ async def _serve(question: ClusterQuestion, where: _Where, *, ends_with_stdin: b
         source = FileSource(", ".join(question.files), read, _configured(question))
         await source.devices()  # at hand when somebody comes
         async with UiServer(source, where.address, where.port, hosts=where.hosts) as server:
-            await _until_ended(server.url, ends_with_stdin=ends_with_stdin)
+            await until_ended(server.url, ends_with_stdin=ends_with_stdin)
         return
-    name = f"context {question.context}" if question.context else "the cluster of the current context"
-    async with _live_page(question, connection, name, where) as url:
-        await _until_ended(url, ends_with_stdin=ends_with_stdin)
+    async with live_page(question, connection, where) as page:
+        await until_ended(page.url, ends_with_stdin=ends_with_stdin)
 
 
 @asynccontextmanager
@@ -128,17 +152,21 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     from scheduler.kube.credentials import Connection
 
     question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    async with _live_page(question, Connection.from_kubeconfig(kubeconfig), name, _Where()) as url:
-        yield url
+    async with live_page(question, Connection.from_kubeconfig(kubeconfig), Where(), name) as page:
+        yield page.url
 
 
 @asynccontextmanager
-async def _live_page(question: ClusterQuestion, connection: Connection, name: str, where: _Where) -> AsyncIterator[str]:
+async def live_page(
+    question: ClusterQuestion, connection: Connection, where: Where, name: str = ""
+) -> AsyncIterator[LivePage]:
+    """The page of a cluster, while it is open."""
     from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
     from scheduler.ui.data_source import LiveSource, Reading
     from scheduler.ui.server import UiServer
 
+    name = name or (f"context {question.context}" if question.context else "the cluster of the current context")
     settings = with_serving(question.config().model_copy(update={"health_address": where.address}), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
@@ -151,7 +179,7 @@ async def _live_page(question: ClusterQuestion, connection: Connection, name: st
     ):
         following = tasks.create_task(_follow(live, observer))
         try:
-            yield server.url
+            yield LivePage(server.url, live, observer, settings)
         finally:
             following.cancel()
 
@@ -167,10 +195,11 @@ async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
 
 
 def _configured(question: ClusterQuestion) -> Config | None:
-    return question.config() if question.config_path is not None else None
+    return question.config(warns=False) if question.is_configured else None
 
 
-async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
+async def until_ended(url: str, *, ends_with_stdin: bool = False) -> None:
+    """Say where the page is; wait for a signal, or for the end of standard input."""
     echo(f"the page is at {url}", is_error=True)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -258,7 +287,7 @@ def _read(question: ClusterQuestion, *, is_once: bool) -> Objects:
     from scheduler.ui.data_source import Objects, UnreadableError
 
     try:
-        asked = question.read(warns=False, ends=is_once)
+        asked = question.read(warns=is_once, ends=is_once)
     except WrongInputError as error:
         if is_once:
             raise

@@ -20,6 +20,8 @@ from typing import Any, Final
 from msgspec import structs
 
 from allocator import DeviceId, Features
+from scheduler.config.kube_scheduler import KubeProfile
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.explain.asked_objects import Objects
 from scheduler.explain.fix_search import Search
@@ -29,7 +31,8 @@ from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
 from scheduler.explain.world import Ruling, World
-from scheduler.framework.diagnosis import COMMAND
+from scheduler.framework.diagnosis import COMMAND, EVENT
+from scheduler.model.keys import PodUid
 from scheduler.model.nearest import near
 from scheduler.offline import (
     OfflineCluster,
@@ -45,7 +48,9 @@ from scheduler.offline.group_mates import nominated
 from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import with_made
-from scheduler.offline.verdicts import BUDGET_STEPS
+from scheduler.offline.verdicts import BUDGET_STEPS, answering
+from scheduler.why.reasons import MAKING_ROOM, Diagnosis
+from scheduler.why.say import EVERYBODY, Reader
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
 
@@ -91,7 +96,7 @@ def _explained(world: World, steps_max: int = COMMAND.all_steps) -> Explanation:
         groups = tuple([one.cut() for one in reasons.of(verdict)])
         funnels = reasons.funnels(verdict) if verdict.outcome is PodResult.UNSCHEDULABLE else ()
     search = Search(world, min(steps_max, COMMAND.all_steps))
-    answer = _answer(ruling, objects, search)
+    answer, _ = _answer(ruling, objects, search)
     answer = structs.replace(answer, left_out=left_out, notes=(*notes, *answer.notes))
     answer = structs.replace(answer, siblings=ruling.siblings, siblings_fit=ruling.fit)
     if answer.outcome in ("bound", "fits"):
@@ -100,11 +105,12 @@ def _explained(world: World, steps_max: int = COMMAND.all_steps) -> Explanation:
     return structs.replace(answer, nodes=groups, funnels=funnels)
 
 
-def explain_briefly(world: World, steps_max: int) -> tuple[Explanation, int]:
-    """The same without nodes and notes, and what is left of the steps: for lists."""
+def explain_briefly(world: World, steps_max: int) -> tuple[Explanation, str, int]:
+    """The same without nodes and notes; its cause for readers of the pod's namespace; what is left of the steps."""
     world, ruling = _asked(world)
     search = Search(world, steps_max)
-    return _answer(ruling, Objects(world), search), search.steps
+    answer, why = _answer(ruling, Objects(world), search)
+    return answer, why.cause(Reader(world.pod[0])) if why is not None else answer.cause, search.steps
 
 
 def _asked(world: World) -> tuple[World, Ruling]:
@@ -119,18 +125,18 @@ def _asked(world: World) -> tuple[World, Ruling]:
     return world, ruling
 
 
-def _answer(ruling: Ruling, objects: Objects, search: Search) -> Explanation:
-    """All but the nodes, and notes on the question."""
+def _answer(ruling: Ruling, objects: Objects, search: Search) -> tuple[Explanation, Diagnosis | None]:
+    """All but the nodes, and notes on the question; and why it does not fit, where that was looked for."""
     assert ruling.verdict is not None
     key, spec = objects.world.pod, objects.pod.get("spec") or {}
     subject, name = f"pod/{'/'.join(key)}", f"pod {'/'.join(key)}"
     if ruling.fits:
         answer = _fitting(subject, name, ruling, bool(spec.get("nodeName")))
         if not spec.get("nodeName") and (known := nearest_served(objects.pod, _served(objects))):
-            return _unserved(answer, name, str(spec.get("schedulerName")), known)
-        return answer
+            return _unserved(answer, name, str(spec.get("schedulerName")), known), None
+        return answer, None
     if ruling.verdict.node and spec.get("nodeName"):
-        return _stuck(subject, name, ruling.verdict.reason)
+        return _stuck(subject, name, ruling.verdict.reason), None
     failures = tuple(selector_failures(ruling, objects)) if ruling.verdict.outcome is PodResult.ERROR else ()
     waits = ruling.verdict.outcome is PodResult.WAITS
     found = (given_up(objects) if waits else None) or search.smallest(ruling, object_edits(objects))
@@ -285,13 +291,31 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explana
     )
 
 
+def _done_here(ruling: Ruling, world: World, name: str) -> str:
+    """What this scheduler would do for a pod that kube-scheduler lets wait: preempt for devices; else ""."""
+    verdict, pods = ruling.verdict, ruling.answers.machine.store.pods
+    asked = pods.get(PodUid(verdict.uid)) if verdict is not None else None
+    if verdict is None or asked is None or verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
+        return ""
+    if not any(one.node_name and one.spec.resource_claims and one.priority < asked.priority for one in pods.values()):
+        return ""
+    config = (world.config or Config()).model_copy(update={"profiles": (ProfileConfig(scheduler_name=name),)})
+    why, _ = replace(world, config=config).ask().why(EVENT.all_steps)
+    return f"{_OWN[0]} would preempt for it: {why.cause(EVERYBODY)}" if why and why.kind == MAKING_ROOM else ""
+
+
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:
     loaded, siblings = ruling.loaded, ruling.siblings
     notes = [*map(str, loaded.problems), *ruling.answers.left_out.texts, *loaded.notes, *loaded.foreign_groups]
     name = str((objects.pod.get("spec") or {}).get("schedulerName") or _OWN[1])
     config = objects.world.config
     profiles = [one.scheduler_name for one in config.profiles] if config is not None else []
-    if len(profiles) > 1 and name not in profiles:
+    if isinstance(answering(config, name), KubeProfile):
+        whose = "its default plugins" if name not in profiles else "the plugins of its configuration"
+        release = objects.world.features.kubernetes
+        notes.append(f"the pod's scheduler is {name}: answered as kube-scheduler {release} would, with {whose}")
+        notes += filter(None, [_done_here(ruling, objects.world, name)])
+    elif len(profiles) > 1 and name not in profiles:
         known = ", ".join(profiles)
         notes.append(f"the pod's schedulerName is {name}; the file's profiles are {known}: answered with the first")
     elif name not in _served(objects):

@@ -27,7 +27,7 @@ from scheduler.offline.alike import Maker, maker_of
 from scheduler.offline.offline_cluster import created_at, key_of, waits_for_a_node
 from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
-from scheduler.why.say import EVERYBODY
+from scheduler.why.say import EVERYBODY, Reader
 
 PODS_MAX: Final = 1_000
 """Pods that are asked about; the others are counted."""
@@ -50,6 +50,7 @@ class Waiting:
         kind: Of its cause (`why.kinds`), "" where it fits.
         cause: What keeps it out, or the scheduler's sentence; "" where it fits.
         change: What helps, where the cause says so.
+        told: The cause as readers of the pod's namespace may know it: it names no pod or claim of another one.
         node: Where it would run.
         objects: What the change is about, `KIND/NAMESPACE/NAME`.
         is_first_look: The budget ended before all was asked: the pod asked about by itself may have a better cause.
@@ -62,6 +63,7 @@ class Waiting:
     kind: str = ""
     cause: str = ""
     change: str = ""
+    told: str = ""
     node: str = ""
     is_first_look: bool = False
     objects: Sequence[str] = ()
@@ -148,7 +150,8 @@ def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
 def as_own(first: Waiting, key: Key, maker: Maker) -> Waiting:
     """What is so of one pod, of another like it."""
     own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", key[1])
-    return replace(first, key=key, cause=own(first.cause), change=own(first.change), maker=maker)
+    texts = {"cause": own(first.cause), "change": own(first.change), "told": own(first.told)}
+    return replace(first, key=key, maker=maker, **texts)
 
 
 def _explained(answers: Answers, world: World, served: Collection[str]) -> Iterator[Waiting]:
@@ -169,7 +172,7 @@ def _explained(answers: Answers, world: World, served: Collection[str]) -> Itera
             pod = pods.get(verdict.pod, {})
             if meant := nearest_served(pod, served):
                 step = unserved(pod["spec"]["schedulerName"], meant)
-                yield Waiting(verdict.pod, "unserved", maker, step.kind, step.cause, step.change)
+                yield Waiting(verdict.pod, "unserved", maker, step.kind, step.cause, step.change, step.cause)
             else:
                 yield Waiting(verdict.pod, "fits", maker, node=verdict.node)
             continue
@@ -207,15 +210,17 @@ class _Looks:
         if is_close := given > 0:
             # What is edited for one pod lives no longer, so it may not stay there under its id.
             world = replace(self._world, pod=verdict.pod, checked=dict(self._world.checked))
-            found, left = explain_briefly(world, given)
+            found, told, left = explain_briefly(world, given)
             self._steps -= least + given - left
             if not found.fits:
                 change = found.advice.removeprefix("to make it fit: ") if found.changes else ""
                 first = found.exhausted
-                return waiting(found.kind, found.cause, change, is_first_look=first, objects=found.objects)
+                return waiting(found.kind, found.cause, change, told, is_first_look=first, objects=found.objects)
         # It fits when only its own kind is there, or there is no time for more than a look at what is.
         why, steps = self._answers.machine.causes.why(PodUid(verdict.uid), EVENT) if self._steps > 0 else (None, 0)
         self._steps -= steps
         if why is None:
-            return waiting(kind_of(verdict.outcome), without_cause(verdict.reason), is_first_look=not is_close)
-        return waiting(why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY), is_first_look=not is_close)
+            said = without_cause(verdict.reason)
+            return waiting(kind_of(verdict.outcome), said, told=said, is_first_look=not is_close)
+        told = why.cause(Reader(verdict.pod[0]))
+        return waiting(why.kind, why.cause(EVERYBODY), why.advice(EVERYBODY), told, is_first_look=not is_close)

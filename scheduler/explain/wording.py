@@ -44,8 +44,8 @@ _CLAIM_STATUS: Final = ("claim-full", "claim-pinned")
 
 def explanation_of(
     found: Diagnosis, ruling: Ruling, objects: Objects, failures: Sequence[SelectorFailure]
-) -> Explanation:
-    """All but nodes and notes."""
+) -> tuple[Explanation, Diagnosis]:
+    """All but nodes and notes, and the reasons as values."""
     assert ruling.verdict is not None
     verdict, steps = ruling.verdict, tuple(_steps(found.fixes, ruling, objects))
     why = _why(found, ruling, failures)
@@ -55,7 +55,7 @@ def explanation_of(
     commands = [step.command for step in steps]
     advice = "; then ".join(step.change for step in steps)
     anew = "".join(dict.fromkeys(_made_anew(objects, ruling, found.fixes)))
-    return Explanation(
+    answer = Explanation(
         subject=f"pod/{'/'.join(objects.world.pod)}",
         fits=False,
         outcome=verdict.outcome.value,
@@ -73,6 +73,7 @@ def explanation_of(
         exhausted=found.is_exhausted,
         failures=tuple(failures),
     )
+    return answer, why
 
 
 def cut(cause: str) -> str:

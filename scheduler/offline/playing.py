@@ -27,9 +27,10 @@ from scheduler.offline.verdicts import (
     TURNS_MAX,
     Answers,
     Run,
+    answering,
     new_machine,
-    profile_config,
     scheduler_name_of,
+    stacks_of,
 )
 
 BEGIN_MS: Final = 1_800_000_000_000
@@ -49,11 +50,12 @@ def _unseen(length: int) -> AbstractContextManager[Callable[[], None]]:
 def profiles_with(
     config: Config | None, features: Features, given: Mapping[str, Any], *, preempts: bool
 ) -> Callable[[str], Profile]:
-    """The profile of a scheduler's name, as the configuration file with these arguments would give it."""
+    """What answers for a scheduler's name, with these arguments in its profile."""
     config = config or Config()
 
     def of_name(name: str) -> Profile:
-        base = profile_config(config, name).model_dump(by_alias=True, exclude_unset=True)
+        found = answering(config, name)
+        base = found.model_dump(by_alias=True, exclude_unset=True)
         entries = {entry["name"]: entry for entry in base.get("pluginConfig", ())}
         args = (entries.get("DynamicResources") or {}).get("args") or {}
         args |= {field: value for field, value in given.items() if value is not None}
@@ -62,7 +64,7 @@ def profiles_with(
         made = profile.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
         plugins = tuple(one for one in made.plugins if preempts or one.name != "DefaultPreemption")
         # Pods may name any scheduler, one whose name no configuration could have among them.
-        return replace(made, scheduler_name=name, plugins=plugins, stacks=config.core_settings().stacks)
+        return replace(made, scheduler_name=name, plugins=plugins, stacks=stacks_of(config, found))
 
     return of_name
 

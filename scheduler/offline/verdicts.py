@@ -7,6 +7,7 @@ own; nothing here knows what a pod needs.
 Rules of this module
   1. Time stands still but for timers that are due: it jumps to the next, for at most `_HORIZON_MS`.
   2. Pods are tried in the scheduler's own order, and each takes what it gets: its devices are in use for the next.
+  3. kube-scheduler's pods are answered as kube-scheduler would, unless a configuration of ours has its name.
 
 Not here: why a node does not fit (`reasons`), objects (`offline_cluster`).
 """
@@ -24,6 +25,7 @@ from typing import Any, Final
 
 from allocator import Features
 from scheduler.answering import go_on
+from scheduler.config.kube_scheduler import KUBE_SCHEDULER, KubeProfile, stock
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.core_settings import CoreSettings
@@ -47,8 +49,10 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
 from scheduler.kube.outcomes import classify
 from scheduler.kube.watched_kind import Broken, Seen, WatchedKind
+from scheduler.model.group import GROUP_LABEL
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.pod_claims import claim_names
+from scheduler.model.stacks import Stacks
 from scheduler.offline.after_binding import not_allocated
 from scheduler.offline.group_mates import with_mates
 from scheduler.offline.left_out_parts import LeftOutParts
@@ -141,14 +145,13 @@ def decide(
     Returns:
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
     """
+    _drop_labels_of_groups(cluster, config)
     inside = [pod for pod in cluster.pods() if namespace in (None, pod["metadata"]["namespace"])]
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
     tried = with_mates(pods, inside) if asked is not None else pods
     names = map(scheduler_name_of, tried)
     settings = CoreSettings(reports_causes=reports_causes)
-    plugins = partial(default_plugins, features=features, budget_steps=budget_steps)
-    profile = (lambda name: Profile(name, plugins())) if config is None else partial(profile_of, config, features)
-    machine = new_machine(names, profile, features, settings)
+    machine = new_machine(names, partial(_profile_for, config, features, budget_steps), features, settings)
     run = Run(cluster, Answers(machine, cluster, {pod["metadata"]["uid"] for pod in tried}), turns_max)
     run.answers.run = run
     run.start()
@@ -180,20 +183,56 @@ def new_machine(
         profiles,
         features=features,
         new_uid=lambda: next(uids),
-        settings=replace(settings or CoreSettings(), stacks=profiles[0].stacks),
+        # One setting for all: kube-scheduler's, which ignores the other stack, where nobody is here but its pods.
+        settings=replace(settings or CoreSettings(), stacks=min(profiles, key=_ignores_stacks).stacks),
     )
+
+
+def _profile_for(config: Config | None, features: Features, budget_steps: int, name: str) -> Profile:
+    if config is None and name != KUBE_SCHEDULER:
+        return Profile(name, default_plugins(features=features, budget_steps=budget_steps))
+    return profile_of(config or Config(), features, name)
+
+
+def _ignores_stacks(profile: Profile) -> bool:
+    return profile.stacks.mode == "ignore"
+
+
+def answering(config: Config | None, name: str) -> ProfileConfig:
+    """The profile that answers for a scheduler's name: kube-scheduler's own for its name, where no other has it."""
+    found = profile_config(config or Config(), name)
+    return stock() if name == KUBE_SCHEDULER != found.scheduler_name else found
 
 
 def profile_of(config: Config, features: Features, name: str) -> Profile:
     """What answers for a scheduler's name."""
-    found = profile_config(config, name)
-    made = found.profile(nodes=config.node_selector, slices=config.slice_selector, features=features)
-    return replace(made, scheduler_name=name, stacks=config.core_settings().stacks)
+    found = answering(config, name)
+    own = {} if isinstance(found, KubeProfile) else {"nodes": config.node_selector, "slices": config.slice_selector}
+    return replace(found.profile(**own, features=features), scheduler_name=name, stacks=stacks_of(config, found))
+
+
+def stacks_of(config: Config, profile: ProfileConfig) -> Stacks:
+    """What becomes of nodes with two stacks; kube-scheduler does not know that there are such."""
+    return Stacks("ignore") if isinstance(profile, KubeProfile) else config.core_settings().stacks
 
 
 def profile_config(config: Config, name: str) -> ProfileConfig:
     """The profile that the configuration has for a scheduler's name; its first for a name that it does not have."""
     return next((one for one in config.profiles if one.scheduler_name == name), config.profiles[0])
+
+
+def _drop_labels_of_groups(cluster: OfflineCluster, config: Config | None) -> None:
+    """kube-scheduler places each pod of a group by itself where only labels make them one."""
+    for pod in cluster.pods():
+        metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
+        waits = GROUP_LABEL in labels and not pod["spec"].get("nodeName")
+        if waits and isinstance(answering(config, scheduler_name_of(pod)), KubeProfile):
+            left = {name: value for name, value in labels.items() if name != GROUP_LABEL}
+            cluster.api.update(POD, metadata["namespace"], metadata["name"], partial(_labelled, left))
+
+
+def _labelled(labels: Mapping[str, str], pod: Obj) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
 
 
 def scheduler_name_of(pod: Obj) -> str:

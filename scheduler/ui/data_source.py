@@ -26,7 +26,7 @@ from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
 from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
-from scheduler.explain.waiting import Key, ask_all
+from scheduler.explain.waiting import AllWaiting, Key, ask_all
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
@@ -200,6 +200,11 @@ class Source(ABC):
     async def pending(self, after: int = -1) -> Document:
         """The pods that wait."""
         return self._first_looks.shown(await self._kept("pending", self._pending, after))
+
+    async def waiting(self, after: int = -1) -> AllWaiting:
+        """The same as values."""
+        await self.pending(after)
+        return self._first_looks.found
 
     async def pod(self, key: Key, after: int = -1) -> Document:
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""

@@ -13,7 +13,7 @@ Not here: the list (`explain.waiting`), and how it looks (`responses`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
@@ -47,6 +47,11 @@ class FirstLooks:
         self._seen_s = 0.0
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def found(self) -> AllWaiting:
+        """The list as values, with what has been corrected by now."""
+        return self._found
+
     def begin(self, found: AllWaiting, rows: object, ask: Callable[[Collection[Key]], AllWaiting]) -> None:
         """There is a newer list, with these rows; `ask` asks about some of its pods."""
         if self._task is not None:
@@ -58,7 +63,7 @@ class FirstLooks:
         again = [row for row in brief if row[0].maker.edited in self._asked_before]
         if not rested:
             self._asked_before.clear()
-        self._left = [*_by_turns(rested), *_by_turns(again)][:_ROWS_MAX]
+        self._left = [*by_turns(rested), *by_turns(again)][:_ROWS_MAX]
         self._found, self._rows, self._ask = found, rows, ask
 
     def shown(self, document: Document) -> Document:
@@ -92,7 +97,7 @@ class FirstLooks:
             await asyncio.sleep(_REST * (loop.time() - begun_s))
 
 
-def _by_turns(rows: list[list[Waiting]]) -> Iterator[list[Waiting]]:
+def by_turns(rows: Iterable[list[Waiting]]) -> Iterator[list[Waiting]]:
     """A row of each namespace, then the second of each."""
     by_namespace: dict[str, list[list[Waiting]]] = {}
     for row in rows:

@@ -161,7 +161,7 @@ def test_devices_that_would_be_released_are_named(tmp_path: Path) -> None:
             "status": {"disruptionsAllowed": 0},
         },
     )
-    wants = '"1"}}}]\n  resourceClaims: [{name: gpu, resourceClaimName: wanted}]\n#'
+    wants = '"1"}}}]\n  schedulerName: dra-scheduler\n  resourceClaims: [{name: gpu, resourceClaimName: wanted}]\n#'
 
     result = asked(tmp_path, "web", "-o", "wide", CPU=wants)
 
@@ -200,10 +200,10 @@ def test_of_a_pod_of_no_profile_it_is_said_which_answers(tmp_path: Path) -> None
     config = tmp_path / "scheduler.conf"
     config.write_text(TWO)
 
-    result = asked(tmp_path, "web", "--config", str(config))
+    result = asked(tmp_path, "web", "--config", str(config), CPU='"1"}}}]\n  schedulerName: other\n#')
 
     assert result.exit_code == 0, result.output
-    said = "schedulerName is default-scheduler; the file's profiles are a, b: answered with the first"
+    said = "schedulerName is other; the file's profiles are a, b: answered with the first"
     assert said in result.stderr.replace("\n", " ")
 
     config.write_text("kind: Other")

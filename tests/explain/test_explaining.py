@@ -799,7 +799,7 @@ def test_of_a_pod_that_no_node_would_take_any_more_that_is_said() -> None:
 def test_a_pod_of_kube_scheduler_is_explained_by_the_same_plugins() -> None:
     answer = told(*TWO, claim(request(count=3)), pod("gpu", schedulerName="default-scheduler"))
     assert "2 devices instead of 3" in answer.advice
-    assert "the pod's scheduler is default-scheduler" in answer.notes[0]
+    assert "the pod's scheduler is default-scheduler: answered as kube-scheduler 1.37 would" in answer.notes[0]
 
 
 def test_a_selector_that_fails_is_shown_with_its_device_and_the_place() -> None:

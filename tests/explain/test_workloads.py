@@ -309,7 +309,7 @@ def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypat
 def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def explained(world: World, *args: int) -> tuple[Explanation, int]:
+    def explained(world: World, *args: int) -> tuple[Explanation, str, int]:
         asked.append(world.pod[1])
         return explain_briefly(world, *args)
 
@@ -328,10 +328,10 @@ def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.
 def test_equal_pods_are_asked_about_one_by_one_where_texts_name_their_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def explained(world: World, *args: int) -> tuple[Explanation, int]:
+    def explained(world: World, *args: int) -> tuple[Explanation, str, int]:
         asked.append(world.pod[1])
-        found, left = explain_briefly(world, *args)
-        return structs.replace(found, cause=f"claim default/{world.pod[1]}-gpu-abcde is at fault"), left
+        found, told, left = explain_briefly(world, *args)
+        return structs.replace(found, cause=f"claim default/{world.pod[1]}-gpu-abcde is at fault"), told, left
 
     monkeypatch.setattr(waiting, "explain_briefly", explained)
     objects = [*WORLD, TAINTED, *(pod(name=name, requests={"cpu": "99"}) for name in ("a", "b"))]

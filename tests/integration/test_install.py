@@ -59,7 +59,7 @@ def with_crds(control_plane: RealCluster) -> Iterator[RealCluster]:
     kubectl(control_plane, "delete", "--wait=false", *files)
 
 
-@pytest.mark.parametrize("overlay", ["single", "high-availability", "metrics"])
+@pytest.mark.parametrize("overlay", ["single", "high-availability", "metrics", "observe"])
 def test_the_api_server_takes_every_overlay(with_crds: RealCluster, overlay: str) -> None:
     text = overlay_text(overlay)
     taken = kubectl(

@@ -31,11 +31,11 @@ _URL: Final = re.compile(r"the page is at (\S+)")
 
 
 @asynccontextmanager
-async def page_process(folder: Path, *arguments: str) -> AsyncIterator[str]:
-    """`ui` with these arguments; its address."""
+async def page_process(folder: Path, *arguments: str, command: str = "ui") -> AsyncIterator[str]:
+    """`ui`, or another command that serves the page, with these arguments; its address."""
     log = folder / "page.log"
     with log.open("wb") as output:
-        process = await start_scheduler(("ui", *arguments), output.fileno())
+        process = await start_scheduler((command, *arguments), output.fileno())
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not (found := _URL.search(log.read_text())):

@@ -56,7 +56,8 @@ def own_metrics(registry: CollectorRegistry) -> list[Any]:
 
 
 def rules() -> list[dict[str, Any]]:
-    return named(objects(overlay_text("metrics")), "PrometheusRule")["spec"]["groups"][0]["rules"]
+    groups = named(objects(overlay_text("metrics")), "PrometheusRule")["spec"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def panels() -> list[dict[str, Any]]:

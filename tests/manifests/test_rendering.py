@@ -28,6 +28,7 @@ OVERLAYS = {
     "single": {"replicas": 1},
     "high-availability": {},
     "metrics": {"metrics": {"enabled": True}},
+    "observe": {"mode": "observe"},
 }
 
 

@@ -28,7 +28,8 @@ app: {{ include "dra-scheduler.fullname" . }}
 {{- end -}}
 
 {{- define "dra-scheduler.priorityClassName" -}}
-{{- .Values.priorityClass.name | default (.Values.priorityClass.create | ternary (include "dra-scheduler.fullname" .) "") -}}
+{{- $own := and .Values.priorityClass.create (not (include "dra-scheduler.observes" .)) -}}
+{{- .Values.priorityClass.name | default ($own | ternary (include "dra-scheduler.fullname" .) "") -}}
 {{- end -}}
 
 {{- /* The first name that pods can ask for. */ -}}
@@ -82,12 +83,14 @@ app: {{ include "dra-scheduler.fullname" . }}
 
 {{- define "dra-scheduler.config" -}}
 {{- $given := .Values.kubeSchedulerConfiguration | default .Values.config -}}
-{{- if include "dra-scheduler.preemption" . -}}
+{{- if include "dra-scheduler.observes" . -}}
+{{ toYaml .Values.config }}
+{{- else if include "dra-scheduler.preemption" . -}}
 {{ include "dra-scheduler.withoutPreemption" $given }}
 {{- else -}}
 {{ toYaml $given }}
 {{- end -}}
-{{- if .Values.kubeSchedulerConfiguration }}
+{{- if and .Values.kubeSchedulerConfiguration (not (include "dra-scheduler.observes" .)) }}
 ---
 {{ toYaml (omit .Values.config "profiles" "leaderElection") }}
 {{- end -}}
