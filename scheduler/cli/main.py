@@ -49,6 +49,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.drain_device:drain_device",
         "Find out who holds a device, where they would go, and how to empty it.",
     ),
+    "mcp": ("scheduler.cli.mcp:mcp", "Answer agents over MCP: why pods wait, what would help, who holds which device."),
     "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),

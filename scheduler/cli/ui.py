@@ -177,9 +177,7 @@ async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
         loop.add_signal_handler(number, ended.set)
     if ends_with_stdin:  # it ends with whoever began this
         loop.add_reader(sys.stdin.fileno(), _end_with_stdin, ended)
-    most = _memory_max()
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    bound_memory()
     await ended.wait()
     signal.alarm(_ENDING_S)  # the system ends what has not ended by then, whatever its threads do
 
@@ -187,6 +185,13 @@ async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
 def _end_with_stdin(ended: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 1):
         ended.set()
+
+
+def bound_memory() -> None:
+    """This process gets no more memory than the page may take."""
+    most = _memory_max()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _memory_max() -> int:
