@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import structs
 
-from scheduler.cli.cluster_question import ClusterQuestion, CommandInput, cluster_question
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import output_option
@@ -82,12 +82,12 @@ def devices(
         raise click.UsageError("--watch watches a cluster: leave out the files")
     wanted = Filter(nodes, classes, free_only)
     if watch:
-        with Screen(is_wanted=output in ("table", "wide")) as screen, input_errors(), suppress(KeyboardInterrupt):
+        with Screen(is_wanted=output in ("table", "wide")) as screen, _input_errors(), suppress(KeyboardInterrupt):
             asyncio.run(_watch(question, wanted, _Printer(output, screen)))
         return
     # Looking for garbage takes half of the time of a large dump.
-    with without_collector(), input_errors():
-        found = devices_in(question.read(), wanted)
+    with without_collector(), _input_errors():
+        found = _look(question, wanted)
     _Printer(output).print(found)
 
 
@@ -156,15 +156,15 @@ async def _fill(observer: ClusterObserver) -> None:
                     echo(f"waiting: {text}", is_error=True)
 
 
-def devices_in(asked: CommandInput, wanted: Filter) -> DeviceList:
-    """The answer."""
+def _look(question: ClusterQuestion, wanted: Filter) -> DeviceList:
     from scheduler.inventory import list_devices
 
+    asked = question.read()
     return list_devices(asked.given, now_ms=time.time_ns() // 1_000_000, features=asked.features, wanted=wanted)
 
 
 @contextmanager
-def input_errors() -> Iterator[None]:
+def _input_errors() -> Iterator[None]:
     """What is wrong with what was given, as the command's error."""
     from scheduler.inventory import UnknownNameError
     from scheduler.kube.credentials import CredentialsError

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import structs, to_builtins
 
-from scheduler.cli.cluster_question import ClusterQuestion, CommandInput, cluster_question
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import complete_subject
 from scheduler.cli.options import output_option
-from scheduler.cli.subjects import Subject, meant, read_subject
+from scheduler.cli.subjects import meant, read_subject
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import caution, echo, emphasis, print_left_out, verdict, working, wrapped
 
@@ -53,52 +53,38 @@ def explain(ctx: click.Context, subject: tuple[str, ...], *, question: ClusterQu
 
     Exit codes: 0 it fits or is bound, 1 it does not fit, 2 wrong use or input.
     """
+    from scheduler.explain import NotThereError, explain_claim, explain_pod
+    from scheduler.framework.cycle import UNLIMITED_STEPS
+
     now_ms = time.time_ns() // 1_000_000
     if not subject:
         ctx.exit(_explain_all(question, output, now_ms))
     named = read_subject(subject)
     asked = question.read()
-    with working("asking the scheduler about changes"):
-        answer, key = explained(asked, named, now_ms, is_wide=output == "wide")
+    found = meant(asked, named, now_ms)
+    kind, key, others = found.kind, found.key, tuple[str, ...]()
+    if found.workload:
+        from scheduler.cli.pods_table import of_workload
+
+        key, others = of_workload(asked, found, now_ms)
+    ask: Callable[..., Explanation] = explain_pod if kind == "pod" else explain_claim
+    if output == "wide" and kind == "pod":
+        ask = partial(explain_pod, steps_max=UNLIMITED_STEPS)
+    try:
+        with working("asking the scheduler about changes"):
+            answer = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
+    except NotThereError as error:
+        raise WrongInputError(str(error)) from error
+    answer = structs.replace(answer, notes=(*others, *answer.notes))
     if output in ("table", "wide"):
         _print(answer, named_max=_NAMED_MAX if output == "table" else sys.maxsize)
-        if output == "wide" and named.kind != "claim":
+        if output == "wide" and kind == "pod":
             from scheduler.cli.victims_table import print_preemption
 
             print_preemption(asked, key)
     else:
         print_document(to_builtins(answer), output)
     ctx.exit(0 if answer.fits else 1)
-
-
-def explained(
-    asked: CommandInput, named: Subject, now_ms: int, *, is_wide: bool = False
-) -> tuple[Explanation, tuple[str, str]]:
-    """The answer about a pod or claim, or the first pod that waits of a workload; its namespace and name.
-
-    Args:
-        is_wide: Look at all nodes, however long that takes.
-
-    Raises:
-        WrongInputError: There is none.
-    """
-    from scheduler.explain import NotThereError, explain_claim, explain_pod
-    from scheduler.framework.cycle import UNLIMITED_STEPS
-
-    found = meant(asked, named, now_ms)
-    key, others = found.key, tuple[str, ...]()
-    if found.workload:
-        from scheduler.cli.pods_table import of_workload
-
-        key, others = of_workload(asked, found, now_ms)
-    ask: Callable[..., Explanation] = explain_pod if found.kind == "pod" else explain_claim
-    if is_wide and found.kind == "pod":
-        ask = partial(explain_pod, steps_max=UNLIMITED_STEPS)
-    try:
-        answer = ask(asked.given, key, now_ms=now_ms, features=asked.features, config=asked.config)
-    except NotThereError as error:
-        raise WrongInputError(str(error)) from error
-    return structs.replace(answer, notes=(*others, *answer.notes)), key
 
 
 def _explain_all(question: ClusterQuestion, output: str, now_ms: int) -> int:

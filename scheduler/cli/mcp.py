@@ -1,59 +1,57 @@
-"""`dra-scheduler mcp`: answers of commands as tools for agents (MCP over standard input and output).
+"""`dra-scheduler mcp`: commands as tools for agents (Model Context Protocol, over standard input and output).
 
 Rules of this module
-  1. Nothing is written anywhere. Each question reads the cluster, or the files, anew.
-  2. An answer has the values that a command prints with -o json; `cli` is that command.
-  3. One question at a time; so many wait for it, and whoever comes beyond them is refused.
-  4. An answer longer than `BYTES_MAX` is cut, and `leftOut` says of what and how much.
+  1. A tool is a command that only reads, run with -o json in a process of its own: the answer is what it prints, and
+     `cli` is how a person would ask. Each reads the cluster, or the files, anew.
+  2. One runs at a time, for at most `CPU_S_MAX` of a processor and with the memory that the page may take; so many wait
+     for it, and whoever comes beyond them is refused. What nobody waits for is ended.
+  3. An answer longer than `BYTES_MAX` is cut, and `leftOut` says of what and how much.
 
-Not here: the answers; the protocol, which is the SDK's (`mcp`, loaded by this module only).
-
-Cost: what the command takes, with the bounds that the page has.
+Not here: the answers; the protocol, which is the SDK's (the package `mcp`, loaded by this module only).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import shlex
-import time
+import signal
+import sys
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from msgspec import to_builtins
 
-from scheduler.answering import played
-from scheduler.cli.cluster_question import ClusterQuestion, CommandInput, cluster_question
-from scheduler.cli.devices import devices_in, input_errors
-from scheduler.cli.explain import explained
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.subjects import pod_named, read_subject
-from scheduler.cli.ui import bound_memory
+from scheduler.cli.subjects import read_subject
+from scheduler.cli.ui import memory_max
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from scheduler.ui.what_if import WhatIfRequest
-
 Document = dict[str, Any]
 
 BYTES_MAX: Final = 64 * 1024
+CPU_S_MAX: Final = 60
+_QUESTIONS: Final = ("--questions-max", "2000")
 _WAITING_MAX: Final = 4
-_OF_FIXES: Final = ("subject", "fits", "verdict", "advice", "command", "changes", "also", "questions", "exhausted")
+_MANIFEST_MAX: Final = 256 * 1024
+_SAID_MAX: Final = 4_000
+_OF_FIXES: Final = ("subject", "fits", "verdict", "advice", "command", "changes", "also")
 
 
 @click.command()
 @cluster_question
-@click.pass_context
-def mcp(ctx: click.Context, *, question: ClusterQuestion) -> None:
+def mcp(question: ClusterQuestion) -> None:
     """Answer agents: why pods wait, what would help, who holds which device (MCP over standard input and output).
 
-    An agent's program starts it, and it ends with that. It needs rights to read only. Each answer has the values that
-    the command named in it prints with -o json. It needs the extra: pip install 'dra-scheduler[mcp]'.
+    An agent's program starts it, and it ends with that. It needs rights to read only. Each answer is what the command
+    that it names prints with -o json. It needs the extra: pip install 'dra-scheduler[mcp]'.
 
     \b
     dra-scheduler mcp --context prod
@@ -64,171 +62,159 @@ def mcp(ctx: click.Context, *, question: ClusterQuestion) -> None:
     if "-" in question.files:
         raise click.UsageError("-f -: standard input is the agent's; name a file")
     try:
-        served = server(Tools(ctx, question))
+        served = _server(Tools(question))
     except ImportError:
         text = "mcp needs the MCP SDK, which is not installed: pip install 'dra-scheduler[mcp]'"
         raise WrongInputError(text) from None
-    bound_memory()
     asyncio.run(served.run_stdio_async())
 
 
-def server(tools: Tools) -> MCPServer[Any]:
+def _server(tools: Tools) -> MCPServer[Any]:
     """What speaks the protocol. Raises ImportError without the SDK."""
     from mcp.server import MCPServer
     from mcp.types import ToolAnnotations
 
     words = "A cluster's devices (Kubernetes DRA): who waits and why, who has what. Read only; `cli` is how people ask."
-    made = MCPServer[Any](
-        "dra-scheduler", instructions=words, version=version("dra-scheduler"), log_level="WARNING", subscriptions=False
+    made: MCPServer[Any] = MCPServer(
+        "dra-scheduler", instructions=words, version=version("dra-scheduler"), log_level="WARNING"
     )
     offered: tuple[Callable[..., Any], ...] = (
         *(tools.why_pending, tools.what_would_help, tools.will_it_fit, tools.make_room),
         *(tools.devices, tools.who_holds, tools.drain_device),
     )
     for tool in offered:
-        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True))
     return made
 
 
 class Tools:
-    """What agents may ask. Each method is a tool: its words are what they read of it."""
+    """What agents may ask. Each method is a tool; its docstring is what they read of it."""
 
-    def __init__(self, context: click.Context, question: ClusterQuestion) -> None:
-        self._context: Final = context
+    def __init__(self, question: ClusterQuestion) -> None:
         self._question: Final = question
         self._turn: Final = asyncio.Lock()
         self._waiting = 0
 
-    async def why_pending(self, pod: str) -> dict[str, Any]:
-        """Why a pod does not start, and where it runs if it does.
+    async def why_pending(self, pod: str) -> Document:
+        """Why a pod does not start, and what was found to help; where it runs if it does.
 
         `pod` is NAME, NAMESPACE/NAME, or deploy/NAME, job/NAME, … for the first that waits of a workload; claim/NAME
         asks about a ResourceClaim.
         """
-        return await self._answer(f"explain {shlex.quote(pod)}", partial(_explain, pod))
+        return await self._answer(["explain", "--", pod])
 
-    async def what_would_help(self, pod: str) -> dict[str, Any]:
+    async def what_would_help(self, pod: str) -> Document:
         """The smallest change that would let a pod start, tried by asking the scheduler; `pod` as in why_pending."""
+        found = await self._answer(["explain", "--", pod], f" | jq '{{{', '.join(_OF_FIXES)}}}'")
+        return {name: value for name, value in found.items() if name in (*_OF_FIXES, *_ADDED)}
 
-        def ask(asked: CommandInput) -> Document:
-            found = _explain(pod, asked)
-            return {name: found[name] for name in _OF_FIXES}
+    async def will_it_fit(self, manifest: str) -> Document:
+        """Whether the pods of a manifest (YAML: Pods, workloads, their claims) would run if it was created, and where.
 
-        return await self._answer(f"explain {shlex.quote(pod)}", ask)
+        Pods that wait in a cluster are left aside; those that wait in a dump are played, too.
+        """
+        if len(manifest.encode()) > _MANIFEST_MAX:
+            raise _refusal(f"the manifest is larger than {_MANIFEST_MAX // 1024} KiB: use dra-scheduler simulate")
+        return await self._answer(["simulate", *self._beside(), "-"], " < manifest.yaml", manifest)
 
-    async def will_it_fit(self, manifest: str) -> dict[str, Any]:
-        """Whether pods would run if this manifest (YAML: Pods, workloads, their claims) were created now, and where."""
-        from scheduler.ui.what_if import WhatIfRequest
-
-        def ask(asked: CommandInput) -> Document:
-            found = _what_if(WhatIfRequest(manifest=manifest), asked)
-            pods = (f"{one['namespace']}/{one['name']}" for one in found["pods"])
-            return {**found, "cli": " ".join(f"--pod {shlex.quote(pod)}" for pod in pods)}
-
-        is_named = self._question.files or self._question.kubeconfig or self._question.context
-        beside = "" if is_named else ' --context "$(kubectl config current-context)"'
-        return await self._answer(f"simulate manifest.yaml{beside}", ask)
-
-    async def make_room(self, pod: str) -> dict[str, Any]:
+    async def make_room(self, pod: str) -> Document:
         """The fewest pods to move so that a pod that waits fits, with commands; `pod` as in why_pending."""
-        from scheduler.offline.offline_cluster import key_of
-        from scheduler.offline.playing import BEGIN_MS
-        from scheduler.ui.what_if import QUESTIONS_MAX, WhatIfRequest
+        try:
+            subject = read_subject([pod])
+        except click.UsageError as error:
+            raise _refusal(error.message) from error
+        # With its kind it is a name, never a file of this machine.
+        return await self._answer(["make-room", *_QUESTIONS, "--", f"{subject.kind}/{subject.name}"])
 
-        def ask(asked: CommandInput) -> Document:
-            return _what_if(WhatIfRequest(room=key_of(pod_named(asked, pod, BEGIN_MS).obj)), asked)
-
-        return await self._answer(f"make-room {shlex.quote(pod)} --questions-max {QUESTIONS_MAX}", ask)
-
-    async def devices(self, node: str = "", device_class: str = "", free_only: bool = False) -> dict[str, Any]:
+    async def devices(self, node: str = "", device_class: str = "", free_only: bool = False) -> Document:
         """Devices by class, node and profile: how many are free, the largest request that fits, each one's state.
 
         Name a node or a class where the cluster is large.
         """
-        from scheduler.inventory import Filter
+        named = [f"{name}={value}" for name, value in (("--node", node), ("--class", device_class)) if value]
+        return await self._answer(["devices", *named, *(["--free"] if free_only else [])])
 
-        wanted = Filter(tuple(filter(None, [node])), tuple(filter(None, [device_class])), free_only)
-        options = [("--node", node), ("--class", device_class)]
-        words = [f"{name} {shlex.quote(value)}" for name, value in options if value] + ["--free"] * free_only
-        return await self._answer(" ".join(["devices", *words]), lambda asked: _document(devices_in(asked, wanted)))
-
-    async def who_holds(self, device: str = "") -> dict[str, Any]:
+    async def who_holds(self, device: str = "") -> Document:
         """Which claims and pods hold a device, POOL/DEVICE or DRIVER/POOL/DEVICE; without one, all devices in use."""
         from allocator import DeviceId
-        from scheduler.inventory import Filter
-        from scheduler.offline.altered import device_named
+        from scheduler.offline.altered import NoSuchObjectError, device_named
 
-        def ask(asked: CommandInput) -> Document:
-            found = {DeviceId(one.driver, one.pool, one.device): one for one in devices_in(asked, Filter()).devices}
-            named = [found[device_named(device, found)]] if device else [one for one in found.values() if one.users]
-            return {"devices": to_builtins(named)}
+        chosen = f'"\\(.driver)/\\(.pool)/\\(.device)" | endswith({json.dumps(device)})' if device else ".users != []"
+        found = await self._run(["devices"], f" | jq {shlex.quote(f'.devices[] | select({chosen})')}")
+        by_id = {DeviceId(one["driver"], one["pool"], one["device"]): one for one in found["devices"]}
+        try:
+            named = [by_id[device_named(device, by_id)]] if device else [one for one in by_id.values() if one["users"]]
+        except NoSuchObjectError as error:
+            raise _refusal(str(error)) from error
+        return cut({**{name: value for name, value in found.items() if name in _ADDED}, "devices": named})
 
-        chosen = ".users != []"
-        if device:
-            chosen = f'"/\\(.driver)/\\(.pool)/\\(.device)" | endswith({json.dumps(f"/{device}")})'
-        return await self._answer("devices", ask, pipe=f" | jq {shlex.quote(f'.devices[] | select({chosen})')}")
-
-    async def drain_device(self, device: str) -> dict[str, Any]:
+    async def drain_device(self, device: str) -> Document:
         """Where the pods that hold a device would go, in which order, with commands; `device` as in who_holds."""
-        from scheduler.offline.drain_plan import document_of
-        from scheduler.offline.draining import drain_device
-        from scheduler.offline.playing import BEGIN_MS, profiles_with
-        from scheduler.ui.data_source import STEPS_MAX
-        from scheduler.ui.what_if import QUESTIONS_MAX
+        return await self._answer(["drain-device", *_QUESTIONS, "--", device])
 
-        def ask(asked: CommandInput) -> Document:
-            profile = profiles_with(asked.config, asked.features, {}, preempts=False)
-            bounds = {"questions_max": QUESTIONS_MAX, "steps_max": STEPS_MAX}
-            return document_of(
-                drain_device(asked.given, device, profile=profile, features=asked.features, now_ms=BEGIN_MS, **bounds)
-            )
+    async def _answer(self, command: Sequence[str], pipe: str = "", given: str = "") -> Document:
+        return cut(await self._run(command, pipe, given))
 
-        return await self._answer(f"drain-device {shlex.quote(device)} --questions-max {QUESTIONS_MAX}", ask)
-
-    async def _answer(self, command: str, ask: Callable[[CommandInput], Document], pipe: str = "") -> Document:
-        """What `ask` finds, and the command; its `cli` is what only the answer knows of that."""
-        from mcp.server.mcpserver.exceptions import ToolError
-
+    async def _run(self, command: Sequence[str], pipe: str = "", given: str = "") -> Document:
+        """What a command prints, with `cli` and, where it says more on standard error, `said`."""
+        words = [command[0], *self._question.words(), "-o", "json", *command[1:]]
+        cli = f"dra-scheduler {shlex.join(words)}{pipe}"
         if self._waiting >= _WAITING_MAX:
-            raise ToolError(f"{_WAITING_MAX} questions wait already; ask again in a moment")
+            raise _refusal(f"{_WAITING_MAX} questions wait already; ask again in a moment")
         self._waiting += 1
         try:
             async with self._turn:
-                found = await played(partial(self._ask, ask))
-        except click.ClickException as error:
-            raise ToolError(error.message) from error
+                code, printed, errors = await _run(words, given)
         finally:
             self._waiting -= 1
-        words = ["dra-scheduler", command, shlex.join(self._question.words()), found.pop("cli", ""), f"-o json{pipe}"]
-        return cut({"cli": " ".join(filter(None, words)), **found})
+        said = errors.decode(errors="replace").strip()[-_SAID_MAX:]
+        if code == -signal.SIGXCPU:
+            raise _refusal(f"no answer within {CPU_S_MAX} s of a processor; without that bound: {cli}")
+        if not printed:
+            raise _refusal(said or f"the command ended with exit code {code}: {cli}")
+        return {"cli": cli, **({"said": said} if said else {}), **json.loads(printed)}
 
-    def _ask(self, ask: Callable[[CommandInput], Document]) -> Document:
-        from scheduler.offline.altered import NoSuchObjectError
-        from scheduler.ui.what_if import WrongQuestionError
-
-        try:
-            with self._context.scope(cleanup=False), input_errors():  # a thread has no context of its own
-                asked = self._question.read(warns=False, ends=False)
-                found = ask(asked)
-        except (NoSuchObjectError, WrongQuestionError) as error:
-            raise WrongInputError(str(error)) from error
-        return {**found, **({"unlisted": [*asked.unlisted]} if asked.unlisted else {})}
-
-
-def _explain(pod: str, asked: CommandInput) -> Document:
-    return _document(explained(asked, read_subject([pod]), time.time_ns() // 1_000_000)[0])
+    def _beside(self) -> list[str]:
+        """What a command needs so that it asks the cluster though it is given a file."""
+        question = self._question
+        connection = None if question.kubeconfig or question.context else question.connection()
+        if connection is None:
+            return []
+        if connection.kubeconfig is None or not Path(connection.kubeconfig).is_file():
+            raise _refusal("a manifest is asked about where mcp was started with --context or --kubeconfig")
+        return ["--kubeconfig", str(connection.kubeconfig)]
 
 
-def _what_if(question: WhatIfRequest, asked: CommandInput) -> Document:
-    from scheduler.ui.data_source import Objects
-    from scheduler.ui.what_if import answer
-
-    return answer(Objects(asked.given, asked.features), question, asked.config)
+_ADDED: Final = ("cli", "said", "leftOut")
 
 
-def _document(found: object) -> Document:
-    document: Document = to_builtins(found)
-    return document
+async def _run(words: Sequence[str], given: str) -> tuple[int, bytes, bytes]:
+    """Exit code and outputs; ended when nobody waits any more."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scheduler", *words), stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=_bound
+    )
+    try:
+        printed, errors = await process.communicate(given.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, printed, errors
+
+
+def _bound() -> None:
+    for kind, most in ((resource.RLIMIT_CPU, CPU_S_MAX), (resource.RLIMIT_DATA, memory_max())):
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _refusal(text: str) -> Exception:
+    """What an agent is told instead of an answer."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    return ToolError(text)
 
 
 def cut(document: Document, bytes_max: int = BYTES_MAX) -> Document:
@@ -238,7 +224,7 @@ def cut(document: Document, bytes_max: int = BYTES_MAX) -> Document:
     while sum(sizes.values()) > bytes_max:
         name = max(sizes, key=lambda one: sizes[one])
         value = document[name]
-        kept = value[: len(value) // 2] if isinstance(value, list | tuple | str) else None
+        kept = value[: len(value) // 2] if isinstance(value, list | str) else None
         left_out[name] += len(value) - len(kept or ())
         document = {**document, name: kept}
         sizes[name] = len(json.dumps(kept))

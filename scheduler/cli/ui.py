@@ -177,7 +177,9 @@ async def _until_ended(url: str, *, ends_with_stdin: bool) -> None:
         loop.add_signal_handler(number, ended.set)
     if ends_with_stdin:  # it ends with whoever began this
         loop.add_reader(sys.stdin.fileno(), _end_with_stdin, ended)
-    bound_memory()
+    most = memory_max()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     await ended.wait()
     signal.alarm(_ENDING_S)  # the system ends what has not ended by then, whatever its threads do
 
@@ -187,14 +189,7 @@ def _end_with_stdin(ended: asyncio.Event) -> None:
         ended.set()
 
 
-def bound_memory() -> None:
-    """This process gets no more memory than the page may take."""
-    most = _memory_max()
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def _memory_max() -> int:
+def memory_max() -> int:
     """Bytes that the page may take: half of what the machine has, or the container where that is less."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CONTAINER_MEMORY:

@@ -32,7 +32,7 @@ MANIFEST_MAX: Final = 256 * 1024
 COPIES_MAX: Final = 500
 _PODS_MAX: Final = 500
 _ROWS_MAX: Final = 200
-QUESTIONS_MAX: Final = 2_000
+_QUESTIONS_MAX: Final = 2_000
 _WAITING_MAX: Final = 4
 _WRITTEN: Final = ("name", "namespace", "labels", "annotations")
 
@@ -189,7 +189,7 @@ def _room(objects: Objects, key: Key, config: Config | None) -> Document:
         profile=profiles_with(config, objects.features, {}, preempts=False),
         features=objects.features,
         now_ms=BEGIN_MS,
-        questions_max=QUESTIONS_MAX,
+        questions_max=_QUESTIONS_MAX,
         steps_max=STEPS_MAX,
     )
     return {**room_document(room, None), "notes": [], "problems": [*objects.unlisted, *room.problems]}
