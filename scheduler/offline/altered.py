@@ -166,51 +166,43 @@ def _is_named(obj: Mapping[str, Any], kind: str, namespace: str, name: str) -> b
 
 def _without_node(given: Sequence[SourceObject], node: str) -> list[SourceObject]:
     gone = {_uid(item.obj) for item in given if node_of(item.obj) == node}
-    left = [one for one in given if one.obj.get("kind") != "ResourceSlice" or _spec(one.obj).get("nodeName") != node]
+    kinds = ("ResourceSlice", node)
+    left = [one for one in given if (one.obj.get("kind"), (one.obj.get("spec") or {}).get("nodeName")) != kinds]
     return _made_again(left, gone, _OF_ONE_NODE)
 
 
 def _without_device(given: Sequence[SourceObject], written: str) -> list[SourceObject]:
+    slices = (one.obj for one in given if one.obj.get("kind") == "ResourceSlice")
     try:
-        device = device_named(written, (one for item in given for one in _devices(item.obj)))
+        device = device_named(written, (name for obj in slices for name in _devices(obj)))
     except NoSuchObjectError as error:
         raise NoSuchObjectError(f"{_DEVICE}{error}") from error
-    left = [one._replace(obj=_lacking(one.obj, device)) if device in _devices(one.obj) else one for one in given]
-    users = {
-        str(user.get("uid"))
-        for item in given
-        if item.obj.get("kind") == "ResourceClaim" and device in _held(item.obj)
-        for user in item.obj["status"].get("reservedFor") or ()
-    }
-    return _made_again(left, users, _OF_ONE_NODE[1:])
+    gone: set[str] = set()
+    left = []
+    for item in given:
+        obj = item.obj
+        if obj.get("kind") == "ResourceSlice" and device in _devices(obj):
+            devices = [one for one in obj["spec"]["devices"] if one.get("name") != device.device]
+            left.append(item._replace(obj={**obj, "spec": {**obj["spec"], "devices": devices}}))
+            continue
+        if obj.get("kind") == "ResourceClaim" and device in _devices(obj):
+            gone.update(str(user.get("uid")) for user in obj["status"].get("reservedFor") or ())
+        left.append(item)
+    return _made_again(left, gone, _OF_ONE_NODE[1:])
 
 
-def _devices(obj: Mapping[str, Any]) -> list[DeviceId]:
-    """Those of a slice; of what is none, none."""
-    spec = _spec(obj) if obj.get("kind") == "ResourceSlice" else {}
-    driver, pool = str(spec.get("driver")), str((spec.get("pool") or {}).get("name"))
-    return [DeviceId(driver, pool, str(one.get("name"))) for one in spec.get("devices") or ()]
-
-
-def _lacking(obj: Mapping[str, Any], device: DeviceId) -> Mapping[str, Any]:
-    """A slice without one of its devices."""
-    devices = [one for one in obj["spec"]["devices"] if one.get("name") != device.device]
-    return {**obj, "spec": {**obj["spec"], "devices": devices}}
-
-
-def _held(claim: Mapping[str, Any]) -> list[DeviceId]:
-    """What a claim holds and others lack meanwhile."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
+def _devices(obj: Mapping[str, Any]) -> set[DeviceId]:
+    """Those that a slice publishes, or that a claim holds and others lack meanwhile."""
+    spec = obj.get("spec") or {}
+    own = {"driver": spec.get("driver"), "pool": (spec.get("pool") or {}).get("name")}
+    allocation = (obj.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
-    return [
-        DeviceId(str(one.get("driver")), str(one.get("pool")), str(one.get("device")))
-        for one in results
-        if not one.get("adminAccess")
-    ]
-
-
-def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    return obj.get("spec") or {}
+    found = (
+        [{**own, "device": one.get("name")} for one in spec.get("devices") or ()]
+        if obj.get("kind") == "ResourceSlice"
+        else [one for one in results if not one.get("adminAccess")]
+    )
+    return {DeviceId(*(str(one.get(field)) for field in DeviceId._fields)) for one in found}
 
 
 def _uid(obj: Mapping[str, Any]) -> str:
