@@ -26,23 +26,17 @@ def verdict_of(drain: Drain) -> str:
     """The first line: what came of it."""
     name = "/".join(drain.devices[0][1:])
     name += f" (with {len(drain.devices) - 1} partitions)" if len(drain.devices) > 1 else ""
-    moving = _pods(sum(map(len, drain.steps)))
-    stays = _pods(len(drain.stays))
+    going, staying = sum(map(len, drain.steps)), len(drain.stays)
     match drain.outcome:
         case DrainOutcome.FREE:
             return f"nobody holds {name}: the taint alone keeps it free"
         case DrainOutcome.PLAN:
-            return f"{name} is free after {moving} {'has' if moving == '1 pod' else 'have'} moved"
+            return f"{name} is free after {'1 pod has' if going == 1 else f'{going} pods have'} moved"
         case DrainOutcome.NONE:
-            could = f"; {moving} could move" if drain.steps else ""
-            return f"no plan: {stays} of those that hold {name} would not get away from it{could}"
+            return f"no plan: {staying} of the {going + staying} that hold {name} would not get away from it"
         case DrainOutcome.UNKNOWN:
             used = "the steps for one question" if drain.is_out_of_steps else f"{drain.questions} questions"
             return f"unknown: no order in which all that hold {name} can move was found in {used}, and there may be one"
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def budget_texts(drain: Drain) -> list[str]:

@@ -84,7 +84,7 @@ def test_there_is_no_room(tmp_path: Path) -> None:
     assert "taint" in stays(found)["a"]
     assert not any("eviction" in line for line in found["commands"])  # the taint alone
     assert "drain-gpu-0-node-1" in found["commands"][0]
-    assert found["text"].startswith("no plan: 1 pod of those that hold node-1/gpu-0 would not get away")
+    assert found["text"].startswith("no plan: 1 of the 1 that hold node-1/gpu-0 would not get away")
 
 
 def shared(*held: Sequence[Obj], where: str = "node-1") -> list[Obj]:
