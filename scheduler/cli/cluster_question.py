@@ -27,7 +27,7 @@ from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.input_size import size_option
 from scheduler.cli.known_names import names_of
-from scheduler.cli.options import cluster_options, files_option, find_connection
+from scheduler.cli.options import cluster_options, files_option, find_connection, looks_inside
 from scheduler.cli.terminal import caution, working
 from scheduler.model.nearest import nearest, some
 
@@ -138,6 +138,16 @@ class ClusterQuestion:
     def is_given(self) -> bool:
         """Whether anything says what is to be read."""
         return bool(self.files or self.kubeconfig or self.context or self.config_path or self.namespace)
+
+    def words(self) -> list[str]:
+        """The options as they would be given again."""
+        named = [("-f", one) for one in self.files]
+        named += [("--kubeconfig", self.kubeconfig), ("--context", self.context), ("-n", self.namespace)]
+        named += [("--config", self.config_path and str(self.config_path)), ("--kubernetes", self.kubernetes)]
+        gates = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in self.feature_gates.items())
+        named.append(("--feature-gates", gates))
+        flags = [*(["-A"] if self.is_everywhere else []), *(["-R"] if looks_inside() else [])]
+        return [*(word for name, value in named if value for word in (name, value)), *flags]
 
     def connection(self) -> Connection | None:
         """How to reach the cluster that is asked; None where only files are."""

@@ -49,6 +49,11 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "scheduler.cli.make_room:make_room",
         "Find the fewest pods that would have to move so that one that waits fits.",
     ),
+    "drain-device": (
+        "scheduler.cli.drain_device:drain_device",
+        "Find out who holds a device, where they would go, and how to empty it.",
+    ),
+    "mcp": ("scheduler.cli.mcp:mcp", "Answer agents over MCP: why pods wait, what would help, who holds which device."),
     "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
     "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
     "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),

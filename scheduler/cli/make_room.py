@@ -23,7 +23,6 @@ from scheduler.model.nearest import listed, nearest
 
 if TYPE_CHECKING:
     from scheduler.offline.making_room import Room
-    from scheduler.offline.moving import Move
     from scheduler.offline.offline_cluster import SourceObject
 
 _DRA: Final = "resource.k8s.io/v1"
@@ -200,7 +199,7 @@ def _print(room: Room, output: str, file: str | None) -> None:
     Args:
         file: Where the pod is written; None for one that waits already, and for `--free`, which only asks.
     """
-    from scheduler.offline.room_plan import commands, document_of, verdict_of, warnings_of
+    from scheduler.offline.room_plan import commands, document_of, moved_text, verdict_of, warnings_of
 
     if output in ("json", "yaml"):
         print_document(document_of(room, file), output)
@@ -209,7 +208,7 @@ def _print(room: Room, output: str, file: str | None) -> None:
     echo(verdict_of(room))
     if room.moves:
         rows = [
-            (str(number), f"{move.namespace}/{move.name}", move.source, move.target, _devices(move))
+            (str(number), f"{move.namespace}/{move.name}", move.source, move.target, moved_text(move))
             for number, move in enumerate(room.moves, 1)
         ]
         print_table(("STEP", "POD", "FROM", "TO", "DEVICES"), rows)
@@ -218,16 +217,10 @@ def _print(room: Room, output: str, file: str | None) -> None:
         echo(
             f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go: the plan takes {used}, {rest}"
         )
-    for text in warnings_of(room):
+    for text in warnings_of(room.moves):
         caution(f"warning: {text}")
     for line in commands(room, file):
         echo(line)
     if not room.moves:
         for why, count in sorted(room.stays.items(), key=lambda one: (-one[1], one[0])):
             echo(f"cannot move: {count} {'pod' if count == 1 else 'pods'}: {why}")
-
-
-def _devices(move: Move) -> str:
-    from scheduler.offline.room_plan import given_text
-
-    return f"{given_text(move.devices)} -> {given_text(move.given)}" if move.devices or move.given else "<none>"

@@ -82,6 +82,14 @@ def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> 
     help="Leave out node/NAME or pod/NAME.",
 )
 @click.option(
+    "--without-device",
+    "devices",
+    multiple=True,
+    metavar="POOL/DEVICE",
+    callback=lambda _context, _parameter, value: tuple(f"device/{one}" for one in value),
+    help="Leave out this device; who holds it is placed anew. The same as --remove device/POOL/DEVICE.",
+)
+@click.option(
     "--placement",
     type=click.Choice(["firstFit", "bestFit", "fgd", "fragmentation", "leastWaste"]),
     help="The rank of devices and nodes. Default: firstFit, or what --config says.",
@@ -127,6 +135,7 @@ def simulate(
     once: bool,
     added: tuple[str, ...],
     removed: tuple[str, ...],
+    devices: tuple[str, ...],
     placement: str | None,
     shapes: tuple[str, ...],
     plot_file: str | None,
@@ -161,8 +170,8 @@ def simulate(
     if shapes and (arrivals is not None or pods or claims or output in ("csv", "name")):
         raise click.UsageError("--what-node takes no --arrivals, --pod, --claim, -o csv or -o name")
     asked = replace(question, files=(*paths, *question.files)).read()
-    given, later = _read(asked, arrivals=arrivals, added=added, removed=removed, seed=seed)
-    lost = not_made_again(asked.given, given) if removed else ""
+    given, later = _read(asked, arrivals=arrivals, added=added, removed=(*removed, *devices), seed=seed)
+    lost = not_made_again(asked.given, given, (*removed, *devices))
     given = _on_nodes(given, nodes)
     arguments = {"placement": placement, "searchSteps": budget_steps}
     profile = profiles_with(asked.config, asked.features, arguments, preempts=not shapes)

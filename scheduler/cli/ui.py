@@ -206,7 +206,7 @@ async def until_ended(url: str, *, ends_with_stdin: bool = False) -> None:
         loop.add_signal_handler(number, ended.set)
     if ends_with_stdin:  # it ends with whoever began this
         loop.add_reader(sys.stdin.fileno(), _end_with_stdin, ended)
-    most = _memory_max()
+    most = memory_max()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     await ended.wait()
@@ -218,7 +218,7 @@ def _end_with_stdin(ended: asyncio.Event) -> None:
         ended.set()
 
 
-def _memory_max() -> int:
+def memory_max() -> int:
     """Bytes that the page may take: half of what the machine has, or the container where that is less."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CONTAINER_MEMORY:

@@ -16,7 +16,7 @@ Not here: which pods may move, and what a move is (`moving`).
 
 Why it is done like this: docs/adr/0033-making-room.md.
 
-Cost: a question for each set of pods that is looked at, about 1 ms, and `_PLAY` for each move that is played.
+Cost: a question for each set of pods that is looked at, about 1 ms, and `PLAY` for each move that is played.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from allocator import Features
 from scheduler.core.trying.dry_run import DryRuns, without
 from scheduler.core.trying.dry_run_memory import DryRunMemories
+from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.statuses import ApiError
@@ -47,13 +48,13 @@ from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.offline.every_node import EveryNode
-from scheduler.offline.moving import Board, Move, sharing_pods, why_it_stays
+from scheduler.offline.moving import Board, Move, budgets_used, sharing_pods, why_it_stays
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of
 from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
 
 QUESTIONS_MAX: Final = 20_000
 MOVES_MAX: Final = 3
-_PLAY: Final = 10
+PLAY: Final = 10
 """Questions that a played move counts as."""
 _SETS_MAX: Final = 1_000_000
 """Sets of pods that are compared before the first is looked at."""
@@ -198,10 +199,10 @@ class _Table:
         self.board.cordon(node)
         moves: list[Move] = []
         for pod in pods:
-            move = self.board.move(pod)
-            if move is None:
+            moved = self.board.move([pod])
+            if not isinstance(moved, list):
                 return None
-            moves.append(move)
+            moves += moved
         self.board.cordon(node, on=False)
         placed = self.board.place(self.pod)
         return (moves, *placed) if placed is not None else None
@@ -327,8 +328,7 @@ class _Search:
         pods: list[Stored] = []
         for uid, pod in on_node.items():
             stored = self._table.stored(pod.metadata.namespace, pod.metadata.name)
-            why = why_it_stays(cluster, stored, priority=self._priority, of_pod=pod.priority, shared=self._shared)
-            if why:
+            if why := why_it_stays(cluster, stored) or self._why_not_for_this(stored, pod.priority):
                 room.stays[why] += 1
             else:
                 pods.append(stored)
@@ -336,6 +336,17 @@ class _Search:
         if len(pods) < len(on_node) and not self._would_fit(name, tuple(PodUid(pod.uid) for pod in pods)):
             return []
         return pods
+
+    def _why_not_for_this(self, pod: Stored, priority: int) -> str:
+        """Why the node has no room without a pod, or the one that waits is not worth its move."""
+        owner, spec = controller_of(pod.obj) or {}, pod.obj["spec"]
+        if owner.get("kind") == "DaemonSet":
+            return "is a DaemonSet's, and stays on its node"
+        if priority > self._priority:
+            return "has a higher priority"
+        if spec.get("schedulingGroup") or spec.get("workloadRef"):
+            return "belongs to a group of pods"
+        return "shares a claim with other pods" if pod.uid in self._shared else ""
 
     def _would_fit(self, node: str, removed: Iterable[str]) -> bool:
         """Whether all filters pass the node as if these pods were gone."""
@@ -375,7 +386,7 @@ class _Search:
 
     def _try(self, one: _Set) -> bool:
         """Whether moving these pods makes room; then the room has the plan."""
-        budgets = self._budgets_used(one.uids)
+        budgets = budgets_used(self._table.machine.ground.store, one.uids)
         if any(used > allowed for used, allowed in budgets.values()):
             return False
         if not self._would_fit(one.node, one.uids):
@@ -384,7 +395,7 @@ class _Search:
         for uids in itertools.permutations(one.uids):
             if self._is_over:
                 return False
-            room.questions += _PLAY * len(uids)
+            room.questions += PLAY * len(uids)
             turns_left = table.run.turns_left
             pods = [self._movable[uid] for uid in uids]
             saved = table.board.snapshot([*pods, table.stored(table.pod.namespace, table.pod.name)])
@@ -403,17 +414,3 @@ class _Search:
     def _known_anew(self, pods: Sequence[Stored]) -> None:
         for pod in pods:
             self._movable[pod.uid] = self._table.stored(pod.namespace, pod.name)
-
-    def _budgets_used(self, uids: Iterable[str]) -> dict[tuple[str, str], tuple[int, int]]:
-        """Of each PodDisruptionBudget that covers some of the pods: how many, and how many it allows."""
-        store = self._table.machine.ground.store
-        used: Counter[tuple[str, str]] = Counter()
-        allowed: dict[tuple[str, str], int] = {}
-        for uid in uids:
-            pod = store.pods[PodUid(uid)]
-            for budget in store.disruption_budgets.of(pod.metadata.namespace):
-                if budget.selector.matches(pod.metadata.labels or {}):
-                    key = (budget.key.namespace, budget.key.name)
-                    used[key] += 1
-                    allowed[key] = budget.allowed
-        return {key: (count, allowed[key]) for key, count in used.items()}

@@ -1,14 +1,14 @@
 """Moving pods in an offline cluster: which may move, and a move as it would happen.
 
-A move is what a person can do to a pod: its node is cordoned, the pod is evicted, its controller makes it again, and
-the scheduler places the new one. So it lands where the scheduler puts it, never on the cordoned node, and only where
-there is room before it is evicted.
+A move is what a person can do to a pod: its node is cordoned or its device tainted, the pod is evicted, its controller
+makes it again, and the scheduler places the new one. So it lands where the scheduler puts it, never back where it was,
+and only where there is room before it is evicted.
 
 Rules of this module
   1. What is played can be taken back, object by object: whoever searches plays many moves on one cluster.
   2. Nobody is preempted for a moved pod: whoever asks gives a profile without PostFilter plugins.
 
-Not here: which pods to move (`making_room`).
+Not here: which pods to move (`making_room`, `draining`).
 
 Cost: a few milliseconds a move, what the scheduler's decision takes not counted.
 """
@@ -16,20 +16,23 @@ Cost: a few milliseconds a move, what the scheduler's decision takes not counted
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.core.state.store import Store
 from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
 from scheduler.embedded.kinds.pod_kinds import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
 from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.served_kinds import ServedKind
+from scheduler.model.keys import PodUid
 from scheduler.model.pod_claims import claim_names
 from scheduler.offline.leaving import leave
 from scheduler.offline.offline_cluster import Obj, OfflineCluster
-from scheduler.offline.verdicts import PodResult, Run, devices_of
+from scheduler.offline.verdicts import PodResult, Run, Verdict, devices_of
 
 MOVABLE_ANNOTATION: Final = "dra-scheduler/movable"
 """`"false"` on a pod: it is never moved by a plan."""
@@ -60,14 +63,8 @@ class Move:
     named_claims: tuple[str, ...]
 
 
-def why_it_stays(cluster: OfflineCluster, pod: Stored, *, priority: int, of_pod: int, shared: Collection[str]) -> str:
-    """Why a running pod may not be moved; "" where it may.
-
-    Args:
-        priority: Of the pod for which room is made.
-        of_pod: The pod's own.
-        shared: Uids of pods that use a claim together with others.
-    """
+def why_it_stays(cluster: OfflineCluster, pod: Stored) -> str:
+    """Why a running pod may be moved for nobody; "" where it may."""
     metadata, spec = pod.obj["metadata"], pod.obj["spec"]
     annotations = metadata.get("annotations") or {}
     controller = controller_of(pod.obj)
@@ -77,17 +74,9 @@ def why_it_stays(cluster: OfflineCluster, pod: Stored, *, priority: int, of_pod:
         return "is a static pod"
     if controller is None:
         return "has no controller that would make it again"
-    if controller.get("kind") == "DaemonSet":
-        return "is a DaemonSet's, and stays on its node"
     for annotation in (MOVABLE_ANNOTATION, _SAFE_TO_EVICT):
         if annotations.get(annotation) == "false":
             return f'has the annotation {annotation}: "false"'
-    if of_pod > priority:
-        return "has a higher priority"
-    if spec.get("schedulingGroup") or spec.get("workloadRef"):
-        return "belongs to a group of pods"
-    if pod.uid in shared:
-        return "shares a claim with other pods"
     for entry in spec.get("resourceClaims") or ():
         template = entry.get("resourceClaimTemplateName")
         if template and cluster.api.find(CLAIM_TEMPLATE.kind_id, pod.namespace, template) is None:
@@ -103,6 +92,20 @@ def sharing_pods(cluster: OfflineCluster) -> set[str]:
         if len(users) > 1:
             found.update(str(user.get("uid")) for user in users)
     return found
+
+
+def budgets_used(store: Store, uids: Iterable[str]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Of each PodDisruptionBudget that covers some of the pods: how many, and how many it allows to go now."""
+    used: Counter[tuple[str, str]] = Counter()
+    allowed: dict[tuple[str, str], int] = {}
+    for uid in uids:
+        pod = store.pods[PodUid(uid)]
+        for budget in store.disruption_budgets.of(pod.metadata.namespace):
+            if budget.selector.matches(pod.metadata.labels or {}):
+                key = (budget.key.namespace, budget.key.name)
+                used[key] += 1
+                allowed[key] = budget.allowed
+    return {key: (count, allowed[key]) for key, count in used.items()}
 
 
 class Board:
@@ -136,16 +139,20 @@ class Board:
         obj = {**stored.obj, "metadata": {**stored.obj["metadata"]}, "spec": spec}
         self._cluster.api.store.put(kind.kind_id, stored.namespace, stored.name, obj)
 
-    def move(self, pod: Stored) -> Move | None:
-        """Evict the pod and let the scheduler place the new one; None where it stays pending."""
-        source, devices = str(pod.obj["spec"]["nodeName"]), self.devices(pod)
-        leave(self._cluster, pod)
+    def move(self, pods: Sequence[Stored]) -> list[Move] | Verdict:
+        """Evict pods at once and let the scheduler place the new ones; what it says of the first that stays pending."""
+        had = [self.devices(pod) for pod in pods]
+        for pod in pods:
+            leave(self._cluster, pod)
         self._run.observe_changes()
-        again = self._make_again(pod)
-        verdict = self._try(again)
-        if verdict.outcome is not PodResult.FITS:
-            return None
-        entries = pod.obj["spec"].get("resourceClaims") or ()
+        again = [self._make_again(pod) for pod in pods]
+        self._decide()
+        verdicts = [self._run.verdict(one.obj) for one in again]
+        waiting = [one for one in verdicts if one.outcome is not PodResult.FITS]
+        return waiting[0] if waiting else list(map(self._move_of, pods, had, verdicts))
+
+    def _move_of(self, pod: Stored, devices: list[dict[str, Any]], verdict: Verdict) -> Move:
+        source, entries = str(pod.obj["spec"]["nodeName"]), pod.obj["spec"].get("resourceClaims") or ()
         named = tuple(str(one["resourceClaimName"]) for one in entries if one.get("resourceClaimName"))
         given = devices_of(self._run.answers, verdict)
         owner = controller_of(pod.obj) or {}
@@ -155,13 +162,13 @@ class Board:
     def place(self, pod: Stored) -> tuple[str, list[dict[str, Any]]] | None:
         """Let the scheduler try a pod that waits behind a gate: its node and devices; None where it stays pending."""
         self._specify(POD, self._cluster.api.get(POD, pod.namespace, pod.name), schedulingGates=None)
-        verdict = self._try(pod)
+        self._decide()
+        verdict = self._run.verdict(pod.obj)
         return (verdict.node, devices_of(self._run.answers, verdict)) if verdict.outcome is PodResult.FITS else None
 
-    def _try(self, pod: Stored) -> Any:
+    def _decide(self) -> None:
         self._run.observe_changes()
         self._run.until(self._cluster.now_ms)
-        return self._run.verdict(pod.obj)
 
     def _make_again(self, pod: Stored) -> Stored:
         """What the pod's controller does."""
@@ -200,8 +207,7 @@ class Board:
         self._run.observe_changes()
         for _, obj in saved:
             restore_object(self._cluster.api, obj)
-        self._run.observe_changes()
-        self._run.until(self._cluster.now_ms)
+        self._decide()
 
 
 def _document(obj: Mapping[str, Any], version: str, kind: str) -> Obj:

@@ -1,13 +1,13 @@
 """A plan to make room in words, as a document, and as commands that carry it out.
 
-Not here: finding it (`making_room`).
+Here too: the commands of moves, whatever they are for. Not here: finding the plan (`making_room`).
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from scheduler.model.device_text import device_text
@@ -42,19 +42,22 @@ def given_text(devices: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(map(device_text, devices)) or "no devices"
 
 
-def warnings_of(room: Room) -> list[str]:
+def moved_text(move: Move) -> str:
+    """The devices that a pod has, and those that it would get."""
+    return f"{given_text(move.devices)} -> {given_text(move.given)}" if move.devices or move.given else "<none>"
+
+
+def warnings_of(moves: Iterable[Move]) -> list[str]:
     """What a person should know before pods are evicted."""
     return [
         f"{move.namespace}/{move.name} is a pod of Job {move.controller[1]}: what it has done so far is lost, and "
         "the Job may count it as a failure (spec.backoffLimit)"
-        for move in room.moves
+        for move in moves
         if move.controller[0] == "Job"
     ]
 
 
-_HEAD: Final = r"""#!/usr/bin/env bash
-# For bash. Nothing was done yet. It stops at the first step that fails, and opens the node again in any case.
-set -euo pipefail
+_FUNCTIONS: Final = r"""set -euo pipefail
 
 # owner_of NAMESPACE POD NODE: the uid of the controller that makes the pod again.
 owner_of() {
@@ -66,6 +69,18 @@ owner_of() {
     return 1
   fi
   echo "${found#* }"
+}
+
+# evict PATH EVICTION: it waits for a PodDisruptionBudget that forbids it.
+evict() {
+  local said
+  for _ in $(seq 300); do
+    if said=$(kubectl create --raw "$1" -f - <<< "$2" 2>&1); then return 0; fi
+    if [[ "$said" != *"disruption budget"* ]]; then break; fi
+    sleep 2
+  done
+  echo "$said" >&2
+  return 1
 }
 
 # placed NAMESPACE UID: how many pods of this controller have a node.
@@ -91,21 +106,22 @@ wait_until_placed() {
 """
 
 
+def script_head(told: str) -> list[str]:
+    """The begin of a script, and what its steps call."""
+    return ["", "#!/usr/bin/env bash", f"# For bash. Nothing was done yet. {told}", *_FUNCTIONS.splitlines(), ""]
+
+
 def commands(room: Room, file: str | None) -> list[str]:
     """A script that carries the plan out: each step waits until those before it are done."""
     if not room.moves:
         return []
     node = shlex.quote(room.cordoned)
     lines = [
-        "",
-        *_HEAD.splitlines(),
-        "",
+        *script_head("It stops at the first step that fails, and opens the node again in any case."),
         f"trap {shlex.quote(f'kubectl uncordon {node}')} EXIT",
         f"kubectl cordon {node}",
+        *step_commands([move] for move in room.moves),
     ]
-    lines += [f"echo {shlex.quote(f'warning: {text}')} >&2" for text in warnings_of(room)]
-    for number, move in enumerate(room.moves, 1):
-        lines += ["", *_move_commands(number, move)]
     lines += ["", "trap - EXIT", f"kubectl uncordon {node}"]
     if file is not None:
         namespace, name = map(shlex.quote, room.pod)
@@ -114,29 +130,67 @@ def commands(room: Room, file: str | None) -> list[str]:
     return lines
 
 
-def _move_commands(number: int, move: Move) -> list[str]:
-    namespace, name = shlex.quote(move.namespace), shlex.quote(move.name)
-    metadata = {"name": move.name, "namespace": move.namespace}
-    body = shlex.quote(json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}))
-    path = shlex.quote(f"/api/v1/namespaces/{move.namespace}/pods/{move.name}/eviction")
-    lines = [_comment(f"{number}. {move.namespace}/{move.name}: {' '.join(move.controller)} makes it again")]
+def step_commands(steps: Iterable[Sequence[Move]]) -> list[str]:
+    """Commands that move pods, those of a step at once, each step when the new pods of the one before have nodes."""
+    steps = list(steps)
+    lines = [f"echo {shlex.quote(f'warning: {text}')} >&2" for step in steps for text in warnings_of(step)]
+    for number, step in enumerate(steps, 1):
+        quoted = [(shlex.quote(move.namespace), shlex.quote(move.name), shlex.quote(move.source)) for move in step]
+        owns = [str(index) if len(step) > 1 else "" for index in range(1, len(step) + 1)]
+        lines.append("")
+        for move in step:
+            lines += _told(number, move)
+        for own, (namespace, name, source) in zip(owns, quoted, strict=True):
+            lines.append(f"owner{own}=$(owner_of {namespace} {name} {source})")
+            lines.append(f'count{own}=$(placed {namespace} "$owner{own}")')
+        lines += map(_eviction, step)
+        lines += (f"kubectl wait --for=delete -n {space} pod/{name} --timeout=10m" for space, name, _ in quoted)
+        for own, move, (namespace, _, _) in zip(owns, step, quoted, strict=True):
+            lines.append(comment(f"The new pod is placed by the scheduler, as planned on {move.target}."))
+            lines.append(f'wait_until_placed {namespace} "$owner{own}" "$count{own}"')
+    return lines
+
+
+def _told(number: int, move: Move) -> list[str]:
+    lines = [comment(f"{number}. {move.namespace}/{move.name}: {' '.join(move.controller)} makes it again")]
     if move.named_claims:
         claims = ", ".join(move.named_claims)
-        lines.append(_comment(f"Its claim {claims} loses its devices with the pod, and is given those of the new one."))
-    return [
-        *lines,
-        f"owner=$(owner_of {namespace} {name} {shlex.quote(move.source)})",
-        f'count=$(placed {namespace} "$owner")',
-        f"kubectl create --raw {path} -f - <<< {body}",
-        f"kubectl wait --for=delete -n {namespace} pod/{name} --timeout=10m",
-        _comment(f"The new pod is placed by the scheduler, as planned on {move.target}."),
-        f'wait_until_placed {namespace} "$owner" "$count"',
-    ]
+        lines.append(comment(f"Its claim {claims} loses its devices with the pod, and is given those of the new one."))
+    return lines
 
 
-def _comment(text: str) -> str:
+def _eviction(move: Move) -> str:
+    path = f"/api/v1/namespaces/{move.namespace}/pods/{move.name}/eviction"
+    metadata = {"name": move.name, "namespace": move.namespace}
+    body = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
+    return f"evict {shlex.quote(path)} {shlex.quote(body)}"
+
+
+def comment(text: str) -> str:
     """In one line, whatever names there are in it: the next would be a command."""
     return "# " + "".join(one if one.isprintable() else " " for one in text)
+
+
+def move_document(move: Move) -> dict[str, Any]:
+    """A move for programs."""
+    return {
+        "namespace": move.namespace,
+        "name": move.name,
+        "from": move.source,
+        "to": move.target,
+        "devices": move.devices,
+        "given": move.given,
+        "controller": "/".join(move.controller),
+        "namedClaims": list(move.named_claims),
+    }
+
+
+def budgets_document(budgets: Mapping[tuple[str, str], tuple[int, int]]) -> list[dict[str, Any]]:
+    """PodDisruptionBudgets for programs."""
+    return [
+        {"namespace": namespace, "name": name, "used": used, "allowed": allowed}
+        for (namespace, name), (used, allowed) in sorted(budgets.items())
+    ]
 
 
 def document_of(room: Room, file: str | None) -> dict[str, Any]:
@@ -151,28 +205,13 @@ def document_of(room: Room, file: str | None) -> dict[str, Any]:
             "devices": room.devices,
         },
         "cordoned": room.cordoned or None,
-        "moves": [
-            {
-                "namespace": move.namespace,
-                "name": move.name,
-                "from": move.source,
-                "to": move.target,
-                "devices": move.devices,
-                "given": move.given,
-                "controller": "/".join(move.controller),
-                "namedClaims": list(move.named_claims),
-            }
-            for move in room.moves
-        ],
-        "budgets": [
-            {"namespace": namespace, "name": name, "used": used, "allowed": allowed}
-            for (namespace, name), (used, allowed) in sorted(room.budgets.items())
-        ],
+        "moves": [move_document(move) for move in room.moves],
+        "budgets": budgets_document(room.budgets),
         "movesMax": room.moves_max,
         "questions": room.questions,
         "nodes": room.nodes,
         "cannotMove": dict(sorted(room.stays.items())),
-        "warnings": warnings_of(room),
+        "warnings": warnings_of(room.moves),
         "commands": commands(room, file)[1:],
         **({"reason": room.reason} if room.reason else {}),
     }

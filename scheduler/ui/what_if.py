@@ -88,7 +88,7 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
         given, asked = _altered(objects.given, question)
     except (ManifestError, NoSuchObjectError, NoSuchPodError) as error:
         raise WrongQuestionError(str(error)) from error
-    lost = not_made_again(objects.given, given) if question.without else ""
+    lost = not_made_again(objects.given, given, [f"node/{question.without}"]) if question.without else ""
     profile = profiles_with(config, objects.features, {}, preempts=True)
     only = partial(_asked, asked)
     played = play(given, (), features=objects.features, profile=profile, only=only, turns_max=TURNS_MAX)

@@ -171,6 +171,46 @@ class RoomAnswer(_Part):
     reason: str | None = None
 
 
+class DeviceName(_Part):
+    """A device."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class HolderOfDevice(_Part):
+    """A pod that has the device, or goes with one that has it."""
+
+    namespace: str
+    name: str
+    source: str = Field(alias="from", description="Its node.")
+    devices: tuple[GivenDevice, ...] = Field(description="What it has.")
+    step: int | None = Field(None, description="When it goes; pods of one step go at once. Missing where it stays.")
+    target: str | None = Field(None, alias="to")
+    given: tuple[GivenDevice, ...] = Field((), description="What it would get.")
+    controller: str | None = Field(None, description="KIND/NAME of who makes it again.")
+    named_claims: tuple[str, ...] = Field((), alias="namedClaims")
+    why: str | None = Field(None, description="Why it stays.")
+
+
+class DrainAnswer(_Part):
+    """What `drain-device` prints."""
+
+    outcome: Literal["free", "plan", "none", "unknown"]
+    text: str
+    devices: tuple[DeviceName, ...] = Field(description="The device, and the partitions that are drained with it.")
+    holders: tuple[HolderOfDevice, ...]
+    budgets: tuple[UsedBudget, ...]
+    questions: int
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...] = Field(description="What to know before pods are evicted.")
+    rules: tuple[dict[str, Any], ...] = Field(description="DeviceTaintRules that keep new claims off.")
+    commands: tuple[str, ...] = Field(
+        description="The taints, and with a plan the script for bash that carries it out."
+    )
+
+
 class PodOnShape(_Part):
     """A pod that waits, and where it would run."""
 
@@ -311,6 +351,7 @@ MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "cel-check": CelCheckAnswer,
     "cel-eval": CelEvalAnswer,
     "demo": DemoAnswer,
+    "drain-device": DrainAnswer,
     "explain-all": ExplainAllAnswer,
     "lint": LintAnswer,
     "make-room": RoomAnswer,

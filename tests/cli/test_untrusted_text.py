@@ -48,6 +48,7 @@ COMMANDS = (
     "simulate -o name",
     "simulate -o json",
     "make-room pod/asked",
+    "drain-device p/d",
     "devices",
     "devices -o wide",
     "devices -o name",

@@ -98,8 +98,8 @@ def test_the_page_takes_half_of_the_memory_of_its_container(
     if text is not None:
         file.write_text(text)
     monkeypatch.setattr(ui, "_CONTAINER_MEMORY", (file,))
-    assert most is None or ui._memory_max() == most
-    assert 0 < ui._memory_max() < 1 << 50
+    assert most is None or ui.memory_max() == most
+    assert 0 < ui.memory_max() < 1 << 50
 
 
 async def test_a_page_that_ends_is_begun_anew_later_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,345 @@
+"""Draining a device: who holds it, where each of them would go, and in which order.
+
+DeviceTaintRules keep new claims off it. Then its holders are evicted, one step after the other, and the scheduler
+places each before the next one goes. Pods that share a claim on it, and the pods of one group, go in one step.
+
+Rules of this module
+  1. A plan was played from its first step to its last, on a cluster as it is.
+  2. Three outcomes, never confused: a plan (or nobody holds it); none, though every order was tried, or as somebody may
+     not move; unknown, as the questions or the steps were used up.
+  3. A step takes at most as many pods as each PodDisruptionBudget allows now; the eviction API asks again before each.
+  4. A device that takes its counter sets whole is the hardware itself: its partitions are drained with it.
+  5. Deterministic: equal objects give equal plans.
+
+Not here: what a move is (`moving`), words and commands (`drain_plan`).
+
+Cost: some 10 ms for each pod that is played.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from allocator import DeviceId, Features
+from cel.quantity import Quantity
+from scheduler.core.state.store import Store
+from scheduler.embedded.kinds.catalog import POD
+from scheduler.embedded.server.object_store import Stored
+from scheduler.embedded.server.statuses import ApiError
+from scheduler.framework.api import Profile
+from scheduler.framework.cycle import UNLIMITED_STEPS
+from scheduler.model.claim import ResourceClaim
+from scheduler.model.keys import PodUid
+from scheduler.offline.altered import NoSuchObjectError, device_named
+from scheduler.offline.group_mates import group_of
+from scheduler.offline.making_room import PLAY, QUESTIONS_MAX
+from scheduler.offline.moving import Board, Move, budgets_used, why_it_stays
+from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
+from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
+
+TAINT: Final = {"key": "dra-scheduler/drained", "effect": "NoSchedule"}
+_ORDERED_MAX: Final = 50
+"""Steps of which other orders are tried than the first."""
+
+_Key: TypeAlias = tuple[str, str]
+_Profiles: TypeAlias = Callable[[str], Profile]
+_Unit: TypeAlias = tuple[_Key, ...]
+
+
+class DrainOutcome(StrEnum):
+    """What became of the question."""
+
+    FREE = "free"
+    """Nobody holds the device."""
+    PLAN = "plan"
+    NONE = "none"
+    UNKNOWN = "unknown"
+    """No order was found before the questions or the steps were used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A holder that has no other place, and why."""
+
+    namespace: str
+    name: str
+    node: str
+    devices: list[dict[str, Any]]
+    why: str
+
+
+@dataclass(slots=True)
+class Drain:
+    """The answer.
+
+    Attributes:
+        devices: The device, and the partitions that are drained with it.
+        rules: The DeviceTaintRules that keep new claims off them.
+        steps: Who goes at once, in order. Without a plan: those who could go, one step after the other.
+        stays: Who holds it and does not go.
+        budgets: Of each PodDisruptionBudget: how many of its pods go, and how many it allows to go now.
+        is_out_of_steps: The steps of costly searches were used up, not the questions.
+    """
+
+    outcome: DrainOutcome
+    devices: tuple[DeviceId, ...]
+    rules: list[dict[str, Any]]
+    steps: list[list[Move]] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)
+    budgets: dict[_Key, tuple[int, int]] = field(default_factory=dict)
+    questions: int = 0
+    is_out_of_steps: bool = False
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def drain_device(
+    objects: Sequence[SourceObject],
+    written: str,
+    *,
+    profile: _Profiles,
+    features: Features,
+    now_ms: int,
+    questions_max: int = QUESTIONS_MAX,
+    steps_max: int = UNLIMITED_STEPS,
+) -> Drain:
+    """Find out who holds a device and where they would go.
+
+    Args:
+        written: POOL/DEVICE or DRIVER/POOL/DEVICE.
+        profile: Of each scheduler name, without PostFilter plugins.
+        steps_max: Steps of costly searches, about 4 us each, for all questions.
+
+    Raises:
+        NoSuchObjectError: No such device is published or held, no taint keeps anybody off it, or a part of the objects
+            is none that an API server would have.
+    """
+    if not features.device_taints:
+        raise NoSuchObjectError(f"{written}: the feature gate DRADeviceTaints is off, so no taint keeps claims off it")
+
+    try:
+        return _Search(partial(_Table, objects, written, profile, features, now_ms), questions_max, steps_max).find()
+    except ApiError as error:  # of a dump that no API server wrote
+        raise NoSuchObjectError(f"an API server refuses a part of the objects: {error.message}") from error
+
+
+class _Table:
+    """The cluster with the device tainted, and the pods that run."""
+
+    def __init__(
+        self, objects: Sequence[SourceObject], written: str, profile: _Profiles, features: Features, now_ms: int
+    ) -> None:
+        self.cluster: Final = OfflineCluster(now_ms)
+        self.cluster.load(objects)
+        machine = new_machine({scheduler_name_of(pod) for pod in self.cluster.pods()}, profile, features)
+        self.run: Final = Run(self.cluster, Answers(machine, self.cluster, ()))
+        self.run.start()
+        self.run.until(now_ms)
+        self.store: Final = machine.store
+        published = {device.id for one in self.store.inventory.slices.values() for device in one.devices}
+        held = {one for claim in self.store.claims.values() for one in _held(claim)}
+        self.devices: Final = _with_parts(self.store, device_named(written, published | held))
+        self.rules: Final = [_rule(device, features) for device in self.devices]
+        self.cluster.add([SourceObject("the rule", rule) for rule in self.rules])
+        self.run.observe_changes()
+        self.run.until(now_ms)
+        self.board: Final = Board(self.cluster, self.run)
+
+    def stored(self, unit: Iterable[_Key]) -> list[Stored]:
+        found = [self.cluster.api.store.get(POD.kind_id, *key) for key in unit]
+        return [pod for pod in found if pod is not None]
+
+    def stay(self, key: _Key, why: str) -> Stay:
+        (pod,) = self.stored([key])
+        return Stay(*key, str(pod.obj["spec"].get("nodeName")), self.board.devices(pod), why)
+
+
+def _held(claim: ResourceClaim) -> list[DeviceId]:
+    """What a claim holds and others lack meanwhile."""
+    return [one.device_id for one in claim.allocation.results if not one.admin_access] if claim.allocation else []
+
+
+def _with_parts(store: Store, device: DeviceId) -> tuple[DeviceId, ...]:
+    slices = [one for one in store.inventory.slices.values() if (one.driver, one.pool) == device.pool_id]
+    totals = {each.name: _nano(each.counters) for one in slices for each in one.shared_counters}
+    taken = [(each.id, each.consumes_counters) for one in slices for each in one.devices]
+    whole = {
+        each.counter_set
+        for name, sets in taken
+        for each in sets
+        if name == device and _nano(each.counters) == totals.get(each.counter_set)
+    }
+    parts = {name for name, sets in taken if any(each.counter_set in whole for each in sets)}
+    return device, *sorted(parts - {device})
+
+
+def _nano(counters: Iterable[tuple[str, Quantity]]) -> dict[str, int]:
+    return {name: amount.nano for name, amount in counters}
+
+
+def _rule(device: DeviceId, features: Features) -> dict[str, Any]:
+    name = re.sub("[^a-z0-9]", "-", f"drain-{device.device}-{device.pool}".lower())
+    return {
+        "apiVersion": f"resource.k8s.io/{'v1' if features.has_137_semantics else 'v1beta2'}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name[:253].rstrip("-")},
+        "spec": {"deviceSelector": device._asdict(), "taint": dict(TAINT)},
+    }
+
+
+class _Search:
+    """One search.
+
+    Args:
+        new_table: Gives the cluster as it is, with the device tainted.
+    """
+
+    def __init__(self, new_table: Callable[[], _Table], questions_max: int, steps_max: int) -> None:
+        self._new_table: Final = new_table
+        table = self._table = new_table()
+        self._questions_max: Final = questions_max
+        self._steps_left = steps_max
+        self._drain: Final = Drain(DrainOutcome.FREE, table.devices, table.rules)
+        self._whys: Final[dict[_Unit, str]] = {}
+
+    @property
+    def _is_over(self) -> bool:
+        return self._drain.questions >= self._questions_max or self._steps_left <= 0
+
+    def find(self) -> Drain:
+        drain, table = self._drain, self._table
+        going: list[_Unit] = []
+        for unit in self._units():
+            cannot = self._cannot(unit)
+            drain.stays += (table.stay(key, why) for key, why in cannot.items())
+            going += [] if cannot else [unit]
+        must_stay = bool(drain.stays)
+        drain.budgets = budgets_used(table.store, [pod.uid for unit in going for pod in table.stored(unit)])
+        waiting = self._go_in_first_order(going)
+        if waiting and not must_stay and 1 < len(going) <= _ORDERED_MAX and not self._is_over:
+            self._table = self._new_table()
+            found = self._ordered(going)
+            if found is not None and (replayed := self._replayed(found)) is not None:
+                drain.steps, waiting = replayed, []
+        drain.stays += (self._table.stay(key, self._whys[unit]) for unit in waiting for key in unit)
+        if waiting and not must_stay and (self._is_over or len(going) > _ORDERED_MAX):
+            drain.outcome = DrainOutcome.UNKNOWN
+        elif drain.stays:
+            drain.outcome = DrainOutcome.NONE
+        elif drain.steps:
+            drain.outcome = DrainOutcome.PLAN
+        drain.is_out_of_steps = self._steps_left <= 0
+        drain.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
+        return drain
+
+    # -- who goes ----------------------------------------------------------------------------------
+
+    def _units(self) -> list[_Unit]:
+        """Who goes at once: those of most devices first, then the most important."""
+        table = self._table
+        running = {pod.uid: pod for pod in table.cluster.stored_pods() if table.board.is_running(pod)}
+        running = {uid: pod for uid, pod in running.items() if PodUid(uid) in table.store.pods}
+        groups: dict[object, set[str]] = {}
+        for uid, pod in running.items():
+            groups.setdefault(group_of(pod.obj) or uid, set()).add(uid)
+        merged: list[set[str]] = []
+        for claim in sorted(table.store.claims.values(), key=lambda one: one.key):
+            if not {*table.devices}.isdisjoint(_held(claim)):
+                users = self._users(claim, running)
+                users = set[str]().union(*(groups[group_of(running[uid].obj) or uid] for uid in users))
+                touching = [one for one in merged if one & users]
+                merged = [*(one for one in merged if not one & users), *([users.union(*touching)] if users else [])]
+
+        def rank(unit: set[str]) -> tuple[int, int, _Unit]:
+            devices = sum(len(table.board.devices(running[uid])) for uid in unit)
+            priority = max(table.store.pods[PodUid(uid)].priority for uid in unit)
+            return -devices, -priority, tuple(sorted((running[uid].namespace, running[uid].name) for uid in unit))
+
+        return [names for _, _, names in sorted(map(rank, merged))]
+
+    def _users(self, claim: ResourceClaim, running: Mapping[str, Stored]) -> set[str]:
+        """Uids of the pods that a claim is reserved for; whoever else has it stays, and is told."""
+        namespace, name = claim.key.namespace, claim.key.name
+        if not claim.reserved_for:
+            self._drain.notes.append(f"claim {namespace}/{name} has it, and is reserved for nobody")
+        for one in claim.reserved_for:
+            if one.pod_uid is None:
+                why = f"keeps claim {name} as long as this {one.resource.removesuffix('s')} is there"
+                self._drain.stays.append(Stay(namespace, one.name, "", [], why))
+            elif one.uid not in running:
+                why = f"has claim {name}, and is no pod that runs among the objects"
+                self._drain.stays.append(Stay(namespace, one.name, "", [], why))
+        return {one.uid for one in claim.reserved_for if one.pod_uid is not None and one.uid in running}
+
+    def _cannot(self, unit: _Unit) -> dict[_Key, str]:
+        """Why each of these pods stays, where one of them must."""
+        table = self._table
+        pods = table.stored(unit)
+        whys = {(pod.namespace, pod.name): why_it_stays(table.cluster, pod) for pod in pods}
+        stays = ["/".join(key) for key, why in whys.items() if why]
+        if stays:
+            return {key: why or f"goes together with {stays[0]}, which stays" for key, why in whys.items()}
+        for (namespace, name), (used, allowed) in budgets_used(table.store, [pod.uid for pod in pods]).items():
+            if used > allowed:
+                at_once = f", and {used} would go at once" if used > 1 else ""
+                why = f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go now{at_once}"
+                return dict.fromkeys(unit, why)
+        return {}
+
+    # -- where they go -----------------------------------------------------------------------------
+
+    def _go_in_first_order(self, units: Sequence[_Unit]) -> list[_Unit]:
+        """Play each that can go, whether or not those before it could; those that cannot."""
+        waiting = []
+        for unit in units:
+            moves = None if self._is_over else self._moved(unit)
+            if moves is None:
+                self._whys.setdefault(unit, "was not asked about: the questions or steps were used up")
+                waiting.append(unit)
+            else:
+                self._drain.steps.append(moves)
+        return waiting
+
+    def _ordered(self, units: Sequence[_Unit]) -> list[_Unit] | None:
+        """An order in which all can go; then they have gone."""
+        for unit in units:
+            if self._is_over:
+                return None
+            saved = self._table.board.snapshot(self._table.stored(unit))
+            if self._moved(unit) is None:
+                continue
+            rest = [one for one in units if one is not unit]
+            if (found := self._ordered(rest) if rest else []) is not None:
+                return [unit, *found]
+            self._table.board.restore(saved)
+        return None
+
+    def _replayed(self, units: Sequence[_Unit]) -> list[list[Move]] | None:
+        """The same on a new cluster, where nothing that was tried in vain has left a trace."""
+        self._table = self._new_table()
+        steps = [moves for unit in units if (moves := self._moved(unit)) is not None]
+        return steps if len(steps) == len(units) else None
+
+    def _moved(self, unit: _Unit) -> list[Move] | None:
+        """Who goes, gone; None where one of them has no other place, and then nobody went."""
+        table = self._table
+        self._drain.questions += PLAY * len(unit)
+        turns_left, pods = table.run.turns_left, table.stored(unit)
+        saved = table.board.snapshot(pods)
+        moved = table.board.move(pods)
+        self._steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
+        if isinstance(moved, list):
+            given = {DeviceId(one["driver"], one["pool"], one["device"]) for move in moved for one in move.given}
+            if given.isdisjoint(table.devices):
+                return moved
+            why = f"tolerates the taint {TAINT['key']}, and would be given the device again"
+        else:
+            why = f"would wait: {moved.reason}"
+        self._whys.setdefault(unit, why)
+        table.board.restore(saved)
+        return None
