@@ -12,189 +12,104 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
-from allocator import (
-    ALL_SHORTCUTS,
-    Allocated,
-    AllocationRequest,
-    BudgetExhausted,
-    Claim,
-    DeviceId,
-    Features,
-    InUse,
-    Inventory,
-    NodeView,
-    allocate,
-    decode_claim_spec,
-    decode_class,
-    decode_slice,
-)
-from cel.quantity import Quantity
+from allocator import ALL_SHORTCUTS, Allocated, AllocationRequest, BudgetExhausted, Features, allocate
+from tests.allocator.build import DRIVER, NODE, asks, claim, device, device_class, first_of, pool, request
+from tests.allocator.cases import claims_of, in_use_of, inventory_of, node_of, share_ids
 
-DRIVER = "gpu.example.com"
-NODE = "node-1"
 BUDGET_STEPS = 200_000
 SEARCHED = replace(ALL_SHORTCUTS, last_answer=False)
 """The same question again and again is what is timed: it must be searched each time."""
-
-CLASS = {
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
-}
+CLASS = device_class()
 Case = dict[str, Any]
 
 
-def a_slice(name: str, devices: list[Case], *, pool: str = "pool", slices: int = 1, **selection: Any) -> Case:
-    spec = {
-        "driver": DRIVER,
-        "pool": {"name": pool, "generation": 1, "resourceSliceCount": slices},
-        "devices": devices,
-        **(selection or {"nodeName": NODE}),
-    }
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def a_device(index: int, **more: Any) -> Case:
-    attributes = {
-        "model": {"string": "a100"},
-        "index": {"int": index},
-        "numa": {"int": index % 2},
-        "uuid": {"string": f"gpu-{index:05d}"},
-    }
-    attributes.update(more.pop("attributes", {}))
-    return {"name": f"gpu-{index}", "attributes": attributes, **more}
-
-
-def a_claim(*requests: Case, name: str = "claim", **devices: Any) -> Case:
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": list(requests), **devices}},
-    }
-
-
-def a_request(name: str = "gpu", amount: int = 1, **more: Any) -> Case:
-    return {"name": name, "exactly": an_alternative(amount, **more)}
-
-
-def an_alternative(amount: int = 1, *, cel: str = "", **more: Any) -> Case:
-    details = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": amount, **more}
-    if cel:
-        details["selectors"] = [{"cel": {"expression": cel}}]
-    return details
+def gpu(index: int, **more: Any) -> Case:
+    attributes = {"model": "a100", "index": index, "numa": index % 2, "uuid": f"gpu-{index:05d}"}
+    return device(f"gpu-{index}", **{**attributes, **more})
 
 
 def of_devices(count: int, *requests: Case) -> Case:
     """One pool of so many devices."""
-    return {"slices": [a_slice("s", [a_device(i) for i in range(count)])], "claims": [a_claim(*requests)]}
+    return {"slices": [pool(*map(gpu, range(count)))], "claims": [claim(*requests)]}
 
 
 def one_numa_node() -> Case:
     return {
-        "slices": [a_slice("s", [a_device(i) for i in range(8)])],
-        "claims": [a_claim(a_request(amount=4), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])],
-        "allocated": [{"driver": DRIVER, "pool": "pool", "device": "gpu-0"}],
+        "slices": [pool(*map(gpu, range(8)))],
+        "claims": [claim(request("gpu", 4), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])],
+        "allocated": [{"driver": DRIVER, "pool": "pool-1", "device": "gpu-0"}],
     }
 
 
 def partitions(sizes: tuple[int, ...], memory: int, *requests: Case) -> Case:
     """Only one combination fits: all but the large partition. It comes first, so it must be given up."""
-    devices = [
-        a_device(i, consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": f"{size}Gi"}}}])
-        for i, size in enumerate(sizes)
-    ]
-    counters = a_slice("s-counters", [], slices=2)
-    del counters["spec"]["devices"]
-    counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": f"{memory}Gi"}}}]
-    return {"slices": [counters, a_slice("s-devices", devices, slices=2)], "claims": [a_claim(*requests)]}
+    devices = [gpu(index, counters={"memory": f"{size}Gi"}) for index, size in enumerate(sizes)]
+    counters = pool(slice_name="s-counters", size=2, counters={"memory": f"{memory}Gi"})
+    return {"slices": [counters, pool(*devices, slice_name="s-devices", size=2)], "claims": [claim(*requests)]}
 
 
 def one_too_many(amount: int) -> Case:
     """`amount` devices are asked for where one less exists; each has its own request."""
-    return of_devices(amount - 1, *(a_request(f"r{i}") for i in range(amount)))
+    return of_devices(amount - 1, *(request(f"r{i}") for i in range(amount)))
 
 
 def eight_alternatives() -> Case:
-    subs = [
-        {"name": f"sub-{i}", **an_alternative(cel=f'device.attributes["{DRIVER}"].model == "model-{i}"')}
-        for i in range(7)
-    ]
-    subs.append({"name": "sub-7", **an_alternative()})
-    return of_devices(8, {"name": "gpu", "firstAvailable": subs})
+    texts = (f'device.attributes["{DRIVER}"].model == "model-{i}"' for i in range(7))
+    return of_devices(8, first_of("gpu", *(asks(cel=text) for text in texts), asks()))
 
 
 def network_attached() -> Case:
     """2,000 pools of 4 devices that every node reaches; the wanted model is in the last ones."""
     slices = [
-        a_slice(
-            f"s-{pool:04d}",
-            [a_device(i, attributes={"model": {"string": "rare" if pool >= 1990 else "common"}}) for i in range(4)],
-            pool=f"pool-{pool:04d}",
+        pool(
+            *(gpu(i, model="rare" if number >= 1990 else "common") for i in range(4)),
+            name=f"pool-{number:04d}",
             allNodes=True,
         )
-        for pool in range(2000)
+        for number in range(2000)
     ]
     return {
         "slices": slices,
-        "claims": [a_claim(a_request(amount=2, cel=f'device.attributes["{DRIVER}"].model == "rare"'))],
+        "claims": [claim(request("gpu", 2, cel=f'device.attributes["{DRIVER}"].model == "rare"'))],
     }
 
 
 def shared_capacity() -> Case:
     """100 devices that many allocations share; all but the last are full."""
-    devices = [
-        a_device(
-            i,
-            allowMultipleAllocations=True,
-            capacity={
-                "memory": {
-                    "value": "80Gi",
-                    "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi", "max": "80Gi"}},
-                }
-            },
-        )
-        for i in range(100)
-    ]
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi", "max": "80Gi"}}
+    memory = {"value": "80Gi", "requestPolicy": policy}
+    full = {"driver": DRIVER, "pool": "pool-1", "consumedCapacity": {"memory": "75Gi"}}
     return {
-        "slices": [a_slice("s", devices)],
-        "claims": [a_claim(a_request(amount=1, capacity={"requests": {"memory": "10Gi"}}))],
-        "allocatedShared": [
-            {
-                "driver": DRIVER,
-                "pool": "pool",
-                "device": f"gpu-{i}",
-                "shareID": f"old-{i}",
-                "consumedCapacity": {"memory": "75Gi"},
-            }
-            for i in range(99)
-        ],
+        "slices": [pool(*(gpu(i, allowMultipleAllocations=True, memory=memory) for i in range(100)))],
+        "claims": [claim(request("gpu", memory="10Gi"))],
+        "allocatedShared": [{**full, "device": f"gpu-{i}", "shareID": f"old-{i}"} for i in range(99)],
     }
 
 
 def bin_packing() -> Case:
     """Nine shares of 30Gi on four devices of 80Gi: two fit on each, the ninth does not."""
-    devices = [a_device(i, allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi"}}) for i in range(4)]
-    requests = [a_request(f"r{i}", capacity={"requests": {"memory": "30Gi"}}) for i in range(9)]
-    return {"slices": [a_slice("s", devices)], "claims": [a_claim(*requests)]}
+    devices = [gpu(i, allowMultipleAllocations=True, memory="80Gi") for i in range(4)]
+    return {"slices": [pool(*devices)], "claims": [claim(*(request(f"r{i}", memory="30Gi") for i in range(9)))]}
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "one device of 8": lambda: of_devices(8, a_request()),
+    "one device of 8": lambda: of_devices(8, request("gpu")),
     "4 of 8 on one NUMA node, one in use": one_numa_node,
-    "7 of 8 partitions, one combination fits": lambda: partitions((3, 1, 1, 1, 1, 1, 1, 1), 7, a_request(amount=7)),
+    "7 of 8 partitions, one combination fits": lambda: partitions((3, 1, 1, 1, 1, 1, 1, 1), 7, request("gpu", 7)),
     "4 + 3 of 8 partitions, one combination": lambda: partitions(
-        (8, 1, 2, 3, 4, 5, 6, 7), 28, a_request("a", 4), a_request("b", 3)
+        (8, 1, 2, 3, 4, 5, 6, 7), 28, request("a", 4), request("b", 3)
     ),
-    "16 of 15 devices, one request": lambda: of_devices(15, a_request(amount=16)),
+    "16 of 15 devices, one request": lambda: of_devices(15, request("gpu", 16)),
     "8 requests, 7 devices": lambda: one_too_many(8),
     "12 requests, 11 devices": lambda: one_too_many(12),
     "8 of 33 devices, then none fits": lambda: of_devices(
-        33, a_request("many", 8), a_request("none", 1, cel=f'device.attributes["{DRIVER}"].index > 99')
+        33, request("many", 8), request("none", 1, cel=f'device.attributes["{DRIVER}"].index > 99')
     ),
-    "32 of 128 devices": lambda: of_devices(128, a_request(amount=32)),
+    "32 of 128 devices": lambda: of_devices(128, request("gpu", 32)),
     "firstAvailable, the 8th fits": eight_alternatives,
     "2,000 network-attached pools": network_attached,
     "capacity of 100 shared devices": shared_capacity,
@@ -202,27 +117,10 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def share_ids() -> Iterator[str]:
-    return (f"share-{number}" for number in count(1))
-
-
 def prepare(case: Case) -> Callable[[], tuple[str, int]]:
     """Decode the case; what is returned asks it once."""
-    inventory = Inventory(map(decode_slice, case["slices"]), [decode_class(CLASS)])
-    claims = [
-        Claim(claim["metadata"]["namespace"], claim["metadata"]["name"], decode_claim_spec(claim["spec"]))
-        for claim in case["claims"]
-    ]
-    in_use = InUse()
-    for held in case.get("allocated", ()):
-        in_use.add_device(DeviceId(held["driver"], held["pool"], held["device"]))
-    for share in case.get("allocatedShared", ()):
-        in_use.add_share(
-            DeviceId(share["driver"], share["pool"], share["device"]),
-            share["shareID"],
-            [(name, Quantity.parse(value)) for name, value in share["consumedCapacity"].items()],
-        )
-    node = NodeView(NODE, {})
+    case = {"node": NODE, "classes": [CLASS], **case}
+    claims, node, inventory, in_use = claims_of(case), node_of(case), inventory_of(case), in_use_of(case)
     features = Features()
 
     def ask() -> tuple[str, int]:
@@ -266,7 +164,7 @@ def ask_go(cases: dict[str, Case]) -> dict[str, Case]:
         for name, case in cases.items():
             question = {
                 "kind": "allocate",
-                "node": {"metadata": {"name": NODE}},
+                "node": NODE,
                 "classes": [CLASS],
                 "timeout_ms": 10_000,
                 **case,

@@ -25,22 +25,18 @@ Needs Go (tests/controlplane/build.py) and Linux.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import difflib
 import os
 import platform
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import uvloop
-
 from benchmarks.contenders import contender
 from benchmarks.loads import measure
-from benchmarks.report import Record, markdown, summarize
+from benchmarks.report import Record, markdown, summarize, until_stopped
 from benchmarks.tables import Entry, runs, table, table_names
 
 _NAMES = {"kube": "kube-scheduler", "ours": "dra-scheduler", "bare": "bare writes"}
@@ -53,10 +49,6 @@ def entries_of(arguments: argparse.Namespace) -> list[Entry]:
 
 
 async def run(arguments: argparse.Namespace, record: Record) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    # Unwind when told to stop, so that nothing is left behind.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     ends = time.monotonic() + 60 * arguments.minutes if arguments.minutes else None
     for round_number, entry, short in planned(arguments):
         if record.has(entry.name, _NAMES[short], round_number):
@@ -148,16 +140,11 @@ def main(given: Sequence[str] | None = None) -> int:
     record = Record(arguments.out, about)
     if arguments.resume:
         record.resume()
-    is_stopped = False
-    try:
-        uvloop.run(run(arguments, record))
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        is_stopped = True
-        _say("stopped; what was measured follows")
+    is_whole = until_stopped(run(arguments, record))
     rows = summarize(record.runs)
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print(markdown(rows))
-    return 1 if is_stopped or any(row.violations or row.failures for row in rows) else 0
+    return 1 if not is_whole or any(row.violations or row.failures for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -158,11 +158,15 @@ class Ours:
         command += [*self.arguments, *self.options]
         self._process.spawn(command, cluster.folder / f"{self.name}.log")
 
+    @property
+    def pid(self) -> int:
+        return self._process.running.pid
+
     def cpu_seconds(self) -> float:
-        return cpu_seconds(self._process.running.pid)
+        return cpu_seconds(self.pid)
 
     def resident_bytes(self) -> int:
-        return resident_bytes(self._process.running.pid)
+        return resident_bytes(self.pid)
 
     def check_alive(self) -> None:
         if self._process.running.poll() is not None:

@@ -41,6 +41,8 @@ class Workload:
     devices: Object
     claim: Object | None = None
     sharing: int = 0
+    every: int = 1
+    collected: bool = False
     classes: int = 1
     extended: str | None = None
     class_spec: Object | None = None
@@ -196,7 +198,7 @@ class Fleet:
 
     @property
     def has_generated_claims(self) -> bool:
-        """Whether kube-controller-manager makes a claim for each pod."""
+        """Whether kube-controller-manager makes a claim for each pod, or for every so manieth."""
         return self.workload.claim is not None and not self.workload.sharing
 
     def templates(self) -> Iterator[Object]:
@@ -247,7 +249,7 @@ class Fleet:
             **(self.workload.pod or {}),
         }
         number = int(name.rpartition("-")[2])
-        if self.workload.claim is not None:
+        if self.workload.claim is not None and number % self.workload.every == 0:
             spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}]
             resources["claims"] = [{"name": "gpu"}]
         if self.workload.sharing:
@@ -320,7 +322,7 @@ class Fleet:
     # -- what a loop that decides nothing writes --------------------------------------------------------------
 
     def can_write_bare(self) -> bool:
-        return self.workload.bare is not None and not self.workload.sharing
+        return self.workload.bare is not None and not self.workload.sharing and self.workload.every == 1
 
     def free_places(self) -> Iterator[tuple[str, list[Object]]]:
         """`bare_places` without those that are taken from the beginning."""

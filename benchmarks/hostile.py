@@ -32,7 +32,6 @@ import json
 import os
 import platform
 import re
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -42,15 +41,25 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-import uvloop
 
 from benchmarks.contenders import ContenderError, Serving, told
 from benchmarks.fleet import NAMESPACE, Fleet, Size, workloads
 from benchmarks.hostile_loads import HOSTILE, LOADS, Field, HostileLoad
-from benchmarks.loads import CREATING, count_violations, create_all, quantile, remove_bound, set_stage, warm_up
-from benchmarks.report import aligned, replace_file
+from benchmarks.loads import (
+    CREATING,
+    UNCOLLECTED,
+    arrive,
+    count_violations,
+    create_all,
+    pod_name,
+    quantile,
+    remove_bound,
+    set_stage,
+    warm_up,
+)
+from benchmarks.report import aligned, replace_file, until_stopped
 from benchmarks.watching import BoundPods
-from tests.controlplane.cluster import CONTROLLERS, ControlPlane
+from tests.controlplane.cluster import ControlPlane
 from tests.integration.api import Api, ApiError, connected
 
 RATE: Final = 20.0
@@ -131,9 +140,7 @@ async def measure(load: HostileLoad, arguments: argparse.Namespace) -> Row:
     one = Serving()
     row = Row(load.name, nodes)
     streams_s = 2 * (arguments.seconds + TAIL_SECONDS) + _READY_SECONDS + _BEGIN_SECONDS + _METRICS_SECONDS
-    # Without the garbage collector: what it lists and deletes is no part of the question.
-    controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
-    with ControlPlane(controllers=controllers) as cluster:
+    with ControlPlane(controllers=UNCOLLECTED) as cluster:
         context = cluster.ssl_context()
         async with connected(cluster.url, cluster.admin_token, context, limit=CREATING + 16) as api:
             try:
@@ -187,16 +194,8 @@ async def _streams(
 async def _stream(api: Api, fleet: Fleet, one: Serving, bound: BoundPods, stretch: int, seconds: float) -> Stream:
     """The ordinary pods of one stretch: `RATE` a second, and `TAIL_SECONDS` for the last of them."""
     count = round(RATE * seconds)
-    created: dict[str, float] = {}
-    begin = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        for number in range(count):
-            await asyncio.sleep(max(begin + number / RATE - time.monotonic(), 0))
-            name = f"pod-{stretch * count + number:05}"
-            created[name] = time.monotonic()
-            group.create_task(api.create("pods", fleet.pod(name, one.scheduler_name)))
-    with suppress(TimeoutError):
-        await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
+    due = ((pod_name(stretch * count + number), number / RATE) for number in range(count))
+    created = await arrive(api, fleet, one, bound, due, TAIL_SECONDS)
     now = time.monotonic()
     return Stream(
         tuple(1000 * (bound.at[name] - at) for name, at in created.items() if name in bound.at),
@@ -298,10 +297,6 @@ def write(path: Path, about: dict[str, Any], rows: Sequence[Row]) -> None:
 
 
 async def run(arguments: argparse.Namespace, about: dict[str, Any], rows: list[Row]) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    # Unwind when told to stop, so that nothing is left behind.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     for name in arguments.loads:
         row = await measure(LOADS[name], arguments)
         rows.append(row)
@@ -337,15 +332,10 @@ def main(given: Sequence[str] | None = None) -> int:
         "seconds": arguments.seconds,
     }
     rows: list[Row] = []
-    is_stopped = False
-    try:
-        uvloop.run(run(arguments, about, rows))
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        is_stopped = True
-        print("stopped; what was measured follows", file=sys.stderr)
+    is_whole = until_stopped(run(arguments, about, rows))
     print(", ".join(f"{key} {value}" for key, value in about.items()) + "\n")
     print(table(rows))
-    return 1 if is_stopped or any(row.failure or row.violations for row in rows) else 0
+    return 1 if not is_whole or any(row.failure or row.violations for row in rows) else 0
 
 
 if __name__ == "__main__":

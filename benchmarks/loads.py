@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from benchmarks.churn import churning, gated_pod
@@ -30,6 +30,8 @@ CLAIMS_SECONDS = 600.0
 FIRST_SECONDS = 120.0
 TAIL_SECONDS = 60.0
 CREATING = 48  # requests at once while the stage is set
+# Without the garbage collector: nothing is deleted while the clock runs.
+UNCOLLECTED = tuple(name for name in CONTROLLERS if name != "garbage-collector-controller")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Measured:
     Attributes:
         watch_gaps: How often the harness's own watch was cut for being slow; p50 of such a run is too high.
         wall_s: What the whole run took, with its control plane and its stage.
+        rates: Of a search for the highest rate: each rate with its p99 in seconds, and 1.0 when it held.
+        samples: Of `stages`: how often our process was seen in each.
     """
 
     workload: str
@@ -57,6 +61,8 @@ class Measured:
     watch_gaps: int = 0
     failure: str = ""
     wall_s: float = 0.0
+    rates: list[list[float]] = field(default_factory=list)
+    samples: dict[str, int] = field(default_factory=dict)
 
 
 class Load(Protocol):
@@ -107,18 +113,19 @@ class Run:
                     f"{sum(name in bound.at for name in names)} of {len(names)} bound after {BACKLOG_SECONDS:.0f} s"
                 )
             self.stop()
-        times = [bound.at[name] - began for name in names if name in bound.at]
-        return await self.result(bound, times, len(names), max([*times, 1e-9]), failure)
+        took = max([*(bound.at[name] - began for name in names if name in bound.at), 1e-9])
+        return await self.result(bound, dict.fromkeys(names, began), took, failure)
 
-    async def result(
-        self, bound: BoundPods, times: Collection[float], pods: int, took: float, failure: str
-    ) -> Measured:
-        ordered, done = sorted(times), len(times)
+    async def result(self, bound: BoundPods, since: Mapping[str, float], took: float, failure: str) -> Measured:
+        """Of these pods, each with the time from which it counts; what is not bound counts as long as it has waited."""
+        now = time.monotonic()
+        ordered = sorted(bound.at.get(name, now) - at for name, at in since.items())
+        done = sum(name in bound.at for name in since)
         return Measured(
             workload=self.fleet.workload.name,
             contender=self.one.name,
             round=self.round_number,
-            pods=pods,
+            pods=len(since),
             bound=done,
             pods_per_s=done / took,
             cpu_s=self.cpu_s,
@@ -142,8 +149,7 @@ async def measure(fleet: Fleet, one: Contender, round_number: int, load: Load, n
     """A fresh control plane, the stage, the run, the check. `name` is what the table calls it."""
     began = time.monotonic()
     name = name or f"{fleet.workload.name}{load.label}"
-    # Without the garbage collector: nothing is deleted while the clock runs.
-    controllers = [name for name in CONTROLLERS if name != "garbage-collector-controller"]
+    controllers = [*(CONTROLLERS if fleet.workload.collected else UNCOLLECTED)]
     if fleet.workload.volume:
         controllers.append(VOLUME_CONTROLLER)
     with ControlPlane(controllers=controllers, feature_gates=dict.fromkeys(fleet.workload.gates, True)) as cluster:
@@ -230,7 +236,7 @@ class Backlog:
             await create_all(api, volumes(fleet, names, NAMESPACE))
         await create_all(api, (("pods", fleet.pod(name, one.scheduler_name)) for name in names))
         if fleet.has_generated_claims:
-            await claims_generated(api, len(names))
+            await claims_generated(api, -(-len(names) // fleet.workload.every))
         async with (
             BoundPods(api) as bound,
             provisioning(api, bound.first_write) if fleet.workload.volume else nullcontext(),
@@ -274,29 +280,59 @@ class Steady:
         return f" at {self.rate:g}/s" + (", pods stay" if self.stay else "")
 
     async def __call__(self, run: Run) -> Measured:
-        api, fleet, one = run.api, run.fleet, run.one
-        count = round(self.rate * self.seconds)
-        created: dict[str, float] = {}
-        async with BoundPods(api) as bound:
+        moments = [number / self.rate for number in range(round(self.rate * self.seconds))]
+        async with BoundPods(run.api) as bound:
             await run.start()
-            await warm_up(api, fleet, one, bound)
-            begin = run.begin()
-            async with asyncio.TaskGroup() as group:
-                remover = None if self.stay else group.create_task(remove_bound(api, bound))
-                for number in range(count):
-                    await asyncio.sleep(max(begin + number / self.rate - time.monotonic(), 0))
-                    created[pod_name(number)] = time.monotonic()
-                    group.create_task(api.create("pods", fleet.pod(pod_name(number), one.scheduler_name)))
-                with suppress(TimeoutError):
-                    await bound.wait_names(created, seconds=TAIL_SECONDS, check=one.check_alive)
-                if remover is not None:
-                    remover.cancel()
-            took = time.monotonic() - begin
-            run.stop()
-            times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
-            missing = count - len(times)
-            failure = f"{missing} of {count} not bound {TAIL_SECONDS:.0f} s after the last came" if missing else ""
-            return await run.result(bound, times, count, took, failure)
+            await warm_up(run.api, run.fleet, run.one, bound)
+            return await stream(run, bound, moments, lives_s=None if self.stay else 0.0)
+
+
+async def stream(
+    run: Run,
+    bound: BoundPods,
+    moments: Sequence[float],
+    *,
+    lives_s: float | None,
+    lead_s: float = 0.0,
+    tail_s: float = TAIL_SECONDS,
+) -> Measured:
+    """A pod at each of these moments, in seconds from now, to a running contender; what comes after `lead_s` counts.
+
+    Each is deleted `lives_s` after its binding (None: it stays). The last ones are waited for so long as `tail_s`.
+    """
+    begin = time.monotonic() + lead_s
+    asyncio.get_running_loop().call_later(lead_s, run.begin)
+    async with asyncio.TaskGroup() as group:
+        remover = None if lives_s is None else group.create_task(remove_bound(run.api, bound, lives_s))
+        due = ((pod_name(number), at) for number, at in enumerate(moments))
+        since = await arrive(run.api, run.fleet, run.one, bound, due, tail_s)
+        if remover is not None:
+            remover.cancel()
+    took = time.monotonic() - begin
+    run.stop()
+    since = {name: at for name, at in since.items() if at >= begin}
+    missing = sum(name not in bound.at for name in since)
+    failure = f"{missing} of {len(since)} not bound {tail_s:.0f} s after the last came" if missing else ""
+    return await run.result(bound, since, took, failure)
+
+
+async def arrive(
+    api: Api, fleet: Fleet, one: Contender, bound: BoundPods, due: Iterable[tuple[str, float]], tail_s: float
+) -> dict[str, float]:
+    """Create pods, each so many seconds from now; until all are bound, or `tail_s` after the last came.
+
+    Returns when each was due: what holds up the harness counts, too.
+    """
+    since: dict[str, float] = {}
+    begin = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for name, at in due:
+            since[name] = begin + at
+            await asyncio.sleep(max(since[name] - time.monotonic(), 0))
+            group.create_task(api.create("pods", fleet.pod(name, one.scheduler_name)))
+    with suppress(TimeoutError):
+        await bound.wait_names(since, seconds=tail_s, check=one.check_alive)
+    return since
 
 
 async def warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> None:
@@ -307,12 +343,17 @@ async def warm_up(api: Api, fleet: Fleet, one: Contender, bound: BoundPods) -> N
         await api.delete("pods", name, NAMESPACE)
 
 
-async def remove_bound(api: Api, bound: BoundPods) -> None:
-    """Delete each pod of the stream when it is bound: the cluster stays as full as it was."""
+async def remove_bound(api: Api, bound: BoundPods, lives_s: float = 0.0) -> None:
+    """Delete each pod of the stream so long after it is bound: the cluster stays as full as it was."""
+
+    async def remove(name: str) -> None:
+        await asyncio.sleep(lives_s)
+        await api.delete("pods", name, NAMESPACE)
+
     async with asyncio.TaskGroup() as group:
         async for name in bound.names():
             if name.startswith("pod-"):
-                group.create_task(api.delete("pods", name, NAMESPACE))
+                group.create_task(remove(name))
 
 
 # -- a closed loop --------------------------------------------------------------------------------------------------
@@ -357,8 +398,7 @@ class Loop:
                 failure = f"a pod was not bound within {TAIL_SECONDS:.0f} s"
             took = time.monotonic() - begin
             run.stop()
-            times = [bound.at[name] - at for name, at in created.items() if name in bound.at]
-            return await run.result(bound, times, len(created), took, failure)
+            return await run.result(bound, created, took, failure)
 
 
 # -- behind pods that cannot be placed -----------------------------------------------------------------------------

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import uvloop
 
 from benchmarks.loads import Measured
 
@@ -161,3 +165,14 @@ def replace_file(path: Path, text: str) -> None:
     beside = path.with_name(path.name + ".new")
     beside.write_text(text)
     os.replace(beside, path)
+
+
+def until_stopped(work: Coroutine[Any, Any, object]) -> bool:
+    """Run it to its end. False: SIGTERM or Ctrl-C came, and it has unwound, so that nothing is left behind."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        uvloop.run(work)
+    except KeyboardInterrupt:
+        print("stopped; what was measured follows", file=sys.stderr)
+        return False
+    return True

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections import deque
@@ -33,11 +32,11 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
 import aiohttp
-import uvloop
 
 from benchmarks.contenders import ContenderError, Ours, told
 from benchmarks.fleet import CLASS, DRIVER, NAMESPACE, Fleet, Object, Size, workloads
 from benchmarks.loads import FIRST_SECONDS, quantile, set_stage, warm_up
+from benchmarks.report import until_stopped
 from benchmarks.watching import BoundPods
 from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
@@ -186,18 +185,12 @@ async def cluster_for(is_embedded: bool) -> AsyncIterator[tuple[Any, Api]]:
             yield SimpleNamespace(folder=path.parent, kubeconfig=lambda _: path), api
 
 
-async def run(arguments: argparse.Namespace) -> int:
-    if (task := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # nothing is left running
-    lines, failure = list[Line](), ""
+async def run(arguments: argparse.Namespace, lines: list[Line], failures: list[str]) -> None:
     async with cluster_for(arguments.embedded) as (target, api):
         try:
             await soak(target, api, arguments, lines)
         except (ContenderError, ApiError, TimeoutError, aiohttp.ClientError, ExceptionGroup) as error:
-            failure = f"\nfailed: {told(error)}"
-    said, is_well = verdict(lines)
-    print(said + failure, flush=True)
-    return 0 if is_well and not failure else 1
+            failures.append(f"failed: {told(error)}")
 
 
 def main() -> int:
@@ -206,11 +199,11 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=20, help="pods a second")
     parser.add_argument("--alive", type=int, default=500, help="pods that are there at once, on 800 devices")
     parser.add_argument("--embedded", action="store_true", help="on the embedded server, in this process: no Go")
-    try:
-        return uvloop.run(run(parser.parse_args()))
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        print("stopped", file=sys.stderr)
-        return 1
+    lines, failures = list[Line](), list[str]()
+    is_whole = until_stopped(run(parser.parse_args(), lines, failures))
+    said, is_well = verdict(lines)
+    print("\n".join([said, *failures]))
+    return 0 if is_well and is_whole and not failures else 1
 
 
 if __name__ == "__main__":

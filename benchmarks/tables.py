@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import yaml
 
+from benchmarks.arrivals import Search
 from benchmarks.fleet import Fleet, Size, workloads
 from benchmarks.loads import Arriving, Backlog, Load, Loop, Steady
+from benchmarks.stages import Staged
 
 TABLES: Final = Path(__file__).with_name("tables.yaml")
 
@@ -52,6 +54,8 @@ class Entry:
         stage = _START_S + created / _CREATED_PER_S
         if isinstance(load, Steady | Loop):
             return stage + load.seconds + 4
+        if isinstance(load, Search):
+            return stage + 60 * (load.minutes + 1)
         pods = size.pods + (load.waiting if isinstance(load, Arriving) else 0)
         stage += pods / _CREATED_PER_S + (pods / _CLAIMS_PER_S if self.fleet.has_generated_claims else 0)
         has_devices = self.fleet.workload.claim is not None or self.fleet.workload.extended is not None
@@ -77,7 +81,9 @@ class Entry:
         share = size.taken / (size.nodes * size.devices)
         taken = min(int(nodes * size.devices * share), nodes * size.devices - (pods if not is_shared else 8))
         if isinstance(load, Steady):
-            load = Steady(min(load.rate, 10), 2, load.stay)
+            load = replace(load, rate=min(load.rate, 10), seconds=2)
+        elif isinstance(load, Search):
+            load = Search(5, 2, 0.3)
         elif isinstance(load, Loop):
             load = Loop(min(load.pods, 2), 2)
         elif isinstance(load, Arriving):
@@ -124,8 +130,12 @@ def _load(given: str | Mapping[str, Any]) -> Load:
             return Backlog()
         case {"steady": rate, "seconds": seconds, **more}:
             return Steady(rate, seconds, bool(more.get("stay")))
+        case {"search": first, "seconds": seconds, "minutes": minutes}:
+            return Search(first, seconds, minutes)
         case {"loop": pods, "seconds": seconds}:
             return Loop(pods, seconds)
+        case "stages":
+            return Staged()
         case {"waiting": waiting, **more}:
             return Arriving(waiting, bool(more.get("foreign")), bool(more.get("gated")), more.get("churn", ""))
         case _:
