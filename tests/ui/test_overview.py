@@ -65,8 +65,10 @@ async def test_a_taint_that_a_claim_tolerates_is_of_note_and_one_of_an_administr
     def tolerant(**fields: Any) -> Obj:
         return claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}], **fields), name="t")
 
+    label = {"resource.kubernetes.io/admin-access": "true"}
+    allows_admin_access = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": label}}
     for one, kinds in ((tolerant(), ([], ["taint"])), (tolerant(adminAccess=True), (["untolerated-taint"], []))):
-        found = await overview_of(*objects(), one)
+        found = await overview_of(*objects(), allows_admin_access, one)
         assert tuple([each["kind"] for each in found[part]] for part in ("warnings", "remarks")) == kinds
 
 
