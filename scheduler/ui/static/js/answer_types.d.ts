@@ -36,6 +36,30 @@ export interface Overview {
   notes: string[];
 }
 
+/** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
+export interface Played {
+  text: string;
+  allocated: Record<string, GivenOut>;
+  now: Record<string, number>;
+  pods: PlayedPod[];
+  more: number;
+  evicted: string[];
+  notes: string[];
+  problems: string[];
+}
+
+/** What would have to move for a pod, and the commands that do it. */
+export interface RoomPlan {
+  outcome: string;
+  text: string;
+  pod: RoomPod;
+  moves: RoomMove[];
+  cannotMove: Record<string, number>;
+  warnings: string[];
+  problems: string[];
+  commands: string[];
+}
+
 /** How many devices are in each state; together they are all there are. */
 export interface States {
   free: number;
@@ -84,6 +108,39 @@ export interface Finding {
   devices: string[];
 }
 
+/** How much of a class would be given out, from 0 to 1, and of how many devices. */
+export interface GivenOut {
+  share: number;
+  devices: number;
+}
+
+/** What would become of a pod; `node` is null where it has none. */
+export interface PlayedPod {
+  namespace: string;
+  name: string;
+  outcome: string;
+  node: string | null;
+  devices: GivenDevice[];
+  reason?: string;
+  refusals?: NodeGroup[];
+}
+
+/** The pod that room is made for. */
+export interface RoomPod {
+  namespace: string;
+  name: string;
+}
+
+/** A pod that would have to move, with its devices there and the ones it would be given. */
+export interface RoomMove {
+  namespace: string;
+  name: string;
+  from: string;
+  to: string;
+  devices: GivenDevice[];
+  given: GivenDevice[];
+}
+
 /** The largest count that one request of one claim could be given now, asked of the allocator. */
 export interface Largest {
   within: string;
@@ -97,4 +154,20 @@ export interface OwnerShare {
   owner: string;
   devices: number;
   pod: string;
+}
+
+/** A device of a claim. */
+export interface GivenDevice {
+  driver: string;
+  pool: string;
+  device: string;
+}
+
+/** Nodes that refuse the pod alike; `devices`, where counted: of each request how many each rule took away. */
+export interface NodeGroup {
+  plugin: string;
+  reason: string;
+  devices: string[];
+  count: number;
+  nodes: string[];
 }
