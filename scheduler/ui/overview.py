@@ -33,9 +33,7 @@ _RARE: Final = 10
 
 
 def overview_picture(machine: Machine, found: DeviceList) -> Overview:
-    """Args:
-    found: All devices of the machine.
-    """
+    """The whole; `found` has all devices of the machine."""
     published = published_devices(machine)
     taints = [*_taints(machine, published)]
     warnings = [
