@@ -159,7 +159,7 @@ async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow
 async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: Any) -> None:
     async with served(page, source(*workload(12), *workload(2, "api", day=2))) as server:
         await page.goto(f"{server.url}#/pending")
-        await page.select_option("select >> nth=-1", "name")
+        await page.select_option("label:has-text('Sort') select", "name")
         await page.wait_for_function("document.querySelector('.pending h3').innerText === 'default/waits'")
         await page.select_option("label:has-text('Group by') select", "cause")
         await page.wait_for_selector(".pending h3 >> text=resources-short")
