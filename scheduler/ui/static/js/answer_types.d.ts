@@ -4,6 +4,8 @@
 export interface Answers {
   about: About;
   overview: Overview;
+  devices: Devices;
+  device: OneDevice;
   whatif: Played;
   "whatif?room": RoomPlan;
 }
@@ -34,6 +36,74 @@ export interface Overview {
   warnings_count: number;
   remarks: Finding[];
   notes: string[];
+}
+
+/** All devices as a picture has them. */
+export interface Devices {
+  version: number;
+  asOf: number;
+  count: number;
+  nodes: number;
+  states: States;
+  classes: ClassSummary[];
+  by: string;
+  attributes: string[];
+  near: string;
+  nears: string[];
+  rack: string;
+  labels: string[];
+  racks: Record<string, string>;
+  shares: [number, number][];
+  nominated: Record<string, string[]>;
+  frames: PhysicalDevice[];
+  texts: string[];
+  columns: DeviceColumns;
+  left_out: string[];
+  notes: string[];
+}
+
+/** One device, as an answer that is followed (`Answered`). */
+export interface OneDevice {
+  driver: string;
+  pool: string;
+  device: string;
+  node: string | null;
+  classes: string[];
+  state: "blocked" | "closed" | "free" | "shared" | "tainted" | "unusable" | "used";
+  taints: string[];
+  users: DeviceUser[];
+  blocked_by: Blocker[];
+  capacity: Record<string, Capacity>;
+  version: number;
+  asOf: number;
+  name: string;
+  tainted: Record<string, string>;
+  attributes: Record<string, Record<string, unknown>>;
+  nominated: string[];
+}
+
+/** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
+export interface Played {
+  text: string;
+  allocated: Record<string, GivenOut>;
+  now: Record<string, number>;
+  pods: PlayedPod[];
+  more: number;
+  evicted: string[];
+  notes: string[];
+  problems: string[];
+}
+
+/** What would have to move for a pod, and the commands that do it. */
+export interface RoomPlan {
+  outcome: string;
+  text: string;
+  pod: RoomPod;
+  moves: RoomMove[];
+  cannotMove: Record<string, number>;
+  warnings: string[];
+  problems: string[];
+  commands: string[];
 }
 
 /** How many devices are in each state; together they are all there are. */
@@ -84,6 +154,83 @@ export interface Finding {
   devices: string[];
 }
 
+/** A device that is published in pieces, as columns: `devices[i]` takes `widths[i]` of `units` from `places[i]` on. */
+export interface PhysicalDevice {
+  units: number;
+  whole: number;
+  devices: number[];
+  places: number[];
+  widths: number[];
+}
+
+/** All devices: each column has a position in `texts` for each device. */
+export interface DeviceColumns {
+  device: number[];
+  pool: number[];
+  driver: number[];
+  node: number[];
+  state: number[];
+  group: number[];
+  near: number[];
+}
+
+/** A claim that has a device, or a share of it: since when, and who makes its pods. */
+export interface DeviceUser {
+  claim: string;
+  request: string;
+  pods: string[];
+  admin: boolean;
+  consumed: Record<string, string>;
+  owners: string[];
+  since: string | null;
+}
+
+/** One thing that keeps a device from being given out. */
+export interface Blocker {
+  kind: "claim" | "counter" | "field" | "node" | "partition" | "plugin" | "pool" | "taint";
+  name: string;
+  text: string;
+}
+
+/** A capacity of a device. */
+export interface Capacity {
+  total: string;
+  left: string;
+}
+
+/** How much of a class would be given out, from 0 to 1, and of how many devices. */
+export interface GivenOut {
+  share: number;
+  devices: number;
+}
+
+/** What would become of a pod; `node` is null where it has none. */
+export interface PlayedPod {
+  namespace: string;
+  name: string;
+  outcome: string;
+  node: string | null;
+  devices: GivenDevice[];
+  reason?: string;
+  refusals?: NodeGroup[];
+}
+
+/** The pod that room is made for. */
+export interface RoomPod {
+  namespace: string;
+  name: string;
+}
+
+/** A pod that would have to move, with its devices there and the ones it would be given. */
+export interface RoomMove {
+  namespace: string;
+  name: string;
+  from: string;
+  to: string;
+  devices: GivenDevice[];
+  given: GivenDevice[];
+}
+
 /** The largest count that one request of one claim could be given now, asked of the allocator. */
 export interface Largest {
   within: string;
@@ -97,4 +244,20 @@ export interface OwnerShare {
   owner: string;
   devices: number;
   pod: string;
+}
+
+/** A device of a claim. */
+export interface GivenDevice {
+  driver: string;
+  pool: string;
+  device: string;
+}
+
+/** Nodes that refuse the pod alike; `devices`, where counted: of each request how many each rule took away. */
+export interface NodeGroup {
+  plugin: string;
+  reason: string;
+  devices: string[];
+  count: number;
+  nodes: string[];
 }
