@@ -174,7 +174,7 @@ export interface DeviceColumns {
   near: number[];
 }
 
-/** A claim that has a device, or a share of it: since when, and who makes its pods. */
+/** A claim that has a device, or a share of it: since when, and who makes its pods, if anybody does. */
 export interface DeviceUser {
   claim: string;
   request: string;
