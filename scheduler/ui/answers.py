@@ -200,7 +200,7 @@ class Devices(Answered, frozen=True, kw_only=True):
 
 
 class DeviceUser(User, frozen=True, kw_only=True):
-    """A claim that has a device, or a share of it: since when, and who makes its pods."""
+    """A claim that has a device, or a share of it: since when, and who makes its pods, if anybody does."""
 
     owners: tuple[str, ...]
     since: str | None

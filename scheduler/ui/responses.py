@@ -168,13 +168,14 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
 def _user(machine: Machine, user: User) -> DeviceUser:
     namespace, _, name = user.claim.partition("/")
     claim = machine.store.claim(ClaimKey(namespace, name))
-    owners = [
+    makers = [
         maker_of((namespace, one.name), one.pod_uid, machine).edited
         for one in (claim.reserved_for if claim is not None else ())
         if one.pod_uid is not None
     ]
+    owners = tuple(dict.fromkeys(one for one in makers if not one.startswith("pod ")))
     since = claim.allocation.allocation_timestamp if claim is not None and claim.allocation is not None else None
-    return DeviceUser(**structs.asdict(user), owners=tuple(dict.fromkeys(owners)), since=since)
+    return DeviceUser(**structs.asdict(user), owners=owners, since=since)
 
 
 def pending_picture(found: AllWaiting) -> Pending:

@@ -282,7 +282,8 @@ async def test_partitions_are_chosen_in_their_device_and_the_panel_leaves_no_hol
         await page.wait_for_selector(".grid canvas")
         chosen = await page.locator(".tools select").evaluate_all("all => all.map(one => one.value)")
         assert chosen == ["", "example.com/rack", "numa", "large"]
-        await page.click(".rest >> text=gpu-0-one-2 >> nth=0")
+        await page.click(".rest tbody summary >> nth=0")
+        await page.click(".rest tbody >> text=gpu-0-one-2")
         await page.wait_for_selector("aside h2 >> text=gpu-0-one-2")
         said = await page.inner_text("aside")
         assert "pod default/runs" in said

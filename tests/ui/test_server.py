@@ -89,11 +89,11 @@ async def test_a_device_says_who_has_it_and_what_it_is(server: UiServer) -> None
         ["default/runs"],
     )
     assert found["attributes"]["model"] == {"string": "A100"}
-    assert found["users"][0]["owners"] == ["pod default/runs"]
+    assert found["users"][0]["owners"] == []
     assert found["name"] == "node-1/gpu-0"
     _, tainted, _ = await get(server, "api/device?driver=gpu.example.com&pool=node-2&name=gpu-2")
     assert [one["kind"] for one in tainted["blocked_by"]] == ["taint"]
-    assert (tainted["taints"], tainted["tainted"]) == (["example.com/hot:NoSchedule"], {})
+    assert tainted["taints"] == [*tainted["tainted"]] == ["example.com/hot:NoSchedule"]
 
 
 async def test_partitions_lie_in_their_devices_in_columns_of_numa_nodes_and_in_racks() -> None:
@@ -102,6 +102,7 @@ async def test_partitions_lie_in_their_devices_in_columns_of_numa_nodes_and_in_r
         _, without, _ = await get(server, "api/devices?near=none")
         _, by_attribute, _ = await get(server, "api/devices?by=gpu.example.com/numaNode&rack=example.com/rack")
         _, one, _ = await get(server, "api/device?driver=gpu.example.com&pool=mig-0&name=gpu-0-one-2")
+        _, whole, _ = await get(server, "api/device?driver=gpu.example.com&pool=mig-0&name=gpu-1")
     names = listed(found)
     frame = found["frames"][0]
     columns = zip(frame["devices"], frame["places"], frame["widths"], strict=True)
@@ -118,6 +119,7 @@ async def test_partitions_lie_in_their_devices_in_columns_of_numa_nodes_and_in_r
     assert found["racks"] == {"mig-0": "r1", "mig-1": "r1", "mig-2": "r2"}
     assert [by_attribute[name] for name in ("near", "rack", "racks", "frames")] == ["", "", {}, []]
     assert one["users"][0]["since"] == "2026-01-01T00:00:06Z"
+    assert (whole["users"][0]["pods"], whole["users"][0]["owners"]) == (["default/trains-0"], ["job default/trains"])
 
 
 async def test_labels_that_put_no_nodes_together_are_not_offered() -> None:

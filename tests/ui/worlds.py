@@ -76,8 +76,11 @@ def partitioned() -> list[Obj]:
         made.append(slice_(*_partitions(), where=where, pool=_TWO))
     held = allocated(claim(name="part"), "gpu-0-one-2", where="mig-0", users=("runs",), pool="mig-0")
     held["status"]["allocation"]["allocationTimestamp"] = "2026-01-01T00:00:06Z"
-    whole = allocated(claim(name="whole"), "gpu-1", where="mig-0", users=(), pool="mig-0")
-    return [*made, held, whole]
+    whole = allocated(claim(name="whole"), "gpu-1", where="mig-0", users=("trains-0",), pool="mig-0")
+    trains = {**pod("whole", name="trains-0", nodeName="mig-0"), "status": {"phase": "Running"}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "trains", "uid": "uid-job", "controller": True}
+    trains["metadata"] |= {"uid": "uid-trains-0", "resourceVersion": "1", "ownerReferences": [owner]}
+    return [*made, held, whole, trains]
 
 
 _TWO: Final = {"resourceSliceCount": 2}
