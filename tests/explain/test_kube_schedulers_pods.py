@@ -92,9 +92,15 @@ KUBE: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
-  - plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
+  - schedulerName: default-scheduler
+    plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
   - schedulerName: batch
     plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}
+"""
+UNNAMED: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]
 """
 OWN: Final = """
 apiVersion: dra-scheduler/v1alpha1
@@ -107,7 +113,8 @@ profiles: [{schedulerName: default-scheduler}]
     ("scheduler", "options", "fits"),
     [
         (THEIRS, (), False),
-        (THEIRS, ("kube",), True),  # a profile without a name is kube-scheduler's
+        (THEIRS, ("kube",), True),
+        (THEIRS, ("unnamed",), True),  # a profile without a name is kube-scheduler's
         (OURS, ("kube",), False),
         ("batch", ("kube",), False),
         (THEIRS, ("kube", "own"), False),  # a configuration of ours that has the name answers
@@ -117,11 +124,12 @@ def test_its_configuration_says_which_plugins_are_asked(
     tmp_path: Path, scheduler: str, options: tuple[str, ...], fits: bool
 ) -> None:
     (tmp_path / "kube.yaml").write_text(KUBE)
+    (tmp_path / "unnamed.yaml").write_text(UNNAMED)
     (tmp_path / "own.yaml").write_text(OWN)
     (tmp_path / "world.yaml").write_text(
         yaml.safe_dump_all([*WORLD, pod(schedulerName=scheduler, requests={"cpu": "64"})])
     )
-    files = {"kube": "--kube-scheduler-config", "own": "--config"}
+    files = dict.fromkeys(("kube", "unnamed"), "--kube-scheduler-config") | {"own": "--config"}
     given = [text for one in options for text in (files[one], str(tmp_path / f"{one}.yaml"))]
 
     result = CliRunner().invoke(explain, ["asked", "-f", str(tmp_path / "world.yaml"), *given])
