@@ -44,9 +44,13 @@ def test_nobody_is_preempted_for_their_devices_and_a_note_says_what_this_schedul
     assert "default/runs" in theirs.cause
     assert listed(*contended(THEIRS))["asked"].kind == "devices-in-use"
     assert "answered as kube-scheduler 1.37 would, with its default plugins" in " ".join(theirs.notes)
-    (note,) = notes_about(THEIRS)
-    assert note.startswith("dra-scheduler would preempt for it: node node-1")
-    assert "default/runs" in note
+    # Also one that ends at once.
+    for grace in (30, 0):
+        objects = contended(THEIRS)
+        for one in objects:
+            if one["kind"] == "Pod":
+                one["spec"]["terminationGracePeriodSeconds"] = grace
+        assert told(*objects).notes[-1] == "dra-scheduler would preempt for it: default/runs"
 
 
 def test_where_this_scheduler_would_not_help_either_nothing_is_said_of_it() -> None:

@@ -180,7 +180,7 @@ async def plant_plain(world: World, number: int) -> dict[str, Planted]:
         ),
         "template": (
             {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "no-such-template"}]},
-            Planted("claim-not-made", f"{space}/no-such-template"),
+            Planted("claim-not-made", "no-such-template"),
         ),
         "volume": (
             {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "no-such-volume"}}]},
