@@ -154,7 +154,7 @@ async def test_the_charts_page_sees_everything_with_rights_to_read_only(
     own = [one for one in items if one["metadata"]["name"] == account[1] and "Role" in one["kind"]]
     kubectl(control_plane, "create", "namespace", account[0])
     kubectl(control_plane, "create", "serviceaccount", account[1], "-n", account[0])
-    kubectl(control_plane, "apply", "-f", "-", given="---\n".join(map(json.dumps, own)))
+    kubectl(control_plane, "apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": own}))
     (container,) = named(items, "Deployment", account[1])["spec"]["template"]["spec"]["containers"]
     config = tmp_path / "config.yaml"
     config.write_text(named(items, "ConfigMap", "dra-scheduler")["data"]["config.yaml"])
