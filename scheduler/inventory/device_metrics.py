@@ -249,7 +249,7 @@ def _age_s(timestamp: str | None, now_ms: int) -> float:
 
 def _asked(machine: Machine, pod: Pod) -> Counter[str]:
     """How many devices of each class the pod's claims still ask for; alternatives and "all" are not counted."""
-    claims = filter(None, map(machine.store.claims.get, machine.store.claims_of(pod.uid)))
+    claims = filter(None, map(machine.store.claim, machine.store.claims_of(pod.uid)))
     specs = [claim.spec for claim in claims if claim.spec is not None and claim.allocation is None]
     found: Counter[str] = Counter()
     for one in (request.exactly for spec in specs for request in spec.requests):

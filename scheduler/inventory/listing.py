@@ -17,11 +17,11 @@ Cost: O(devices), and for each class O(nodes * their pools); the questions of `l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -35,7 +35,6 @@ from allocator import (
     Features,
     Ledger,
     NodePools,
-    PausedError,
     PoolId,
     ResourceSlice,
     free_devices,
@@ -47,7 +46,7 @@ from allocator.pools.pools import NOTHING_HELD, HeldDevices, PoolView
 from allocator.values.masks import positions_of
 from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import taint_text
-from scheduler.framework.two_stacks import beside_plugins, stacks_on
+from scheduler.framework.two_stacks import TwoStacks, beside_plugins, stacks_on
 from scheduler.inventory.blockers import Blockers, Users, plugin_blocker, taint_blockers, unread_blockers
 from scheduler.inventory.device_answer import (
     Blocker,
@@ -64,7 +63,7 @@ from scheduler.inventory.device_answer import (
 )
 from scheduler.inventory.largest import Asking, Offered, nearness_attributes
 from scheduler.inventory.partition_profiles import CounterId, Partition, profile_summaries
-from scheduler.inventory.parts import Parts, whole
+from scheduler.inventory.parts import Parts, unpaused, whole
 from scheduler.inventory.pool_states import newest, pool_ids, pool_summary
 from scheduler.inventory.users import amount_text, users_by_device
 from scheduler.model.keys import NodeName
@@ -236,17 +235,11 @@ class Listing:
 
     def _look_at(self, info: NodeInfo) -> Parts[None]:
         closed = why_closed(info)
-        while True:
-            try:
-                pools = self._inventory.node_pools(info.host, self._features)
-                stacks = list(stacks_on(info, self._machine.ground.view))
-                in_use = beside_plugins(self._machine.ground.view, stacks).in_use
-                break
-            except PausedError:
-                yield
-            except AllocationError as error:
-                self._errors[f"node {info.name}: {error}"] = None
-                return
+        try:
+            pools, stacks, in_use = yield from unpaused(lambda: self._pools_of(info))
+        except AllocationError as error:
+            self._errors[f"node {info.name}: {error}"] = None
+            return
         for view in pools.pools:
             self._views.setdefault(view.id, {})[id(view)] = view
         shut = Blocker(kind="node", name=info.name, text=f"node {info.name} is {closed}") if closed else None
@@ -260,6 +253,11 @@ class Listing:
         for name in self.classes:
             yield from self._look_for(name, info, closed, in_use)
         yield
+
+    def _pools_of(self, info: NodeInfo) -> tuple[NodePools, Sequence[TwoStacks], Ledger]:
+        pools = self._inventory.node_pools(info.host, self._features)
+        stacks = list(stacks_on(info, self._machine.ground.view))
+        return pools, stacks, beside_plugins(self._machine.ground.view, stacks).in_use
 
     def _look_at_pool(self, pools: NodePools, number: int, closed: Blocker | None) -> Parts[None]:
         view, start = pools.usable[number]
@@ -290,15 +288,12 @@ class Listing:
 
     def _look_for(self, name: str, info: NodeInfo, closed: str, in_use: Ledger) -> Parts[None]:
         """The devices of a class on a node."""
-        while True:
-            try:
-                found = free_devices(name, info.host, inventory=self._inventory, in_use=in_use, features=self._features)
-                break
-            except PausedError:
-                yield
-            except AllocationError as error:
-                self._errors[f"device class {name}: {error}"] = None
-                return
+        known: Any = {"inventory": self._inventory, "in_use": in_use, "features": self._features}
+        try:
+            found = yield from unpaused(lambda: free_devices(name, info.host, **known))
+        except AllocationError as error:
+            self._errors[f"device class {name}: {error}"] = None
+            return
         pools, matched, free = found
         if closed:
             free = 0

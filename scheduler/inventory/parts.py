@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
+
+from allocator import PausedError
 
 T = TypeVar("T")
 
@@ -17,3 +19,12 @@ def whole(parts: Parts[T]) -> T:
             next(parts)
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]
+
+
+def unpaused(ask: Callable[[], T]) -> Parts[T]:
+    """What `ask` finds, asked again after each pause of the inventory's meter."""
+    while True:
+        try:
+            return ask()
+        except PausedError:
+            yield

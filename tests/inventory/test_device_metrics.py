@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
@@ -16,9 +17,11 @@ from msgspec import structs
 from allocator import Features
 from scheduler.cli.main import cli
 from scheduler.core.machine import Machine
+from scheduler.framework.diagnosis import with_cause
 from scheduler.inventory import DeviceList, Filter, device_metrics, devices_observed
 from scheduler.inventory.device_metrics import OTHER, CountedDevices, bounded, cause_kind, count_devices
 from scheduler.inventory.parts import whole
+from scheduler.kube.codec import Codec
 from scheduler.kube.device_families import OF_DEVICES, DeviceNumbers, Values
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from tests.builders import pod
@@ -37,7 +40,7 @@ from tests.inventory.test_listing import (
     share,
     slice_of,
 )
-from tests.observed import deleted
+from tests.observed import deleted, observed
 from tests.patience import PATIENCE_S
 
 NOW_MS = 1_800_000_000_000
@@ -46,17 +49,28 @@ AN_HOUR_AGO, A_MINUTE_AGO = "2027-01-15T07:00:00Z", "2027-01-15T07:59:00Z"
 OLD_TAINT = {**TAINT, "timeAdded": AN_HOUR_AGO}
 ALL_CLASS = {**GPU_CLASS, "metadata": {"name": "everything"}, "spec": {}}
 NO_CLASS = {**GPU_CLASS, "metadata": {"name": "none"}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
-SHORT = "0/5 nodes are available: 1 cannot allocate all claims.; "
+SHORT = "0/5 nodes are available: 1 cannot allocate all claims."
 
 
-def waiting(name: str, cause: str, *, created: str, count: int = 0, labels: dict[str, str] | None = None) -> list[Obj]:
+def waiting(name: str, cause: str, *, created: str, count: int = 0) -> list[Obj]:
     """A pod that waits for a cause, with a claim for so many devices."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SHORT + cause}
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": with_cause(SHORT, cause),
+    }
     of_claim = [{"name": "c", "resourceClaimName": f"of-{name}"}] if count else []
     made: Obj = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": created},
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "creationTimestamp": created,
+            "resourceVersion": "9",
+        },
         "spec": {
             "schedulerName": "dra-scheduler",
             "containers": [{"name": "c", "image": "i"}],
@@ -108,10 +122,14 @@ def world() -> list[Obj]:
 
 
 def machine_of(objects: list[Obj]) -> Machine:
+    """It has observed these; pods with what their conditions say."""
     cluster = OfflineCluster(NOW_MS)
-    cluster.load([SourceObject("test", one) for one in objects])
+    loaded = cluster.load([SourceObject("test", one) for one in objects if one["kind"] != "Pod"])
     machine, problems = observed_machine(cluster, Features())
-    assert problems == []
+    assert [*loaded.problems, *problems] == []
+    for one in objects:
+        if one["kind"] == "Pod":
+            machine.handle(observed(Codec().decode_pod(orjson.dumps(one))), now_ms=NOW_MS)
     return machine
 
 
@@ -228,9 +246,9 @@ def test_others_pods_are_counted_as_they_are_given() -> None:
 @pytest.mark.parametrize(
     ("reason", "message", "kind"),
     [
-        ("Unschedulable", SHORT + "[node-tainted] node n has a taint", "node-tainted"),
-        ("Unschedulable", SHORT + "[node-tainted", "node-tainted"),
-        ("Unschedulable", SHORT.removesuffix("; "), "unknown"),
+        ("Unschedulable", with_cause(SHORT, "[node-tainted] node n has a taint"), "node-tainted"),
+        ("Unschedulable", with_cause(SHORT, "[node-tainted"), "node-tainted"),
+        ("Unschedulable", SHORT, "unknown"),
         ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", "scheduling-gate"),
     ],
 )
@@ -303,9 +321,15 @@ def test_labels_of_a_hostile_cluster_are_bounded() -> None:
     devices = [gpu(f"d{number}", taints=[OLD_TAINT], **eats(f"{number + 1}Mi")) for number in range(120)]
     names = {"profile": {"string": "p" * 64}}
     devices += [gpu(f"e{number}") | {"attributes": names} | eats("1Mi") for number in range(3)]
-    holder = held("holder", *({"pool": "n", "device": f"d{number}"} for number in range(120)))
-    counters = slice_of("n", count=2, name="counters", **COUNTERS)
-    found = numbers(machine_of([*classes, node(), counters, slice_of("n", *devices, count=2), holder]))
+    holders = [
+        held(f"c{first}", *({"pool": "n", "device": f"d{first + number}"} for number in range(30)))
+        for first in range(0, 120, 30)
+    ]
+    slices = [slice_of("n", count=4, name="counters", **COUNTERS)]
+    slices += [
+        slice_of("n", *devices[first : first + 60], count=4, name=f"from-{first}") for first in range(0, 123, 60)
+    ]
+    found = numbers(machine_of([*classes, node(), *slices, *holders]))
 
     for one in OF_DEVICES:
         without = {labels[:-1] if one.labels[-1:] == ("state",) else labels for labels in found[one.field]}

@@ -171,7 +171,7 @@ MINUTES: Final = 45
 Trial = tuple[str, list[dict[str, Any]], int | None]
 
 
-def series(name: str, *values: float, **labels: str) -> dict[str, Any]:
+def series(name: str, /, *values: float, **labels: str) -> dict[str, Any]:
     """What was scraped once a minute; the last value stays, or the last difference where there are two values."""
     step = values[-1] - values[-2] if len(values) == 2 else 0.0
     stays = [values[-1] + step * number for number in range(1, 1 + MINUTES - len(values))]

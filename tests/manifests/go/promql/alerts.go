@@ -125,10 +125,10 @@ type sample struct {
 	number float64
 }
 
-func (one sample) T() int64                       { return one.atMs }
-func (one sample) ST() int64                      { return 0 }
-func (one sample) F() float64                     { return one.number }
-func (one sample) H() *histogram.Histogram        { return nil }
-func (one sample) FH() *histogram.FloatHistogram  { return nil }
-func (one sample) Type() chunkenc.ValueType       { return chunkenc.ValFloat }
-func (one sample) Copy() chunks.Sample            { return one }
+func (one sample) T() int64                      { return one.atMs }
+func (one sample) ST() int64                     { return 0 }
+func (one sample) F() float64                    { return one.number }
+func (one sample) H() *histogram.Histogram       { return nil }
+func (one sample) FH() *histogram.FloatHistogram { return nil }
+func (one sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (one sample) Copy() chunks.Sample           { return one }
