@@ -31,9 +31,9 @@ from scheduler.explain.pod_explanation import Device, Explanation
 from scheduler.explain.selector_failures import selector_failures
 from scheduler.explain.wording import ANEW, cut, explanation_of, unserved
 from scheduler.explain.world import Ruling, World
-from scheduler.framework.diagnosis import COMMAND, EVENT
+from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.keys import PodUid
-from scheduler.model.nearest import near
+from scheduler.model.nearest import near, some
 from scheduler.offline import (
     OfflineCluster,
     PodResult,
@@ -49,10 +49,12 @@ from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS, answering
-from scheduler.why.reasons import MAKING_ROOM, Diagnosis
-from scheduler.why.say import EVERYBODY, Reader
+from scheduler.why.reasons import Diagnosis
+from scheduler.why.say import Reader
 
 _OWN: Final = ("dra-scheduler", "default-scheduler")
+_PREEMPTED: Final = "Preempted"  # the reason of a victim's event
+_VICTIMS_SAID: Final = 3
 
 
 class NotThereError(ValueError):
@@ -300,8 +302,9 @@ def _done_here(ruling: Ruling, world: World, name: str) -> str:
     if not any(one.node_name and one.spec.resource_claims and one.priority < asked.priority for one in pods.values()):
         return ""
     config = (world.config or Config()).model_copy(update={"profiles": (ProfileConfig(scheduler_name=name),)})
-    why, _ = replace(world, config=config).ask().why(EVENT.all_steps)
-    return f"{_OWN[0]} would preempt for it: {why.cause(EVERYBODY)}" if why and why.kind == MAKING_ROOM else ""
+    said = replace(world, config=config).ask().answers.notes
+    gone = [str(pods[PodUid(uid)].key) for uid, notes in said.items() if _PREEMPTED in {reason for reason, _ in notes}]
+    return f"{_OWN[0]} would preempt for it: {some(sorted(gone), _VICTIMS_SAID)}" if gone else ""
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:

@@ -150,8 +150,8 @@ def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
 def as_own(first: Waiting, key: Key, maker: Maker) -> Waiting:
     """What is so of one pod, of another like it."""
     own = partial(re.sub, rf"(?<![-\w.]){re.escape(first.key[1])}(?![-\w]|\.\w)", key[1])
-    texts = {"cause": own(first.cause), "change": own(first.change), "told": own(first.told)}
-    return replace(first, key=key, maker=maker, **texts)
+    cause, change, told = own(first.cause), own(first.change), own(first.told)
+    return replace(first, key=key, cause=cause, change=change, told=told, maker=maker)
 
 
 def _explained(answers: Answers, world: World, served: Collection[str]) -> Iterator[Waiting]:

@@ -44,9 +44,13 @@ def test_nobody_is_preempted_for_their_devices_and_a_note_says_what_this_schedul
     assert "default/runs" in theirs.cause
     assert listed(*contended(THEIRS))["asked"].kind == "devices-in-use"
     assert "answered as kube-scheduler 1.37 would, with its default plugins" in " ".join(theirs.notes)
-    (note,) = notes_about(THEIRS)
-    assert note.startswith("dra-scheduler would preempt for it: node node-1")
-    assert "default/runs" in note
+    # Also one that ends at once.
+    for grace in (30, 0):
+        objects = contended(THEIRS)
+        for one in objects:
+            if one["kind"] == "Pod":
+                one["spec"]["terminationGracePeriodSeconds"] = grace
+        assert told(*objects).notes[-1] == "dra-scheduler would preempt for it: default/runs"
 
 
 def test_where_this_scheduler_would_not_help_either_nothing_is_said_of_it() -> None:
@@ -92,9 +96,15 @@ KUBE: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
-  - plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
+  - schedulerName: default-scheduler
+    plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
   - schedulerName: batch
     plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}
+"""
+UNNAMED: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]
 """
 OWN: Final = """
 apiVersion: dra-scheduler/v1alpha1
@@ -107,7 +117,8 @@ profiles: [{schedulerName: default-scheduler}]
     ("scheduler", "options", "fits"),
     [
         (THEIRS, (), False),
-        (THEIRS, ("kube",), True),  # a profile without a name is kube-scheduler's
+        (THEIRS, ("kube",), True),
+        (THEIRS, ("unnamed",), True),  # a profile without a name is kube-scheduler's
         (OURS, ("kube",), False),
         ("batch", ("kube",), False),
         (THEIRS, ("kube", "own"), False),  # a configuration of ours that has the name answers
@@ -117,11 +128,12 @@ def test_its_configuration_says_which_plugins_are_asked(
     tmp_path: Path, scheduler: str, options: tuple[str, ...], fits: bool
 ) -> None:
     (tmp_path / "kube.yaml").write_text(KUBE)
+    (tmp_path / "unnamed.yaml").write_text(UNNAMED)
     (tmp_path / "own.yaml").write_text(OWN)
     (tmp_path / "world.yaml").write_text(
         yaml.safe_dump_all([*WORLD, pod(schedulerName=scheduler, requests={"cpu": "64"})])
     )
-    files = {"kube": "--kube-scheduler-config", "own": "--config"}
+    files = dict.fromkeys(("kube", "unnamed"), "--kube-scheduler-config") | {"own": "--config"}
     given = [text for one in options for text in (files[one], str(tmp_path / f"{one}.yaml"))]
 
     result = CliRunner().invoke(explain, ["asked", "-f", str(tmp_path / "world.yaml"), *given])

@@ -136,7 +136,7 @@ async def test_events_say_each_cause_once_also_after_a_restart(cluster: Embedded
     ("options", "text"),
     [
         (("--serving=plain", "--address=0.0.0.0", "--no-health"), "plain is for loopback addresses only"),
-        (("--kube-scheduler-config", __file__), "a mapping is needed"),
+        (("--kube-scheduler-config", __file__), "test_observe.py:1:3"),
         (("-f", __file__), "dra-scheduler ui shows files"),
     ],
     ids=lambda given: " ".join(given)[:30],
