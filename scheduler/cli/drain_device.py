@@ -68,8 +68,8 @@ def drain_device(
 
 
 def _print(drain: Drain, output: str) -> None:
-    from scheduler.offline.drain_plan import budget_texts, commands, document_of, verdict_of, warnings_of
-    from scheduler.offline.room_plan import moved_text
+    from scheduler.offline.drain_plan import budget_texts, commands, document_of, verdict_of
+    from scheduler.offline.room_plan import moved_text, warnings_of
 
     if output != "table":
         print_document(document_of(drain), output)

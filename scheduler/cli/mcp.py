@@ -214,7 +214,8 @@ def _refusal(text: str) -> Exception:
     """What an agent is told instead of an answer."""
     from mcp.server.mcpserver.exceptions import ToolError
 
-    return ToolError(text)
+    refusal: Exception = ToolError(text)
+    return refusal
 
 
 def cut(document: Document, bytes_max: int = BYTES_MAX) -> Document:
