@@ -81,7 +81,8 @@ def _print(drain: Drain, output: str) -> None:
     rows += [("-", f"{one.namespace}/{one.name}", one.node, "-", one.why) for one in drain.stays]
     if rows:
         print_table(("STEP", "POD", "FROM", "TO", "DEVICES"), rows)
-    echo(*budget_texts(drain), *drain.notes)
+    for text in (*budget_texts(drain), *drain.notes):
+        echo(text)
     for text in warnings_of(move for _, move in moves):
         caution(f"warning: {text}")
     echo("", *commands(drain))
