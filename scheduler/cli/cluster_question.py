@@ -141,13 +141,14 @@ class ClusterQuestion:
 
     def words(self) -> list[str]:
         """The options as they would be given again."""
-        named = [("-f", one) for one in self.files]
-        named += [("--kubeconfig", self.kubeconfig), ("--context", self.context), ("-n", self.namespace)]
-        named += [("--config", self.config_path and str(self.config_path)), ("--kubernetes", self.kubernetes)]
         gates = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in self.feature_gates.items())
-        named.append(("--feature-gates", gates))
+        named = (
+            *(("--kubeconfig", self.kubeconfig), ("--context", self.context), ("-n", self.namespace)),
+            *(("--config", self.config_path), ("--kubernetes", self.kubernetes), ("--feature-gates", gates)),
+        )
         flags = [*(["-A"] if self.is_everywhere else []), *(["-R"] if looks_inside() else [])]
-        return [*(word for name, value in named if value for word in (name, value)), *flags]
+        words = [word for name, value in named if value for word in (name, str(value))]
+        return [*(word for one in self.files for word in ("-f", one)), *words, *flags]
 
     def connection(self) -> Connection | None:
         """How to reach the cluster that is asked; None where only files are."""

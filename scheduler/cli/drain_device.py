@@ -68,8 +68,8 @@ def drain_device(
 
 
 def _print(drain: Drain, output: str) -> None:
-    from scheduler.offline.drain_plan import budget_texts, commands, document_of, verdict_of, warnings_of
-    from scheduler.offline.room_plan import moved_text
+    from scheduler.offline.drain_plan import budget_texts, commands, document_of, verdict_of
+    from scheduler.offline.room_plan import moved_text, warnings_of
 
     if output != "table":
         print_document(document_of(drain), output)
@@ -81,7 +81,8 @@ def _print(drain: Drain, output: str) -> None:
     rows += [("-", f"{one.namespace}/{one.name}", one.node, "-", one.why) for one in drain.stays]
     if rows:
         print_table(("STEP", "POD", "FROM", "TO", "DEVICES"), rows)
-    echo(*budget_texts(drain), *drain.notes)
+    for text in (*budget_texts(drain), *drain.notes):
+        echo(text)
     for text in warnings_of(move for _, move in moves):
         caution(f"warning: {text}")
     echo("", *commands(drain))

@@ -139,7 +139,9 @@ class Tools:
         from allocator import DeviceId
         from scheduler.offline.altered import NoSuchObjectError, device_named
 
-        chosen = f'"\\(.driver)/\\(.pool)/\\(.device)" | endswith({json.dumps(device)})' if device else ".users != []"
+        chosen = ".users != []"
+        if device:
+            chosen = f'"/\\(.driver)/\\(.pool)/\\(.device)" | endswith({json.dumps(f"/{device}")})'
         found = await self._run(["devices"], f" | jq {shlex.quote(f'.devices[] | select({chosen})')}")
         by_id = {DeviceId(one["driver"], one["pool"], one["device"]): one for one in found["devices"]}
         try:
@@ -167,7 +169,7 @@ class Tools:
                 code, printed, errors = await _run(words, given)
         finally:
             self._waiting -= 1
-        said = errors.decode(errors="replace").strip()[-_SAID_MAX:]
+        said = errors.decode(errors="replace").strip().removeprefix("Error: ")[-_SAID_MAX:]
         if code == -signal.SIGXCPU:
             raise _refusal(f"no answer within {CPU_S_MAX} s of a processor; without that bound: {cli}")
         if not printed:
@@ -214,7 +216,8 @@ def _refusal(text: str) -> Exception:
     """What an agent is told instead of an answer."""
     from mcp.server.mcpserver.exceptions import ToolError
 
-    return ToolError(text)
+    refusal: Exception = ToolError(text)
+    return refusal
 
 
 def cut(document: Document, bytes_max: int = BYTES_MAX) -> Document:

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias
 
 from allocator import DeviceId, Features
 from cel.quantity import Quantity
+from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.state.store import Store
 from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.object_store import Stored
@@ -136,7 +137,8 @@ class _Table:
     ) -> None:
         self.cluster: Final = OfflineCluster(now_ms)
         self.cluster.load(objects)
-        machine = new_machine({scheduler_name_of(pod) for pod in self.cluster.pods()}, profile, features)
+        names = {scheduler_name_of(pod) for pod in self.cluster.pods()}
+        machine = new_machine(names, profile, features, CoreSettings(reports_causes=True))
         self.run: Final = Run(self.cluster, Answers(machine, self.cluster, ()))
         self.run.start()
         self.run.until(now_ms)

@@ -139,7 +139,10 @@ def deployment(replicas: int) -> Obj:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
-async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_drained", [False, True], ids=["room", "drain"])
+async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path, is_drained: bool) -> None:
+    from tests.offline.test_draining import drained  # which imports from here
+
     async with EmbeddedCluster(token="as-in-the-demo") as cluster:
         environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "HOME": str(tmp_path)}
 
@@ -159,13 +162,19 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path) -> None:
             available = ("--for=jsonpath={.status.readyReplicas}=2", "deployment/web", f"--timeout={PATIENCE_S:.0f}s")
             await told("kubectl", "wait", *available)
             dump = json.loads(await told("kubectl", "get", DUMPED, "-A", "-o", "json"))
-            found = plan(tmp_path, dump["items"], big(4))
-            assert [move["controller"].split("/")[0] for move in found["moves"]] == ["ReplicaSet"]
+            found = drained(tmp_path, dump["items"]) if is_drained else plan(tmp_path, dump["items"], big(4))
+            moves = found["holders"] if is_drained else found["moves"]
+            assert [move["controller"].split("/")[0] for move in moves] == ["ReplicaSet"]
             (tmp_path / "asked.json").write_text("\n".join(map(json.dumps, big(4))))
             (tmp_path / "plan.sh").write_text("\n".join(found["commands"]))
             await told("bash", str(tmp_path / "plan.sh"))
             pods = json.loads(await told("kubectl", "get", "pods", "-o", "json"))["items"]
-            nodes = {one["metadata"]["name"].split("-")[0]: one["spec"]["nodeName"] for one in pods}
-            assert nodes == {"big": found["pod"]["node"], "web": found["moves"][0]["to"]}
-            assert len(pods) == 3
+            nodes = sorted((one["metadata"]["name"].split("-")[0], one["spec"]["nodeName"]) for one in pods)
+            if is_drained:
+                claims = json.loads(await told("kubectl", "get", "resourceclaims", "-o", "json"))["items"]
+                given = [one["status"]["allocation"]["devices"]["results"][0] for one in claims]
+                assert ("node-1", "gpu-0") not in {(one["pool"], one["device"]) for one in given}
+                assert (len(nodes), moves[0]["given"][0]["device"] in {one["device"] for one in given}) == (2, True)
+            else:
+                assert nodes == [("big", found["pod"]["node"]), ("web", moves[0]["to"]), ("web", moves[0]["to"])]
             assert "SchedulingDisabled" not in await told("kubectl", "get", "nodes")

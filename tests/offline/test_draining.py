@@ -82,7 +82,7 @@ def test_there_is_no_room(tmp_path: Path) -> None:
     found = drained(tmp_path, [*fleet("node-1", devices=1), *runs("a", "node-1", 0)])
     assert found["outcome"] == "none"
     assert "taint" in stays(found)["a"]
-    assert not any("eviction" in line for line in found["commands"])  # the taint alone
+    assert not any("/eviction" in line for line in found["commands"])  # the taint alone
     assert "drain-gpu-0-node-1" in found["commands"][0]
     assert found["text"].startswith("no plan: 1 of the 1 that hold node-1/gpu-0 would not get away")
 
@@ -117,7 +117,7 @@ def test_a_group_goes_at_once(tmp_path: Path) -> None:
     found = drained(tmp_path, [*fleet(*NODES), group, *held])
     assert [(step, name) for step, name, _, _ in went(found)] == [(1, "w-0"), (1, "w-1")]
     lines = found["commands"]
-    evicted = [index for index, line in enumerate(lines) if line.startswith("evict '")]
+    evicted = [index for index, line in enumerate(lines) if line.startswith("evict /")]
     waited = [index for index, line in enumerate(lines) if line.startswith("kubectl wait")]
     assert max(evicted) < min(waited)
     held[-1]["metadata"]["ownerReferences"] = []
