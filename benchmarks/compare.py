@@ -39,7 +39,7 @@ from benchmarks.loads import measure
 from benchmarks.report import Record, markdown, summarize, until_stopped
 from benchmarks.tables import Entry, runs, table, table_names
 
-_NAMES = {"kube": "kube-scheduler", "ours": "dra-scheduler", "bare": "bare writes"}
+_NAMES = {short: contender(short).name for short in ("kube", "ours", "bare", "sampled")}
 
 
 def entries_of(arguments: argparse.Namespace) -> list[Entry]:
@@ -113,7 +113,7 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
         default=[],
         help="of the table, only these rows, separated by commas (repeatable); --estimate prints their names",
     )
-    parser.add_argument("--contenders", default="kube,ours,bare", help="of kube, ours, bare; default: %(default)s")
+    parser.add_argument("--contenders", default=",".join(_NAMES), help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="rows as small as can be, 1 round")
     parser.add_argument("--estimate", action="store_true", help="say how long it would take, and run nothing")
     parser.add_argument("--out", type=Path, metavar="FILE", help="add each run to FILE.json and FILE.md as it ends")
@@ -127,7 +127,7 @@ def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(str(error))
     for short in arguments.contenders.split(","):
         if short not in _NAMES:
-            parser.error(f"contender {short!r}: want kube, ours or bare")
+            parser.error(f"contender {short!r}: want {', '.join(_NAMES)}")
     return arguments
 
 

@@ -177,6 +177,13 @@ class Ours:
 
 
 @dataclass(slots=True)
+class Sampled(Ours):
+    """Its stacks are read while it works, where the load is `stages`: that costs CPU time of its own."""
+
+    name: str = "dra-scheduler, sampled"
+
+
+@dataclass(slots=True)
 class Serving(Ours):
     """With a health port of its own."""
 
@@ -246,5 +253,5 @@ class BareWrites:
 
 
 def contender(name: str) -> Contender:
-    """A new one by its short name: kube, ours or bare."""
-    return {"kube": KubeScheduler, "ours": Ours, "bare": BareWrites}[name]()
+    """A new one by its short name: kube, ours, bare or sampled."""
+    return {"kube": KubeScheduler, "ours": Ours, "bare": BareWrites, "sampled": Sampled}[name]()

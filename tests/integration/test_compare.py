@@ -236,7 +236,7 @@ def test_quantile(share: float, want: float) -> None:
 def test_wrong_use_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--contenders", "kube,nobody"])
-    assert "want kube, ours or bare" in capsys.readouterr().err
+    assert "want kube, ours, bare, sampled" in capsys.readouterr().err
 
 
 @pytest.mark.controlplane

@@ -63,7 +63,9 @@ def run(contender: str, cpu_ms: float, **samples: int) -> Measured:
 
 
 def test_the_stages_of_a_workload_add_up_to_its_cpu() -> None:
-    runs = [run("kube-scheduler", 4), run("dra-scheduler", 2, deciding=1, TLS=2), run("dra-scheduler", 3, deciding=5)]
+    sampled = "dra-scheduler, sampled"  # its CPU time is not ours
+    runs = [run("kube-scheduler", 4), *(run("dra-scheduler", ms) for ms in (2, 3))]
+    runs += [run(sampled, 9, deciding=1, TLS=2), run(sampled, 9, deciding=5)]
     cells = dict(table(runs))
 
     assert cells["ms of CPU a pod"] == "plain"
