@@ -117,7 +117,7 @@ class Inventory:
         self.classes_revision = 0
         self._slices: Final[dict[str, ResourceSlice]] = {}
         self._classes_of: Final = classes_of
-        self._classes: Final[dict[str, DeviceClass]] = classes_of._classes if classes_of is not None else {}  # noqa: SLF001
+        self._classes: Final[dict[str, DeviceClass]] = classes_of._classes if classes_of is not None else {}
         self._pools: Final[dict[PoolId, _Pool]] = {}
         self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
         self._shared: Final[dict[PoolId, int]] = {}

@@ -45,7 +45,7 @@ class Time:
 
 
 def waits(name: str, told: str, namespace: str = "team", *, kind: str = "devices-in-use", **more: Any) -> Waiting:
-    maker = Maker(f"pod {namespace}/{name}", name)
+    maker = Maker(f"pod {namespace}/{name}", name, f"Pod/{namespace}/{name}")
     return Waiting((namespace, name), more.pop("outcome", "unschedulable"), maker, kind, "secret", told=told, **more)
 
 
