@@ -26,14 +26,19 @@ test("a physical device is one unit, with the whole first and partitions by plac
 
 test("NUMA nodes are columns that stand below each other; many PCIe roots are counted within the node", () => {
   const few = grouped(found([["a", "1"], ["a", "0"], ["b", "1"], ["b", ""]]));
-  assert.deepEqual(few.map(({ columns }) => columns.map((units) => units.length)), [[1, 1, 0], [0, 1, 1]]);
+  assert.deepEqual(few.map(({ columns }) => columns.map((units) => units.length)), [[1, 1], [0, 1, 1]]);
   const many = grouped(found(Array.from({ length: 20 }, (_, number) => [number < 10 ? "a" : "b", `root-${number}`])));
   assert.deepEqual(many.map(({ columns }) => columns.length), [10, 10]);
 });
 
+test("a node without NUMA nodes is no column wider for it", () => {
+  const groups = grouped(found([...rows("a", 1, "0"), ...rows("a", 1, "1"), ...rows("b", 1)]));
+  assert.deepEqual(groups.map(({ columns }) => columns.length), [2, 1]);
+});
+
 test("a partition says where its frame is near to", () => {
   const [group] = grouped(found([["n", ""], ["n", ""], ["n", "1"], ["n", ""], ["n", "0"]], [MIG]));
-  assert.deepEqual(group.columns.map((units) => units.flatMap((unit) => unit.devices)), [[4], [0, 2, 3, 1], []]);
+  assert.deepEqual(group.columns.map((units) => units.flatMap((unit) => unit.devices)), [[4], [0, 2, 3, 1]]);
 });
 
 test("every device is found where it is drawn, and nothing beside it", () => {
