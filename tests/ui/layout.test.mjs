@@ -44,10 +44,10 @@ test("a partition says where its frame is near to", () => {
 test("every device is found where it is drawn, and nothing beside it", () => {
   for (const width of [60, 390, 1280])
     for (const cell of [4, 6, 9, 14, 22]) {
-      const groups = grouped(found([...rows("a", 5, "0"), ...rows("a", 3, "1"), ...rows("b", 200), ...rows("c", 1)], [MIG], { a: "r" }));
+      const groups = grouped(found([...rows("a", 5, "0"), ...rows("a", 3, "1"), ...rows("b", 200), ...rows("c", 1), ...rows("d", 2)], [MIG], { a: "r" }));
       const all = layout(groups, cell, width, true);
       const places = all.lines.flatMap((line) => line.blocks.flatMap((one) => cellsOf(all, one, flat)));
-      assert.deepEqual(places.map((one) => one.device).sort((one, other) => one - other), Array.from({ length: 209 }, (_, number) => number));
+      assert.deepEqual(places.map((one) => one.device).sort((one, other) => one - other), Array.from({ length: 211 }, (_, number) => number));
       for (const one of places) {
         const top = places.findLast((each) => one.x + 0.1 >= each.x && one.x + 0.1 < each.x + each.width && one.y + 0.1 >= each.y && one.y + 0.1 < each.y + each.height);
         assert.equal(deviceAt(all, one.x + 0.1, one.y + 0.1, flat), top.device);
