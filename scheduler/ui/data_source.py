@@ -190,7 +190,7 @@ class Source(ABC):
         def read(machine: Machine) -> Document | None:
             version, listed = self._listed(machine, wanted)
             found = device_picture(machine, listed, key)
-            return found and {**to_builtins(found), "version": version, "asOf": _now_ms()}
+            return None if found is None else {**to_builtins(found), "version": version, "asOf": _now_ms()}
 
         found = await self._look(read)
         if found is None:

@@ -26,23 +26,28 @@ test("a physical device is one unit, with the whole first and partitions by plac
 
 test("NUMA nodes are columns that stand below each other; many PCIe roots are counted within the node", () => {
   const few = grouped(found([["a", "1"], ["a", "0"], ["b", "1"], ["b", ""]]));
-  assert.deepEqual(few.map(({ columns }) => columns.map((units) => units.length)), [[1, 1, 0], [0, 1, 1]]);
+  assert.deepEqual(few.map(({ columns }) => columns.map((units) => units.length)), [[1, 1], [0, 1, 1]]);
   const many = grouped(found(Array.from({ length: 20 }, (_, number) => [number < 10 ? "a" : "b", `root-${number}`])));
   assert.deepEqual(many.map(({ columns }) => columns.length), [10, 10]);
 });
 
+test("a node without NUMA nodes is no column wider for it", () => {
+  const groups = grouped(found([...rows("a", 1, "0"), ...rows("a", 1, "1"), ...rows("b", 1)]));
+  assert.deepEqual(groups.map(({ columns }) => columns.length), [2, 1]);
+});
+
 test("a partition says where its frame is near to", () => {
   const [group] = grouped(found([["n", ""], ["n", ""], ["n", "1"], ["n", ""], ["n", "0"]], [MIG]));
-  assert.deepEqual(group.columns.map((units) => units.flatMap((unit) => unit.devices)), [[4], [0, 2, 3, 1], []]);
+  assert.deepEqual(group.columns.map((units) => units.flatMap((unit) => unit.devices)), [[4], [0, 2, 3, 1]]);
 });
 
 test("every device is found where it is drawn, and nothing beside it", () => {
   for (const width of [60, 390, 1280])
     for (const cell of [4, 6, 9, 14, 22]) {
-      const groups = grouped(found([...rows("a", 5, "0"), ...rows("a", 3, "1"), ...rows("b", 200), ...rows("c", 1)], [MIG], { a: "r" }));
+      const groups = grouped(found([...rows("a", 5, "0"), ...rows("a", 3, "1"), ...rows("b", 200), ...rows("c", 1), ...rows("d", 2)], [MIG], { a: "r" }));
       const all = layout(groups, cell, width, true);
       const places = all.lines.flatMap((line) => line.blocks.flatMap((one) => cellsOf(all, one, flat)));
-      assert.deepEqual(places.map((one) => one.device).sort((one, other) => one - other), Array.from({ length: 209 }, (_, number) => number));
+      assert.deepEqual(places.map((one) => one.device).sort((one, other) => one - other), Array.from({ length: 211 }, (_, number) => number));
       for (const one of places) {
         const top = places.findLast((each) => one.x + 0.1 >= each.x && one.x + 0.1 < each.x + each.width && one.y + 0.1 >= each.y && one.y + 0.1 < each.y + each.height);
         assert.equal(deviceAt(all, one.x + 0.1, one.y + 0.1, flat), top.device);

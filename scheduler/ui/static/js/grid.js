@@ -76,7 +76,7 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
         pen.fillStyle = colour("text");
         if (cell >= LABELLED_FROM) pen.fillText(`${look.mark(name)}${name || "no value"}`, block.x, block.y + 11, all.blockWidth - GAP);
         let left = block.x;
-        for (const one of block.perRow.slice(0, -1)) {
+        for (const one of block.perRow.slice(0, block.group.columns.length - 1)) {
           left += one * cell + gapOf(cell);
           pen.fillStyle = colour("line");
           pen.fillRect(left - Math.ceil(gapOf(cell) / 2) - 1, block.y + (cell >= LABELLED_FROM ? 16 : 0), 1, cell - 2);
@@ -90,7 +90,7 @@ export function Grid({ groups, cell, isTitled, look, selected, select, label }) 
         }
         pen.globalAlpha = 1;
         const one = cells.find(({ device }) => device >= 0 && device === selected);
-        if (one) outline(pen, { ...one, x: one.x - 1, y: one.y - 1, width: one.width + 2, height: one.height + 2 }, colour("text"), 2);
+        if (one) outline(pen, { ...one, x: one.x - 2, y: one.y - 2, width: one.width + 4, height: one.height + 4 }, colour("text"), 2);
       }
     };
     const later = () => {
@@ -152,8 +152,8 @@ function outline(pen, { x, y, width, height }, colour, thick) {
 /** States differ in form, too, not in colour alone.
  * @param {CanvasRenderingContext2D} pen @param {Cell} cell @param {string} state @param {(name: string) => string} colour @param {number} share */
 function fill(pen, { x, y, width, height }, state, colour, share) {
-  const wide = Math.max(1, width - (width > 5 ? 2 : 1));
-  const high = Math.max(1, height - (height > 5 ? 2 : 1));
+  const wide = Math.max(1, width - (width < 6 ? 1 : 2));
+  const high = Math.max(1, height - (height < 6 ? 1 : 2));
   pen.fillStyle = colour(state);
   pen.fillRect(x, y, wide, high);
   pen.fillStyle = colour("ground");

@@ -42,7 +42,7 @@ export function grouped({ texts, columns, frames, racks }) {
   }
   const rackOf = new Map(Object.entries(racks));
   const nearOf = (/** @type {number} */ device) => texts[at(columns.near, device)] ?? "";
-  const nears = [...new Set(columns.near)].map((one) => texts[one] ?? "").sort(order);
+  const nears = [...new Set(columns.near)].map((one) => texts[one] ?? "").filter(Boolean).sort(order);
   /** @type {Map<number, Map<string, Unit[]>>} */
   const groups = new Map();
   const seen = new Set();
@@ -60,8 +60,10 @@ export function grouped({ texts, columns, frames, racks }) {
   return [...groups]
     .map(([number, parts]) => {
       const name = texts[number] ?? "";
-      const names = nears.length > ALIGNED_MAX ? [...parts.keys()].sort(order) : nears;
-      const units = names.map((near) => parts.get(near) ?? []);
+      const loose = parts.get("") ?? [];
+      const names = nears.length > ALIGNED_MAX ? [...parts.keys()].filter(Boolean).sort(order) : nears;
+      const aligned = names.some((near) => parts.has(near)) ? names.map((near) => parts.get(near) ?? []) : [];
+      const units = loose.length ? [...aligned, loose] : aligned;
       return { name, rack: rackOf.get(name) ?? "", columns: units, devices: units.flat().flatMap((unit) => unit.devices) };
     })
     .sort((one, other) => order(one.rack, other.rack) || order(one.name, other.name));
