@@ -16,6 +16,8 @@ from tests.ui.worlds import shared, source
 QUESTIONS: Final = {
     "about": "about",
     "overview": "overview",
+    "pending": "pending",
+    "pod": "pod?namespace=default&name=waits",
     "whatif": "whatif?pod=default/waits&copies=2",
     "whatif?room": "whatif?room=default/waits",
 }
