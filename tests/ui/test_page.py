@@ -168,7 +168,10 @@ async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: An
         cause = page.locator(".pending > li", has_text="resources-short")
         assert await cause.locator(".count").inner_text() == "14 pods"
         assert await cause.locator(".causes > p:not(.change) > a").all_inner_texts() == ["team-a/web", "team-a/api"]
-        await page.click("nav.tabs >> text=devices-short")
+        await cause.locator("h3 a").click()
+        await page.wait_for_selector(".pending h3 >> text=team-a/api")
+        assert await page.locator(".pending > li").count() == 2
+        await page.click("nav.tabs >> text=device-tainted")
         await page.wait_for_selector("h2 >> text=1 pod waits")
         await page.goto(f"{server.url}#/pending?namespace=nowhere")
         await page.click("text=All that wait")

@@ -34,6 +34,11 @@ test("a workload of which some fit says how many", () => {
   assert.deepEqual([one.fit, one.pods, one.causes.size], [1, 5, 2]);
 });
 
+test("the cause of most pods comes first", () => {
+  const [one] = together([bare, train, web].map((each) => ({ ...each, kind: "same" })), "cause", "");
+  assert.deepEqual([...one.causes.values()].map((cause) => cause.row.name), ["web", "train", "bare"]);
+});
+
 test("the oldest come first, and those of which nobody says when they were created last", () => {
   const order = (sort) => together([bare, web, train], "owner", sort).map((group) => group.name);
   assert.deepEqual(order(""), ["b/web", "a/train", "b/bare"]);

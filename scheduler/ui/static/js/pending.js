@@ -55,14 +55,16 @@ function Choice({ label, name, options, all }) {
   </select></label>`;
 }
 
-/** The first pod's page is a click away, all others two.
+/** Of an owner the first pod's page is a click away, all others two; of a cause or a namespace its owners.
  * @param {{group: import("./waiting.js").Group, now: number}} props */
 function Waiting({ group, now }) {
   const causes = [...group.causes.values()];
   const [first] = causes;
   const kinds = [...new Set(causes.map((cause) => cause.row.kind))];
+  const inside = { [place.value.query.get("by") === "cause" ? "kind" : "namespace"]: group.key, by: "", page: "" };
+  const to = group.of ? link("pod", { pod: first?.pods[0] ?? "" }) : link("pending", inside, true);
   return html`<li>
-    <h3><a href=${link("pod", { pod: first?.pods[0] ?? "" })}>${group.name}</a></h3>
+    <h3><a href=${to}>${group.name}</a></h3>
     <span class="of">${group.of}</span>
     <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}</span>
     <span class="since">${group.created && html`<${Ago} then=${group.created} now=${now} />`}</span>
@@ -83,7 +85,7 @@ function Told({ cause, group }) {
   return html`
     <p>${name && html`<a href=${link("pod", { pod: pods[0] ?? "" })}>${name}</a>: `}${row.cause || (row.node ? `It would fit on node ${row.node}.` : "")}${isFirstLook && html` <i>first look</i>`}</p>
     ${row.change && html`<p class="change">${row.change}</p>`}
-    ${pods.length > 1 && html`<details class="names"><summary>${counted(pods.length, "pod")}</summary>
+    ${pods.length > 1 && html`<details class="names"><summary>${pods.length === group.pods ? "its pods" : counted(pods.length, "pod")}</summary>
       ${pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod.split("/")[1]}</a>`)}</details>`}`;
 }
 

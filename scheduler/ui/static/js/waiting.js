@@ -23,7 +23,7 @@ export const ORDERS = new Map([
 ]);
 
 /**
- * Groups of the rows, in this order. Causes of one owner that read alike are one: of a PodGroup the pods have several makers.
+ * Groups of the rows, in this order; the cause of most pods comes first. Causes of one owner that read alike are one: of a PodGroup the pods have several makers.
  * @param {readonly Row[]} rows @param {string} by a key of `BY`, else by owner @param {string} order a key of `ORDERS`, else the oldest first
  */
 export function together(rows, by, order) {
@@ -42,6 +42,9 @@ export function together(rows, by, order) {
     group.causes.set(said, cause);
     cause.pods.push(...row.names.map((name) => `${row.namespace}/${name}`));
     cause.isFirstLook ||= row.firstLook;
+  }
+  for (const group of groups.values()) {
+    group.causes = new Map([...group.causes].sort(([, one], [, other]) => other.pods.length - one.pods.length));
   }
   const compare = ORDERS.get(order) ?? oldestFirst;
   return [...groups.values()].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name) || compared(one.key, other.key));
