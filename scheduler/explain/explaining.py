@@ -93,6 +93,7 @@ def _explained(world: World, steps_max: int = COMMAND.all_steps) -> Explanation:
     search = Search(world, min(steps_max, COMMAND.all_steps))
     answer = _answer(ruling, objects, search)
     answer = structs.replace(answer, left_out=left_out, notes=(*notes, *answer.notes))
+    answer = structs.replace(answer, siblings=ruling.siblings, siblings_fit=ruling.fit)
     if answer.outcome in ("bound", "fits"):
         why, scores, groups = scores_and_groups(world, ruling, str(answer.node), steps_max)
         return structs.replace(answer, advice=f"{answer.advice}; {why}", scores=scores, nodes=groups)

@@ -69,6 +69,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     also: tuple[Step, ...] = ()
     questions: int = 0
     exhausted: bool = False
+    siblings: int = 0
+    siblings_fit: int = 0
     devices: tuple[Device, ...] = ()
     nodes: tuple[NodeGroup, ...] = ()
     scores: tuple[NodeScore, ...] = ()

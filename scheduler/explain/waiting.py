@@ -24,7 +24,7 @@ from scheduler.model.keys import PodUid
 from scheduler.model.pod_group import group_key
 from scheduler.offline import Answers, OfflineCluster, PodResult, SourceObject, Verdict, decide
 from scheduler.offline.alike import Maker, maker_of
-from scheduler.offline.offline_cluster import key_of, waits_for_a_node
+from scheduler.offline.offline_cluster import created_at, key_of, waits_for_a_node
 from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS, TURNS_MAX
 from scheduler.why.say import EVERYBODY
@@ -53,6 +53,7 @@ class Waiting:
         node: Where it would run.
         objects: What the change is about, `KIND/NAMESPACE/NAME`.
         is_first_look: The budget ended before all was asked: the pod asked about by itself may have a better cause.
+        created: When it was, as the server writes times; "" where nobody has said it.
     """
 
     key: Key
@@ -64,6 +65,7 @@ class Waiting:
     node: str = ""
     is_first_look: bool = False
     objects: Sequence[str] = ()
+    created: str = ""
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -78,7 +80,9 @@ class Waiting:
             shown["change"] = self.change
         if self.is_first_look:
             shown["firstLook"] = True
-        return {"namespace": namespace, "name": name, **shown}
+        if self.created:
+            shown["created"] = self.created
+        return {"namespace": namespace, "name": name, "owner": self.maker.owner, **shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,8 @@ def ask_all(
         asked={*wanted[:PODS_MAX]},
         turns_max=turns_max,
     )
-    tried = [*_explained(answers, world, served)]
+    created = {key_of(one.obj): created_at(one.obj) for one in given if one.obj.get("kind") == "Pod"}
+    tried = [replace(one, created=created.get(one.key, "")) for one in _explained(answers, world, served)]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
@@ -135,7 +140,7 @@ def alike(pods: Iterable[Waiting]) -> list[list[Waiting]]:
     """Pods of one owner and one cause together, in the order of the first of each."""
     found: dict[Hashable, list[Waiting]] = {}
     for one in pods:
-        like = one.maker.edited, one.outcome, one.kind, one.maker.without_names(one.cause)
+        like = one.maker.edited, one.maker.owner, one.outcome, one.kind, one.maker.without_names(one.cause)
         found.setdefault(like, []).append(one)
     return list(found.values())
 

@@ -23,12 +23,23 @@ def deployment_of(pod: Pod) -> str:
 
 def edited_object(pod: Pod) -> str:
     """What a person edits to change the pod: itself, or what makes such pods; `deployment default/web`."""
-    owner = controller_of(pod)
+    kind, key = _made_by(pod)
+    return f"{kind.lower()} {key}"
+
+
+def owner_of(pod: Pod) -> str:
+    """Whose pod it is: its group's, its maker's, or its own; `PodGroup/default/train`."""
+    if (group := key_of_group(pod)) is not None:
+        return f"{'PodGroup' if group.is_pod_group else 'Group'}/{group}"
+    return "/".join(_made_by(pod))
+
+
+def _made_by(pod: Pod) -> tuple[str, str]:
+    owner, deployment = controller_of(pod), deployment_of(pod)
     if owner is None:
-        return f"pod {pod.key}"
-    deployment = deployment_of(pod)
-    kind, name = ("deployment", deployment) if deployment else (owner.kind.lower(), owner.name)
-    return f"{kind} {pod.metadata.namespace}/{name}"
+        return "Pod", str(pod.key)
+    kind, name = ("Deployment", deployment) if deployment else (owner.kind, owner.name)
+    return kind, f"{pod.metadata.namespace}/{name}"
 
 
 def is_rolled_out(pod: Pod, other: Pod) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from scheduler.core.machine import Machine
 from scheduler.model.keys import PodUid
-from scheduler.model.owners import controller_of, edited_object
+from scheduler.model.owners import controller_of, edited_object, owner_of
 
 COPY_LABEL: Final = "dra-scheduler/copy-of"
 """On copies of a pod that were made for a question: the pod's name."""
@@ -22,10 +22,12 @@ class Maker(NamedTuple):
     Attributes:
         edited: What a person edits to change the pod: itself, or what makes such pods (`deployment team/web`).
         stem: How the names of its pods, and of what is made for them, begin.
+        owner: Whose pod people say it is, `KIND/NAMESPACE/NAME`: its group's, else of who makes it.
     """
 
     edited: str
     stem: str
+    owner: str
 
     def named(self, key: tuple[str, str], count: int) -> str:
         """One pod by its name, or how many of its owner's: `team/web (3 pods)`."""
@@ -41,8 +43,8 @@ def maker_of(key: tuple[str, str], uid: str, machine: Machine) -> Maker:
     """Of a pod by namespace and name; itself where the machine does not know it."""
     pod = machine.store.pods.get(PodUid(uid))
     if pod is None:
-        return Maker(f"pod {'/'.join(key)}", key[1])
+        return Maker(f"pod {'/'.join(key)}", key[1], f"Pod/{'/'.join(key)}")
     if original := (pod.metadata.labels or {}).get(COPY_LABEL):
-        return Maker(f"pod {key[0]}/{original}", original)
+        return Maker(f"pod {key[0]}/{original}", original, f"Pod/{key[0]}/{original}")
     controller = controller_of(pod)
-    return Maker(edited_object(pod), controller.name if controller is not None else key[1])
+    return Maker(edited_object(pod), controller.name if controller is not None else key[1], owner_of(pod))

@@ -424,6 +424,11 @@ def key_of(obj: Obj) -> tuple[str, str]:
     return str(_metadata(obj).get("namespace") or "default"), name_of(obj)
 
 
+def created_at(obj: Obj) -> str:
+    """When an object was created, as the server writes times; "" in a manifest."""
+    return str(_metadata(obj).get("creationTimestamp") or "")
+
+
 def makes_pods(obj: Obj) -> bool:
     """Whether a manifest is a workload whose pods are made here (those of a dump are in the dump)."""
     return obj.get("kind") in (*_WORKLOADS, *_NOT_RUN) and not is_from_a_server(obj)

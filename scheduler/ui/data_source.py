@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from allocator import Features
 from scheduler.answering import in_thread, played
@@ -30,10 +30,12 @@ from scheduler.explain.waiting import Key, ask_all
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
+from scheduler.offline.offline_cluster import created_at
 from scheduler.offline.utilization import utilization
+from scheduler.ui.answers import PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
-from scheduler.ui.pod_timeline import events_in, history_of
+from scheduler.ui.pod_timeline import events_in, history_of, pod_in
 from scheduler.ui.responses import Document, Shape, device_picture, devices_picture, pending_picture
 
 _REST: Final = 9
@@ -226,7 +228,7 @@ class Source(ABC):
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
         ask = partial(ask, turns_max=TURNS_MAX)
         found = await played(ask)
-        document = {**pending_picture(found), "unlisted": list(read.unlisted)}
+        document: Document = {**to_builtins(pending_picture(found)), "unlisted": list(read.unlisted)}
         self._first_looks.begin(found, document["pods"], lambda only: ask(only=only))
         return document
 
@@ -235,13 +237,15 @@ class Source(ABC):
         ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         async with self._explaining:
             explained = await played(partial(ask, steps_max=STEPS_MAX))
-        document: Document = to_builtins(explained)
+        answer = PodAnswer(**structs.asdict(explained), unlisted=read.unlisted)
         # An object that was never stored has no history, and its fields may be invalid.
-        if document["outcome"] == "refused":
-            return {**document, "history": [], "unlisted": [*read.unlisted]}
-        events = await self._events_of(key)
-        history = history_of(read.given, key, events.found)
-        return {**document, "history": history, "unlisted": [*read.unlisted, *events.unlisted]}
+        if answer.outcome != "refused" and (pod := pod_in(read.given, key)) is not None:
+            events = await self._events_of(key)
+            history = tuple(history_of(read.given, pod, events.found))
+            unlisted = (*read.unlisted, *events.unlisted)
+            answer = structs.replace(answer, created=created_at(pod), history=history, unlisted=unlisted)
+        document: Document = to_builtins(answer)
+        return document
 
     async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
         """An answer that is newer than `after`, if there is a newer version (rule 1)."""

@@ -19,6 +19,8 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Final
 
+from msgspec import to_builtins
+
 from scheduler.answering import played
 from scheduler.explain.waiting import AllWaiting, Key, Waiting, alike, as_own
 from scheduler.ui.responses import Document, pending_picture
@@ -67,7 +69,8 @@ class FirstLooks:
         if self._left and (self._task is None or self._task.done()):
             self._task = asyncio.ensure_future(self._correct())
         is_going = self._task is not None and not self._task.done()
-        return {**document, **pending_picture(self._found), "again": is_going}
+        better = to_builtins(pending_picture(self._found))
+        return {**document, "kinds": better["kinds"], "pods": better["pods"], "again": is_going}
 
     async def _correct(self) -> None:
         loop = asyncio.get_running_loop()
@@ -81,7 +84,10 @@ class FirstLooks:
             # A pod that fits by itself waits for what others take, which the list knows.
             better = [one for one in found.pods if one.outcome == row[0].outcome]
             done = {one.key: as_own(better[0], one.key, one.maker) if better else one for one in row}
-            pods = [replace(done[one.key], is_first_look=False) if one.key in done else one for one in self._found.pods]
+            pods = [
+                replace(done[one.key], is_first_look=False, created=one.created) if one.key in done else one
+                for one in self._found.pods
+            ]
             self._found = replace(self._found, pods=pods)
             await asyncio.sleep(_REST * (loop.time() - begun_s))
 

@@ -22,7 +22,7 @@ from scheduler.inventory.device_answer import DeviceSummary, User
 from scheduler.inventory.physical_devices import counter_sets, physical_devices
 from scheduler.model.keys import ClaimKey
 from scheduler.offline.alike import maker_of
-from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice
+from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, Pending, PendingRow
 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
@@ -178,23 +178,35 @@ def _user(machine: Machine, user: User) -> DeviceUser:
     return DeviceUser(**structs.asdict(user), owners=owners, since=since)
 
 
-def pending_picture(found: AllWaiting) -> Document:
+def pending_picture(found: AllWaiting) -> Pending:
     """A row for each pod that waits, or for those of one owner and cause, and how many pods there are of each kind."""
-    return {
-        "waiting": found.count,
-        "notAsked": found.count - len(found.pods),
-        "kinds": dict(Counter(map(_kind, found.pods)).most_common()),
-        "problems": list(found.problems),
-        "notes": list(found.notes),
-        "pods": [_row(pods) for pods in alike(found.pods)],
-    }
+    return Pending(
+        waiting=found.count,
+        not_asked=found.count - len(found.pods),
+        kinds=dict(Counter(map(_kind, found.pods)).most_common()),
+        problems=tuple(found.problems),
+        notes=tuple(found.notes),
+        pods=tuple(map(_row, alike(found.pods))),
+    )
 
 
-def _row(pods: Sequence[Waiting]) -> Document:
+def _row(pods: Sequence[Waiting]) -> PendingRow:
     """Pods alike, by the first of them."""
     first = pods[0]
-    told = {"kind": _kind(first), "change": first.change, "label": first.maker.named(first.key, len(pods))}
-    return {**first.document(), **told, "names": [one.key[1] for one in pods]}
+    return PendingRow(
+        namespace=first.key[0],
+        name=first.key[1],
+        names=tuple([one.key[1] for one in pods]),
+        label=first.maker.named(first.key, len(pods)),
+        owner=first.maker.owner,
+        created=min(filter(None, (one.created for one in pods)), default=""),
+        outcome=first.outcome,
+        node=first.node,
+        kind=_kind(first),
+        cause=first.cause,
+        change=first.change,
+        first_look=first.is_first_look,
+    )
 
 
 def _kind(one: Waiting) -> str:

@@ -103,6 +103,7 @@ class WaitingPod(_Part):
 
     namespace: str
     name: str
+    owner: str = Field(description="Whose pod it is, KIND/NAMESPACE/NAME: its group's, its maker's, or its own.")
     outcome: PodResult | Literal["unserved"]
     node: str | None = Field(description="Where it would run.")
     kind: str | None = Field(description="The kind of its cause, as docs/reasons.md has it; null where it fits.")
@@ -111,6 +112,7 @@ class WaitingPod(_Part):
     first_look: bool = Field(
         False, alias="firstLook", description="The budget of the list ended: `explain NAME` may have a better cause."
     )
+    created: str | None = Field(None, description="When it was created, where the object says it.")
 
 
 class ExplainAllAnswer(_Part):

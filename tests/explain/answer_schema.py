@@ -111,6 +111,8 @@ class Explanation(_Part):
     also: tuple[Step, ...] = Field(default=(), description="Other single changes that make it fit.")
     questions: int = Field(default=0, description="How many changes were asked about.")
     exhausted: bool = Field(default=False, description="The budget was used up before all were asked about.")
+    siblings: int = Field(default=0, description="Other pods of its owner that wait, and were asked about beside it.")
+    siblings_fit: int = Field(default=0, description="Those of them that fit.")
     devices: tuple[Device, ...] = ()
     nodes: tuple[NodeGroup, ...] = ()
     scores: tuple[NodeScore, ...] = Field(

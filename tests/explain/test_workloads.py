@@ -256,6 +256,34 @@ def test_the_list_says_what_is_said_of_each_pod_by_itself() -> None:
     }
 
 
+def test_who_waits_says_whose_pod_it_is_and_since_when_where_the_object_does() -> None:
+    created = "2026-01-01T00:00:01Z"
+    stored, grouped, labelled = owned(0), owned(1, schedulingGroup={"podGroupName": "g"}), owned(2)
+    stored["metadata"]["creationTimestamp"] = created
+    labelled["metadata"]["labels"] |= {"dra-scheduler/group": "l", "dra-scheduler/group-min-count": "1"}
+    replicas = owned(0, owner="job-1")
+    objects = [*WORLD, stored, grouped, labelled, replicas, workload("StatefulSet", name="made", replicas=1)]
+    objects.append(pod(name="bare"))
+
+    found = ask_all(sources(*objects), now_ms=NOW_MS, features=Features())
+
+    said = {one.key[1]: (one.document()["owner"], one.document().get("created")) for one in found.pods}
+    assert said == {
+        "web-abc-0": ("Deployment/default/web", created),
+        "web-abc-1": ("PodGroup/default/g", None),
+        "web-abc-2": ("Group/default/l", None),
+        "job-1-0": ("Deployment/default/job", None),
+        "made-0": ("StatefulSet/default/made", None),
+        "bare": ("Pod/default/bare", None),
+    }
+    assert len({one[0].maker.owner for one in alike(found.pods)}) == len(said)
+
+
+def test_a_pod_says_how_many_of_its_owner_wait_and_how_many_of_these_fit() -> None:
+    answer = told("web-abc-3", *WORLD, *(owned(number) for number in range(4)))
+    assert (answer.siblings, answer.siblings_fit) == (3, 2)
+
+
 def test_a_pod_that_fits_alone_and_not_beside_others_has_their_devices_as_its_cause() -> None:
     objects = [*WORLD, *(pod("template:gpu", name=name) for name in ("a", "b", "c"))]
 
@@ -331,12 +359,12 @@ def test_the_pages_list_has_one_row_for_them() -> None:
 
     shown = pending_picture(ask_all(sources(*objects), now_ms=NOW_MS, features=Features()))
 
-    assert [(row["label"], row["kind"], len(row["names"])) for row in shown["pods"]] == [
+    assert [(row.label, row.kind, len(row.names)) for row in shown.pods] == [
         ("default/big", "resources-short", 1),
         ("default/web (2 pods)", "fits", 2),
         ("default/web (2 pods)", "devices-in-use", 2),
     ]
-    assert shown["kinds"] == {"fits": 2, "devices-in-use": 2, "resources-short": 1}
+    assert shown.kinds == {"fits": 2, "devices-in-use": 2, "resources-short": 1}
 
 
 def test_a_gate_is_removed_from_the_pod_that_has_it_whoever_makes_such_pods() -> None:

@@ -109,7 +109,8 @@ async def test_the_page_follows_a_cluster_and_ends_as_the_server_has_it(world: W
         await world.wait_decided("greedy")
         await page.goto(f"{url}#/pending")
         await page.click(f"text={world.namespace}/greedy")
-        await page.wait_for_selector("table.history >> text=event FailedScheduling")
+        await page.click("text=Since its creation")
+        await page.wait_for_selector(".history >> text=event FailedScheduling")
         assert "asks for 5" in await page.inner_text(".verdict")
         assert wrong == []
 

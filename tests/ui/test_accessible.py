@@ -22,9 +22,10 @@ VIEWS: Final = (
     ("warnings", ".findings"),
     ("devices?device=gpu.example.com+node-1+gpu-0", "aside h2"),
     ("devices?by=gpu.example.com/model&state=used", ".legend"),
-    ("pending", "table.pending"),
+    ("pending", ".pending"),
+    ("pending?by=cause", ".pending"),
     ("pod?pod=default/waits", ".funnel"),
-    ("pod?pod=default/runs", ".history"),
+    ("pod?pod=default/runs", "text=Since its creation"),
     ("whatif?without=node-1", "[aria-label=Answer]"),
     ("whatif?room=default/waits", "[aria-label=Answer]"),
 )

@@ -18,6 +18,8 @@ QUESTIONS: Final = {
     "overview": "overview",
     "devices": "devices?near=numa",
     "device": "device?driver=gpu.example.com&pool=node-1&name=gpu-0",
+    "pending": "pending",
+    "pod": "pod?namespace=default&name=waits",
     "whatif": "whatif?pod=default/waits&copies=2",
     "whatif?room": "whatif?room=default/waits",
 }

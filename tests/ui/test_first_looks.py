@@ -13,6 +13,7 @@ from scheduler.offline import SourceObject
 from scheduler.ui import data_source, first_looks
 from scheduler.ui.data_source import FileSource, Objects
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_
+from tests.ui.worlds import workload
 
 NOW_MS = 1_800_000_000_000
 
@@ -89,6 +90,14 @@ async def test_replicas_are_asked_about_once_and_each_has_its_own_name(asked: li
     (row,) = [row for row in document["pods"] if row["label"] == "default/web (134 pods)"]
     assert len(row["names"]) == 134
     assert not row.get("firstLook")
+
+
+async def test_a_corrected_row_keeps_the_age_of_its_oldest_pod() -> None:
+    source = of(wants(98, "a"), *workload(3))
+    assert brief(await source.pending()) == ["web-abc-0"]
+    document = await corrected(source)
+    (row,) = [row for row in document["pods"] if row["owner"] == "Deployment/team-a/web"]
+    assert (row["created"], row["firstLook"]) == ("2026-01-01T00:00:48Z", False)
 
 
 async def test_namespaces_take_turns_and_what_was_not_come_to_is_first_in_the_next_list(

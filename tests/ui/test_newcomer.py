@@ -77,8 +77,9 @@ async def test_from_the_first_command_to_a_pod_that_is_explained(url: str) -> No
         assert left is not None
         assert int(left[1]) + int(left[2]) == 8
         assert f"ask for {left[1]} devices" in await page.inner_text(".change")
-        await page.wait_for_selector("table.history >> text=event FailedScheduling")
         await _picture(page, "pod")
+        await page.click("text=Since its creation")
+        await page.wait_for_selector(".history >> text=event FailedScheduling")
         await page.click("text=What would have to move for it?")
         await page.wait_for_selector("[aria-label=Answer] >> text=no plan: greedy/wants-nine")
 

@@ -31,7 +31,7 @@ async def test_it_has_what_is_free_what_waits_and_who_has_devices() -> None:
     (gpus,) = found["classes"]
     assert (gpus["free"], gpus["devices"], gpus["largest"][0]["count"]) == (4, 6, 2)
     owner = {"owner": "pod default/runs", "devices": 1, "pod": "default/runs"}
-    assert found["holders"] == [{"namespace": "default", "devices": 1, "owners": [owner]}]
+    assert found["holders"] == ({"namespace": "default", "devices": 1, "owners": (owner,)},)
     assert set(found) == set(ANSWERS["overview"].__struct_encode_fields__)
 
 
@@ -50,10 +50,10 @@ async def test_what_is_wrong_names_its_devices_and_since_when() -> None:
     found = await source(*shared()).overview()
     wrong = {one["kind"]: one for one in found["warnings"]}
     assert wrong["unreserved"]["text"] == "claim default/quarter has devices and is reserved for nobody"
-    assert wrong["unreserved"]["devices"] == ["gpu.example.com node-s gpu-7"]
+    assert wrong["unreserved"]["devices"] == ("gpu.example.com node-s gpu-7",)
     taint = wrong["untolerated-taint"]
     assert taint["text"] == "1 device has the taint example.com/hot:NoSchedule, which no claim tolerates"
-    assert (taint["count"], taint["devices"]) == (1, ["gpu.example.com node-2 gpu-2"])
+    assert (taint["count"], taint["devices"]) == (1, ("gpu.example.com node-2 gpu-2",))
 
     hot = gpu("gpu-0")
     hot["taints"] = [{"key": "xid", "value": "79", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]
@@ -65,8 +65,10 @@ async def test_a_taint_that_a_claim_tolerates_is_of_note_and_one_of_an_administr
     def tolerant(**fields: Any) -> Obj:
         return claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}], **fields), name="t")
 
+    label = {"resource.kubernetes.io/admin-access": "true"}
+    allows_admin_access = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": label}}
     for one, kinds in ((tolerant(), ([], ["taint"])), (tolerant(adminAccess=True), (["untolerated-taint"], []))):
-        found = await overview_of(*objects(), one)
+        found = await overview_of(*objects(), allows_admin_access, one)
         assert tuple([each["kind"] for each in found[part]] for part in ("warnings", "remarks")) == kinds
 
 
@@ -105,4 +107,4 @@ async def test_devices_that_a_device_plugin_serves_too_are_named() -> None:
     found = await overview_of(*made, both, slice_(gpu("gpu-0"), gpu("gpu-1"), where="both"), user)
     (stacks,) = [one for one in found["warnings"] if one["kind"] == "two-stacks"]
     assert "left to the device plugin of node both (2 example.com/gpu" in stacks["text"]
-    assert stacks["devices"] == ["gpu.example.com both gpu-0", "gpu.example.com both gpu-1"]
+    assert stacks["devices"] == ("gpu.example.com both gpu-0", "gpu.example.com both gpu-1")

@@ -18,7 +18,7 @@ from scheduler.ui.server import UiServer
 from tests.offline.causes import node
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
-from tests.ui.worlds import HOSTILE, crowd, fleet, hostile, partitioned, source
+from tests.ui.worlds import HOSTILE, crowd, fleet, hostile, partitioned, source, workload
 
 pytestmark = needs_chromium
 
@@ -127,15 +127,82 @@ async def test_from_a_waiting_pod_to_its_funnel_and_to_the_devices(page: Any, se
     assert "in use" in await page.inner_text(".funnel")
     assert "Nearest is node node-1: 3 devices published, 2 left." in await page.inner_text(".funnel")
     assert "dra-scheduler explain waits -n default -o wide" in await page.inner_text("main")
-    await page.click("main table a >> nth=0")
+    await page.click("text=Nodes by reason")
+    await page.click(".nodes a >> nth=0")
     await page.wait_for_selector(".legend")
     assert await page.locator(".rest > table tbody tr").count() == 1
 
 
+async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow_keys(browser: Any, page: Any) -> None:
+    async with served(page, source(*workload(12), *workload(2, "api", day=2))) as server:
+        await page.goto(f"{server.url}#/pending")
+        rows = page.locator(".pending > li")
+        await rows.nth(2).wait_for()
+        assert await page.locator("h3 a").all_inner_texts() == ["team-a/web", "team-a/api", "default/waits"]
+        assert (await page.inner_text("h2")).startswith("15 pods wait · oldest ")
+        first = (await rows.nth(0).inner_text()).split("\n")
+        assert first[:3] == ["team-a/web", "Deployment", "12 pods"]
+        assert await rows.nth(0).locator(".kind").all_inner_texts() == ["resources-short"]
+        assert await rows.nth(0).locator("time").get_attribute("datetime") == "2026-01-01T00:00:39.000Z"
+        assert await rows.nth(0).locator(".change").count() == 1
+
+        await rows.nth(0).locator("h3 a").focus()
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
+            await page.keyboard.press(key)
+        assert await page.evaluate("document.activeElement.innerText") == "team-a/api"
+        await rows.nth(0).locator("summary").click()
+        await rows.nth(0).locator("text=web-abc-11").click()
+        await page.wait_for_selector("h2 >> text=Pod team-a/web-abc-11")
+        assert "Others of its owner that wait: 11; that fit: 0." in await page.inner_text("main")
+
+
+async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: Any) -> None:
+    async with served(page, source(*workload(12), *workload(2, "api", day=2))) as server:
+        await page.goto(f"{server.url}#/pending")
+        await page.select_option("label:has-text('Sort') select", "name")
+        await page.wait_for_function("document.querySelector('.pending h3').innerText === 'default/waits'")
+        await page.select_option("label:has-text('Group by') select", "cause")
+        await page.wait_for_selector(".pending h3 >> text=resources-short")
+        assert "by=cause" in page.url
+        assert "sort=name" in page.url
+        cause = page.locator(".pending > li", has_text="resources-short")
+        assert await cause.locator(".count").inner_text() == "14 pods"
+        assert await cause.locator(".causes > p:not(.change) > a").all_inner_texts() == ["team-a/web", "team-a/api"]
+        await page.click("nav.tabs >> text=devices-short")
+        await page.wait_for_selector("h2 >> text=1 pod waits")
+        await page.goto(f"{server.url}#/pending?namespace=nowhere")
+        await page.click("text=All that wait")
+        await page.wait_for_selector("h2 >> text=15 pods wait")
+
+
+async def test_the_change_is_what_one_sees_first_and_the_schedulers_sentence_is_folded(
+    page: Any,
+) -> None:
+    await page.set_viewport_size({"width": 390, "height": 800})
+    async with served(page, source(*workload(2))) as server:
+        for name in ("default/waits", "team-a/web-abc-0"):
+            await page.goto(f"{server.url}#/pod?pod={name}")
+            await page.wait_for_selector(f"h2 >> text=Pod {name}")
+            await page.wait_for_selector(".todo h3 >> text=Do this")
+            change = await page.locator(".todo .change").first.bounding_box()
+            assert change["y"] + change["height"] < 800
+            assert await page.locator("main details[open]").count() == 0
+            levels = await page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(one => one.tagName)")
+            assert levels[:3] == ["H1", "H2", "H3"]
+        command = await page.inner_text(".todo > .command code")
+        assert command == "kubectl edit deployment/web -n team-a"
+        told = await page.locator(".todo > .change, .todo > .command").all_inner_texts()
+        assert "\n".join(told).count(command) == 1
+        assert (await page.inner_text(".subject")).split("\n")[-1].startswith("waiting ")
+
+
 async def test_a_pods_page_says_which_plugin_refuses_and_what_has_happened(page: Any, server: UiServer) -> None:
     await page.goto(f"{server.url}#/pod?pod=default/runs")
-    await page.wait_for_selector("table.history")
-    assert "bound\tto node node-1" in await page.inner_text("table.history")
+    await page.click("text=Since its creation")
+    lines = await page.locator(".history li").all_inner_texts()
+    assert [line.split()[0] for line in lines] == ["created", "bound"]
+    assert "to node node-1" in lines[1]
+    assert await page.locator(".history time").first.get_attribute("datetime") == "2026-01-01T00:00:05.000Z"
     await page.goto(f"{server.url}#/pod?pod=default/waits")
     await page.click("text=The same by plugin")
     assert "DynamicResources\t3" in await page.inner_text("details[open]")
@@ -277,7 +344,7 @@ async def test_all_of_it_can_be_reached_with_the_keyboard(page: Any, server: UiS
     await _tab_to(page, await page.inner_text(".why .kind >> nth=0"))
     await _tab_to(page, "Pending 2")
     await page.keyboard.press("Enter")
-    await page.wait_for_selector("table.pending")
+    await page.wait_for_selector(".pending")
     await _tab_to(page, "default/waits")
     await page.keyboard.press("Enter")
     await page.wait_for_selector(".funnel")
@@ -307,7 +374,7 @@ async def test_it_fits_a_telephone_and_both_themes(page: Any, server: UiServer, 
         ("overview", ".card .why"),
         ("warnings", ".findings"),
         ("devices", ".legend"),
-        ("pending", "table.pending"),
+        ("pending", ".pending"),
         ("pod", ".verdict"),
     ):
         await page.goto("about:blank")
@@ -351,7 +418,7 @@ async def test_what_users_write_is_shown_and_never_run(page: Any, server: UiServ
     assert HOSTILE in await page.inner_text("aside")
     for view in ("pending", f"pod?pod=default/{'y' * 253}", "devices?by=gpu.example.com/model"):
         await page.goto(f"{server.url}#/{view}")
-        await page.wait_for_selector("main table, main .verdict")
+        await page.wait_for_selector("main table, main .pending, main .verdict")
         assert await page.locator("main img").count() == 0
         assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert await page.evaluate("globalThis.hurt") is None

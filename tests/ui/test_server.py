@@ -27,7 +27,7 @@ from scheduler.ui.server import UiServer, static_files
 from tests.offline.causes import gpu, pod, slice_
 from tests.patience import PATIENCE_S
 from tests.ui.test_what_if import POD
-from tests.ui.worlds import fleet, many_claims, objects, partitioned, shared, source
+from tests.ui.worlds import fleet, many_claims, objects, partitioned, shared, source, workload
 
 
 @pytest.fixture
@@ -147,6 +147,16 @@ async def test_pods_that_wait_have_their_cause_and_what_helps(server: UiServer) 
     assert (found["waiting"], row["name"], found["kinds"]) == (1, "waits", {row["kind"]: 1})
     assert row["cause"]
     assert row["change"]
+
+
+async def test_rows_say_whose_they_are_and_since_when_and_a_pod_how_many_beside_it_fit() -> None:
+    async with UiServer(source(*workload(3))) as server:
+        _, found, _ = await get(server, "api/pending")
+        _, pod_, _ = await get(server, "api/pod?namespace=team-a&name=web-abc-2")
+
+    rows = {row["owner"]: (len(row["names"]), row["created"]) for row in found["pods"]}
+    assert rows == {"Deployment/team-a/web": (3, "2026-01-01T00:00:48Z"), "Pod/default/waits": (1, "")}
+    assert (pod_["created"], pod_["siblings"], pod_["siblings_fit"]) == ("2026-01-01T00:00:48Z", 2, 0)
 
 
 async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:

@@ -99,6 +99,17 @@ def fleet(nodes: int) -> list[Obj]:
     return made
 
 
+def workload(count: int, name: str = "web", day: int = 1) -> list[Obj]:
+    """Pods of a Deployment that wait, the last of which has waited longest; no node has room for one."""
+    pods = [pod(name=f"{name}-abc-{number}", namespace="team-a", requests={"cpu": "99"}) for number in range(count)]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": f"uid-{name}"}
+    for number, one in enumerate(pods):
+        one["metadata"] |= {"uid": f"uid-{name}-{number}", "resourceVersion": "1"}
+        one["metadata"] |= {"creationTimestamp": f"2026-01-{day:02}T00:00:{50 - number}Z"}
+        one["metadata"] |= {"ownerReferences": [owner | {"controller": True}], "labels": {"pod-template-hash": "abc"}}
+    return pods
+
+
 def many_claims(count: int) -> list[Obj]:
     """A pod that names so many claims, none of them there."""
     names = [f"claim-{number}" for number in range(count)]

@@ -6,6 +6,8 @@ export interface Answers {
   overview: Overview;
   devices: Devices;
   device: OneDevice;
+  pending: Pending;
+  pod: PodAnswer;
   whatif: Played;
   "whatif?room": RoomPlan;
 }
@@ -80,6 +82,53 @@ export interface OneDevice {
   tainted: Record<string, string>;
   attributes: Record<string, Record<string, unknown>>;
   nominated: string[];
+}
+
+/** The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause. */
+export interface Pending {
+  version: number;
+  asOf: number;
+  waiting: number;
+  notAsked: number;
+  kinds: Record<string, number>;
+  problems: string[];
+  notes: string[];
+  pods: PendingRow[];
+  unlisted: string[];
+  again: boolean;
+}
+
+/** What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it. */
+export interface PodAnswer {
+  subject: string;
+  fits: boolean;
+  outcome: "bound" | "error" | "fits" | "gated" | "refused" | "unknown" | "unschedulable" | "unserved" | "waits";
+  node: string | null;
+  message: string;
+  kind: string;
+  cause: string;
+  objects: string[];
+  verdict: string;
+  advice: string;
+  command: string;
+  changes: Step[];
+  also: Step[];
+  questions: number;
+  exhausted: boolean;
+  siblings: number;
+  siblings_fit: number;
+  devices: Device[];
+  nodes: NodeGroup[];
+  scores: NodeScore[];
+  funnels: RequestFunnel[];
+  failures: SelectorFailure[];
+  left_out: string[];
+  notes: string[];
+  version: number;
+  asOf: number;
+  created: string;
+  history: HistoryLine[];
+  unlisted: string[];
 }
 
 /** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
@@ -198,6 +247,88 @@ export interface Capacity {
   left: string;
 }
 
+/** Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them. */
+export interface PendingRow {
+  namespace: string;
+  name: string;
+  names: string[];
+  label: string;
+  owner: string;
+  created: string;
+  outcome: string;
+  node: string;
+  kind: string;
+  cause: string;
+  change: string;
+  firstLook: boolean;
+}
+
+/** One change. */
+export interface Step {
+  kind: string;
+  cause: string;
+  change: string;
+  command: string;
+  objects: string[];
+}
+
+/** A device that the pod has, or would get. */
+export interface Device {
+  claim: string;
+  request: string;
+  driver: string;
+  pool: string;
+  device: string;
+}
+
+/** Nodes that refuse the pod alike; `devices`, where counted: of each request how many each rule took away. */
+export interface NodeGroup {
+  plugin: string;
+  reason: string;
+  devices: string[];
+  count: number;
+  nodes: string[];
+}
+
+/** A node on which the pod fits. */
+export interface NodeScore {
+  node: string;
+  total: number;
+  plugins: Record<string, number>;
+}
+
+/** What the rules leave of the devices for one request (or alternative), summed over the nodes that were counted. */
+export interface RequestFunnel {
+  claim: string;
+  request: string;
+  wanted: number;
+  published: number;
+  nodes: number;
+  steps: FunnelStep[];
+  node: string;
+  node_published: number;
+  node_left: number;
+}
+
+/** A CEL selector that fails for a device instead of answering. */
+export interface SelectorFailure {
+  of: string;
+  expression: string;
+  device: string;
+  message: string;
+  offset: number;
+  shown: string;
+}
+
+/** What happened, and when for the last time; `first`: the first time, where it happened often. */
+export interface HistoryLine {
+  at: string;
+  what: string;
+  text: string;
+  count: number;
+  first: string;
+}
+
 /** How much of a class would be given out, from 0 to 1, and of how many devices. */
 export interface GivenOut {
   share: number;
@@ -246,18 +377,18 @@ export interface OwnerShare {
   pod: string;
 }
 
+/** One rule: how many devices it takes away, and how many it leaves. */
+export interface FunnelStep {
+  stage: string;
+  text: string;
+  removed: number;
+  left: number;
+  ends: boolean;
+}
+
 /** A device of a claim. */
 export interface GivenDevice {
   driver: string;
   pool: string;
   device: string;
-}
-
-/** Nodes that refuse the pod alike; `devices`, where counted: of each request how many each rule took away. */
-export interface NodeGroup {
-  plugin: string;
-  reason: string;
-  devices: string[];
-  count: number;
-  nodes: string[];
 }

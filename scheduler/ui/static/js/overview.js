@@ -130,7 +130,7 @@ function Held({ found }) {
   return html`<section class="card" aria-labelledby="held">
     <h3 id="held">Who has them</h3>
     <p class="number">${found.held.toLocaleString("en")}</p>
-    <p>${found.held ? `${found.held === 1 ? "device or share has" : "devices or shares have"} a claim` : "No claim has a device."}</p>
+    <p>${found.held ? `${found.held === 1 ? "device or share is" : "devices or shares are"} held by claims` : "No claim has a device."}</p>
     <ul class="rows">${found.holders.map((one) => html`<li key=${one.namespace}><b>${one.namespace}</b> <${Bar} parts=${{ used: one.devices }} all=${found.held} />
       <span>${one.devices.toLocaleString("en")}</span>
       <span class="owners">${one.owners.map(({ owner, devices, pod }) => {

@@ -1,56 +1,98 @@
-// The pods that wait: a row each, with its cause and what would help; kinds as tabs with their counts.
+// The pods that wait: whose they are, since when, each cause once with what would help; kinds as tabs with their counts.
 import { useAnswer } from "./devices.js";
-import { Command, counted, go, html, link, Notes, paged, place } from "./view.js";
+import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place } from "./view.js";
+import { BY, filtered, ORDERS, podsIn, titled, together } from "./waiting.js";
+
+/** Of one group; the others are folded. */
+const CAUSES = 5;
 
 export function Pending() {
-  const { value, error, isBusy } = useAnswer(() => (place.value.view === "pending" ? "pending" : ""));
+  const asked = /** @type {import("./answers.js").Answer<import("./answer_types.js").Pending>} */ (
+    useAnswer(() => (place.value.view === "pending" ? "pending" : ""))
+  );
+  const { value, error, isBusy } = asked;
   if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking the scheduler about the pods that wait…"}</p>`;
   const { query } = place.value;
-  const kind = query.get("kind") ?? "";
-  const search = (query.get("q") ?? "").toLowerCase();
-  const namespace = query.get("namespace") ?? "";
-  const namespaces = [...new Set(value.pods.map((/** @type {any} */ pod) => pod.namespace))].sort();
-  const rows = value.pods.filter(
-    (/** @type {any} */ pod) =>
-      (!kind || pod.kind === kind) &&
-      (!namespace || pod.namespace === namespace) &&
-      (!search || `${pod.namespace}/${pod.names.join(" ")} ${pod.label} ${pod.cause} ${pod.change}`.toLowerCase().includes(search)),
-  );
-  const { seen, links } = paged(rows);
+  const said = (/** @type {string} */ name) => query.get(name) ?? "";
+  const rows = filtered(value.pods, { kind: said("kind"), namespace: said("namespace"), search: said("q") });
+  const groups = together(rows, said("by"), said("sort"));
+  const { seen, links } = paged(groups);
+  const count = rows.length === value.pods.length ? value.waiting : podsIn(rows);
+  const oldest = groups.reduce((first, one) => (one.created && (!first || one.created < first) ? one.created : first), "");
   return html`
-    <p class="sentence">${value.waiting ? `${counted(value.waiting, "pod waits", "pods wait")}.` : "No pod waits."}
-      ${value.notAsked > 0 && ` ${counted(value.notAsked, "pod was", "pods were")} not asked about.`}</p>
+    <h2>${value.waiting ? counted(count, "pod waits", "pods wait") : "No pod waits"}${oldest && html` · oldest <${Ago} then=${oldest} now=${value.asOf} />`}</h2>
+    ${!value.waiting && html`<p><a href=${link("whatif")}>What if</a> says whether one more would fit.</p>`}
+    ${value.notAsked > 0 && html`<p>${counted(value.notAsked, "pod was", "pods were")} not asked about.</p>`}
     <nav class="tabs" aria-label="Kinds of causes">
-      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${podsIn(value.pods)}</a>
+      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${said("kind") ? null : "page"}>all ${podsIn(value.pods)}</a>
       ${Object.entries(value.kinds).map(([name, count]) => html`<a key=${name} href=${link("pending", { kind: name, page: "" }, true)}
-        aria-current=${kind === name ? "page" : null}>${name} ${count}</a>`)}
+        aria-current=${said("kind") === name ? "page" : null}>${name} ${count}</a>`)}
     </nav>
     <form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>Search <input type="search" value=${query.get("q") ?? ""} placeholder="pod, cause, change"
+      <label>Search <input type="search" value=${said("q")} placeholder="pod, owner, cause, change"
         onInput=${(/** @type {any} */ event) => go("pending", { q: event.target.value, page: "" })} /></label>
-      <label>Namespace <select value=${namespace} onChange=${(/** @type {any} */ event) => go("pending", { namespace: event.target.value, page: "" })}>
-        <option value="">all</option>${namespaces.map((name) => html`<option key=${name}>${name}</option>`)}
-      </select></label>
-      <span role="status" class="age">${isBusy ? "asking anew…" : `as of ${new Date(value.asOf).toLocaleTimeString("en-GB")}`}</span>
+      <${Choice} label="Namespace" name="namespace" all="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
+      <${Choice} label="Group by" name="by" options=${[...BY.keys()]} />
+      <${Choice} label="Sort" name="sort" options=${[...ORDERS.keys()]} />
+      <${Fresh} isBusy=${isBusy} asOf=${value.asOf} />
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    <table class="pending">
-      <caption>${counted(podsIn(rows), "pod that waits", "pods that wait")}${kind ? ` because of ${kind}` : ""}</caption>
-      <thead><tr><th scope="col">Pod</th><th scope="col">Kind</th><th scope="col">Cause, and what would help</th></tr></thead>
-      <tbody>${seen.map((/** @type {any} */ pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}>
-        <th scope="row"><a href=${link("pod", { pod: `${pod.namespace}/${pod.name}` })}>${pod.label}</a></th>
-        <td><span class="kind">${pod.kind}</span>${pod.firstLook && " first look"}</td>
-        <td><p>${pod.cause || (pod.node ? `It would fit on node ${pod.node}.` : "")}</p>${pod.change && html`<p class="change">${pod.change}</p>`}</td></tr>`)}
-      </tbody>
-    </table>
+    ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}
+    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} now=${value.asOf} />`)}</ul>
     ${links}
     <${Notes} title="Left out" texts=${[...value.notes, ...value.problems, ...value.unlisted]} />
-    <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
+    <${Command} text=${said("namespace") ? `dra-scheduler explain -n ${said("namespace")}` : "dra-scheduler explain -A"} />
   `;
 }
 
-/** How many pods rows stand for.
- * @param {any[]} rows */
-function podsIn(rows) {
-  return rows.reduce((sum, row) => sum + row.names.length, 0);
+/** What the address says of one parameter; the first option, or `all`, is what it need not say.
+ * @param {{label: string, name: string, options: string[], all?: string}} props */
+function Choice({ label, name, options, all }) {
+  const usual = all ? "" : options[0];
+  return html`<label>${label}${" "}<select value=${place.value.query.get(name) || usual}
+      onChange=${(/** @type {any} */ event) => go("pending", { [name]: event.target.value === usual ? "" : event.target.value, page: "" })}>
+    ${all && html`<option value="">${all}</option>`}${options.map((one) => html`<option key=${one}>${one}</option>`)}
+  </select></label>`;
+}
+
+/** The first pod's page is a click away, all others two.
+ * @param {{group: import("./waiting.js").Group, now: number}} props */
+function Waiting({ group, now }) {
+  const causes = [...group.causes.values()];
+  const [first] = causes;
+  const kinds = [...new Set(causes.map((cause) => cause.row.kind))];
+  return html`<li>
+    <h3><a href=${link("pod", { pod: first?.pods[0] ?? "" })}>${group.name}</a></h3>
+    <span class="of">${group.of}</span>
+    <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}</span>
+    <span class="since">${group.created && html`<${Ago} then=${group.created} now=${now} />`}</span>
+    <span class="kinds">${kinds.filter((kind) => kind !== group.key).map((kind) => html`<span key=${kind} class="kind">${kind}</span>${" "}`)}</span>
+    <div class="causes">
+      ${causes.slice(0, CAUSES).map((cause) => html`<${Told} key=${cause.pods[0]} cause=${cause} group=${group} />`)}
+      ${causes.length > CAUSES && html`<details><summary>${causes.length - CAUSES} more</summary>
+        ${causes.slice(CAUSES).map((cause) => html`<${Told} key=${cause.pods[0]} cause=${cause} group=${group} />`)}</details>`}
+    </div>
+  </li>`;
+}
+
+/** One cause, with whose it is where the group does not say that, and its pods.
+ * @param {{cause: import("./waiting.js").Cause, group: import("./waiting.js").Group}} props */
+function Told({ cause, group }) {
+  const { row, pods, isFirstLook } = cause;
+  const name = row.owner === group.key ? "" : titled(row.owner).name;
+  return html`
+    <p>${name && html`<a href=${link("pod", { pod: pods[0] ?? "" })}>${name}</a>: `}${row.cause || (row.node ? `It would fit on node ${row.node}.` : "")}${isFirstLook && html` <i>first look</i>`}</p>
+    ${row.change && html`<p class="change">${row.change}</p>`}
+    ${pods.length > 1 && html`<details class="names"><summary>${counted(pods.length, "pod")}</summary>
+      ${pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod.split("/")[1]}</a>`)}</details>`}`;
+}
+
+/** Arrow keys go from row to row.
+ * @param {KeyboardEvent} event */
+function walk(event) {
+  const row = event.target instanceof globalThis.Element ? event.target.closest("li") : null;
+  const next = event.key === "ArrowDown" ? row?.nextElementSibling : event.key === "ArrowUp" ? row?.previousElementSibling : null;
+  if (!next) return;
+  event.preventDefault();
+  /** @type {HTMLElement | null} */ (next.querySelector("h3 a"))?.focus();
 }
