@@ -93,65 +93,6 @@ class Overview(Answered, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-# -- pending, and a pod ------------------------------------------------------------------------------------------------
-
-
-class PendingRow(Struct, frozen=True, kw_only=True):
-    """Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them.
-
-    `owner` is KIND/NAMESPACE/NAME; `created`: when the oldest was, "" where no object says it.
-    """
-
-    namespace: str
-    name: str
-    names: tuple[str, ...]
-    label: str
-    owner: str
-    created: str
-    outcome: str
-    node: str
-    kind: str
-    cause: str
-    change: str
-    first_look: bool = field(name="firstLook")
-
-
-class Pending(Answered, frozen=True, kw_only=True):
-    """The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause.
-
-    `again`: first looks are being corrected.
-    """
-
-    waiting: int
-    not_asked: int = field(name="notAsked")
-    kinds: dict[str, int]
-    problems: tuple[str, ...]
-    notes: tuple[str, ...]
-    pods: tuple[PendingRow, ...]
-    unlisted: tuple[str, ...] = ()
-    again: bool = False
-
-
-class HistoryLine(Struct, frozen=True, kw_only=True):
-    """What happened, and when for the last time; `first`: the first time, where it happened often."""
-
-    at: str
-    what: str
-    text: str
-    count: int = 1
-    first: str = ""
-
-
-class PodAnswer(Explanation, frozen=True, kw_only=True):
-    """What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it."""
-
-    version: int = 0  # a struct has one base
-    as_of: int = field(default=0, name="asOf")
-    created: str = ""
-    history: tuple[HistoryLine, ...] = ()
-    unlisted: tuple[str, ...] = ()
-
-
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +161,65 @@ class OneDevice(DeviceSummary, frozen=True, kw_only=True):
     tainted: dict[str, str]
     attributes: dict[str, dict[str, Any]]
     nominated: list[str]
+
+
+# -- pending, and a pod ------------------------------------------------------------------------------------------------
+
+
+class PendingRow(Struct, frozen=True, kw_only=True):
+    """Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them.
+
+    `owner` is KIND/NAMESPACE/NAME; `created`: when the oldest was, "" where no object says it.
+    """
+
+    namespace: str
+    name: str
+    names: tuple[str, ...]
+    label: str
+    owner: str
+    created: str
+    outcome: str
+    node: str
+    kind: str
+    cause: str
+    change: str
+    first_look: bool = field(name="firstLook")
+
+
+class Pending(Answered, frozen=True, kw_only=True):
+    """The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause.
+
+    `again`: first looks are being corrected.
+    """
+
+    waiting: int
+    not_asked: int = field(name="notAsked")
+    kinds: dict[str, int]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    pods: tuple[PendingRow, ...]
+    unlisted: tuple[str, ...] = ()
+    again: bool = False
+
+
+class HistoryLine(Struct, frozen=True, kw_only=True):
+    """What happened, and when for the last time; `first`: the first time, where it happened often."""
+
+    at: str
+    what: str
+    text: str
+    count: int = 1
+    first: str = ""
+
+
+class PodAnswer(Explanation, frozen=True, kw_only=True):
+    """What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it."""
+
+    version: int = 0  # a struct has one base
+    as_of: int = field(default=0, name="asOf")
+    created: str = ""
+    history: tuple[HistoryLine, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 # -- what if: of what `simulate` and `make-room` answer, what the page shows ------------------------------------------
@@ -299,10 +299,10 @@ class RoomPlan(Struct, frozen=True, kw_only=True):
 ANSWERS: Final[Mapping[str, type[Struct]]] = {
     "about": About,
     "overview": Overview,
-    "pending": Pending,
-    "pod": PodAnswer,
     "devices": Devices,
     "device": OneDevice,
+    "pending": Pending,
+    "pod": PodAnswer,
     "whatif": Played,
     "whatif?room": RoomPlan,
 }

@@ -16,10 +16,10 @@ from tests.ui.worlds import shared, source
 QUESTIONS: Final = {
     "about": "about",
     "overview": "overview",
-    "pending": "pending",
-    "pod": "pod?namespace=default&name=waits",
     "devices": "devices?near=numa",
     "device": "device?driver=gpu.example.com&pool=node-1&name=gpu-0",
+    "pending": "pending",
+    "pod": "pod?namespace=default&name=waits",
     "whatif": "whatif?pod=default/waits&copies=2",
     "whatif?room": "whatif?room=default/waits",
 }

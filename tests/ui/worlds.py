@@ -53,17 +53,6 @@ def shared() -> list[Obj]:
     return [node("node-s"), slice_(one, where="node-s"), quarter, important]
 
 
-def workload(count: int, name: str = "web", day: int = 1) -> list[Obj]:
-    """Pods of a Deployment that wait, the last of which has waited longest; no node has room for one."""
-    pods = [pod(name=f"{name}-abc-{number}", namespace="team-a", requests={"cpu": "99"}) for number in range(count)]
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": f"uid-{name}"}
-    for number, one in enumerate(pods):
-        one["metadata"] |= {"uid": f"uid-{name}-{number}", "resourceVersion": "1"}
-        one["metadata"] |= {"creationTimestamp": f"2026-01-{day:02}T00:00:{50 - number}Z"}
-        one["metadata"] |= {"ownerReferences": [owner | {"controller": True}], "labels": {"pod-template-hash": "abc"}}
-    return pods
-
-
 def partitioned() -> list[Obj]:
     """Two nodes of one rack and one of another, with two GPUs in seven slices each on two NUMA nodes; some are held."""
     slices = {f"slice-{number}": {"value": "1"} for number in range(7)}
@@ -108,6 +97,17 @@ def fleet(nodes: int) -> list[Obj]:
         made.append(node(where, labels={"example.com/rack": f"r{number // 16}"}))
         made.append(slice_(*devices, where=where))
     return made
+
+
+def workload(count: int, name: str = "web", day: int = 1) -> list[Obj]:
+    """Pods of a Deployment that wait, the last of which has waited longest; no node has room for one."""
+    pods = [pod(name=f"{name}-abc-{number}", namespace="team-a", requests={"cpu": "99"}) for number in range(count)]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": f"uid-{name}"}
+    for number, one in enumerate(pods):
+        one["metadata"] |= {"uid": f"uid-{name}-{number}", "resourceVersion": "1"}
+        one["metadata"] |= {"creationTimestamp": f"2026-01-{day:02}T00:00:{50 - number}Z"}
+        one["metadata"] |= {"ownerReferences": [owner | {"controller": True}], "labels": {"pod-template-hash": "abc"}}
+    return pods
 
 
 def many_claims(count: int) -> list[Obj]:
