@@ -146,11 +146,14 @@ def count_devices(
     largest: dict[Labels, float] = {}
     for name in listing.classes:
         largest[name,] = (yield from listing.largest(name)).count
+        yield
     for one in (yield from listing.profiles(parts)):
         named = one.profile or ", ".join(f"{counter}={amount}" for counter, amount in one.counters.items())
         labels = one.driver, named[:_LENGTH_MAX]
         partitions.update({(*labels, state): count for state, count in structs.asdict(one.states).items()})
         together[labels] += one.together
+    parts.clear()
+    yield from listing.forget()
     held = (yield from _tainted_held(machine, tainted, now_ms)) if tainted else {}
     pods = _waiting(machine) if waiting is None else waiting
     counts, oldest, wanted = yield from _waits(machine, pods, now_ms)

@@ -37,6 +37,7 @@ from scheduler.inventory.parts import Parts
 _STEPS_MAX: Final = 100_000
 _STEPS_OF_A_QUESTION: Final = 10_000
 _STEPS_OF_A_PART: Final = 1_000  # some 4 ms
+_NODES_OF_A_PART: Final = 1_000
 _QUESTIONS_MAX: Final = 2_000
 NEARNESS: Final = ("numa", "pcie", "nvlink", "clique", "fabric", "island", "socket")
 """Words in the last part of an attribute's name which say that devices with one value are near each other."""
@@ -64,7 +65,11 @@ class Asking:
             offered: Nodes with free devices of the class.
             attribute: What all devices must have in common; "" for nothing.
         """
-        bounds = [(self._most(one.devices, attribute), one) for one in offered]
+        bounds = []
+        for number, each in enumerate(offered, 1):
+            bounds.append((self._most(each.devices, attribute), each))
+            if not number % _NODES_OF_A_PART:
+                yield
         bounds.sort(key=lambda bound: (-bound[0], bound[1].node.name))
         best, where, exact, steps, questions = 0, None, True, 0, 0
         for most, one in bounds:
@@ -77,6 +82,7 @@ class Asking:
                 middle = high if high == most and not best else (low + 1 if low == best else (low + high + 1) // 2)
                 questions += 1
                 found, spent = yield from self._fits(device_class, middle, one, attribute)
+                yield
                 steps += spent
                 if found:
                     low = middle

@@ -363,6 +363,13 @@ class Listing:
         summaries = [self._summary(one, state) for one, state in shown]
         return tuple(sorted(summaries, key=lambda one: (one.node or "~", one.driver, one.pool, one.device)))
 
+    def forget(self) -> Parts[None]:
+        """Give back what was seen: of 40,000 devices that takes 20 ms in one go."""
+        while self._seen:
+            for _ in range(min(_PART, len(self._seen))):
+                self._seen.popitem()
+            yield
+
     def _counters_of(self, pool: PoolId) -> Mapping[CounterId, tuple[int, int]]:
         """What each counter holds, and what is left of it."""
         if (known := self._counters.get(pool)) is not None:
@@ -377,11 +384,12 @@ class Listing:
 
     def profiles(self, listed: Iterable[tuple[_Seen, State]]) -> Parts[tuple[ProfileSummary, ...]]:
         """The partitions among these devices, by profile."""
-        partitions = [
-            Partition(one.device, state, one.has_paid) for one, state in listed if one.device.consumes_counters
-        ]
+        partitions: list[Partition] = []
         left: dict[PoolId, Mapping[CounterId, int]] = {}
-        for one in partitions:
+        for one, state in listed:
+            if not one.device.consumes_counters:
+                continue
+            partitions.append(Partition(one.device, state, one.has_paid))
             pool = one.device.id.pool_id
             if pool not in left:
                 left[pool] = {counter: rest for counter, (_, rest) in self._counters_of(pool).items()}
