@@ -77,7 +77,7 @@ class Config(Section):
             them, `leave` as many as the plugin's pods leave, `ignore` says that they are others.
         device_resources: The DeviceClass of the devices that a plugin serves, by its resource, for classes without
             `extendedResourceName`.
-        metrics_node_label: Label of nodes whose value is `node_pool` in the metric `dra_devices`; None: it is empty.
+        metrics_node_label: Label of nodes by whose value the metrics split devices into node pools; None: not split.
         kubernetes: The release to follow where releases differ; None: the API server's.
         feature_gates: Upstream's names of the DRA gates; they switch the allocator's code paths.
         is_paranoid: Compare every remembered verdict with a fresh one; slow.
