@@ -169,10 +169,12 @@ def replace_file(path: Path, text: str) -> None:
 
 def until_stopped(work: Coroutine[Any, Any, object]) -> bool:
     """Run it to its end. False: SIGTERM or Ctrl-C came, and it has unwound, so that nothing is left behind."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         uvloop.run(work)
     except KeyboardInterrupt:
         print("stopped; what was measured follows", file=sys.stderr)
         return False
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return True
