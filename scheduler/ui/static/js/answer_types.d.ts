@@ -4,10 +4,10 @@
 export interface Answers {
   about: About;
   overview: Overview;
-  pending: Pending;
-  pod: PodAnswer;
   devices: Devices;
   device: OneDevice;
+  pending: Pending;
+  pod: PodAnswer;
   whatif: Played;
   "whatif?room": RoomPlan;
 }
@@ -38,6 +38,50 @@ export interface Overview {
   warnings_count: number;
   remarks: Finding[];
   notes: string[];
+}
+
+/** All devices as a picture has them. */
+export interface Devices {
+  version: number;
+  asOf: number;
+  count: number;
+  nodes: number;
+  states: States;
+  classes: ClassSummary[];
+  by: string;
+  attributes: string[];
+  near: string;
+  nears: string[];
+  rack: string;
+  labels: string[];
+  racks: Record<string, string>;
+  shares: [number, number][];
+  nominated: Record<string, string[]>;
+  frames: PhysicalDevice[];
+  texts: string[];
+  columns: DeviceColumns;
+  left_out: string[];
+  notes: string[];
+}
+
+/** One device, as an answer that is followed (`Answered`). */
+export interface OneDevice {
+  driver: string;
+  pool: string;
+  device: string;
+  node: string | null;
+  classes: string[];
+  state: "blocked" | "closed" | "free" | "shared" | "tainted" | "unusable" | "used";
+  taints: string[];
+  users: DeviceUser[];
+  blocked_by: Blocker[];
+  capacity: Record<string, Capacity>;
+  version: number;
+  asOf: number;
+  name: string;
+  tainted: Record<string, string>;
+  attributes: Record<string, Record<string, unknown>>;
+  nominated: string[];
 }
 
 /** The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause. */
@@ -85,50 +129,6 @@ export interface PodAnswer {
   created: string;
   history: HistoryLine[];
   unlisted: string[];
-}
-
-/** All devices as a picture has them. */
-export interface Devices {
-  version: number;
-  asOf: number;
-  count: number;
-  nodes: number;
-  states: States;
-  classes: ClassSummary[];
-  by: string;
-  attributes: string[];
-  near: string;
-  nears: string[];
-  rack: string;
-  labels: string[];
-  racks: Record<string, string>;
-  shares: [number, number][];
-  nominated: Record<string, string[]>;
-  frames: PhysicalDevice[];
-  texts: string[];
-  columns: DeviceColumns;
-  left_out: string[];
-  notes: string[];
-}
-
-/** One device, as an answer that is followed (`Answered`). */
-export interface OneDevice {
-  driver: string;
-  pool: string;
-  device: string;
-  node: string | null;
-  classes: string[];
-  state: "blocked" | "closed" | "free" | "shared" | "tainted" | "unusable" | "used";
-  taints: string[];
-  users: DeviceUser[];
-  blocked_by: Blocker[];
-  capacity: Record<string, Capacity>;
-  version: number;
-  asOf: number;
-  name: string;
-  tainted: Record<string, string>;
-  attributes: Record<string, Record<string, unknown>>;
-  nominated: string[];
 }
 
 /** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
@@ -201,6 +201,50 @@ export interface Finding {
   since: string | null;
   count: number;
   devices: string[];
+}
+
+/** A device that is published in pieces, as columns: `devices[i]` takes `widths[i]` of `units` from `places[i]` on. */
+export interface PhysicalDevice {
+  units: number;
+  whole: number;
+  devices: number[];
+  places: number[];
+  widths: number[];
+}
+
+/** All devices: each column has a position in `texts` for each device. */
+export interface DeviceColumns {
+  device: number[];
+  pool: number[];
+  driver: number[];
+  node: number[];
+  state: number[];
+  group: number[];
+  near: number[];
+}
+
+/** A claim that has a device, or a share of it: since when, and who makes its pods, if anybody does. */
+export interface DeviceUser {
+  claim: string;
+  request: string;
+  pods: string[];
+  admin: boolean;
+  consumed: Record<string, string>;
+  owners: string[];
+  since: string | null;
+}
+
+/** One thing that keeps a device from being given out. */
+export interface Blocker {
+  kind: "claim" | "counter" | "field" | "node" | "partition" | "plugin" | "pool" | "taint";
+  name: string;
+  text: string;
+}
+
+/** A capacity of a device. */
+export interface Capacity {
+  total: string;
+  left: string;
 }
 
 /** Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them. */
@@ -283,50 +327,6 @@ export interface HistoryLine {
   text: string;
   count: number;
   first: string;
-}
-
-/** A device that is published in pieces, as columns: `devices[i]` takes `widths[i]` of `units` from `places[i]` on. */
-export interface PhysicalDevice {
-  units: number;
-  whole: number;
-  devices: number[];
-  places: number[];
-  widths: number[];
-}
-
-/** All devices: each column has a position in `texts` for each device. */
-export interface DeviceColumns {
-  device: number[];
-  pool: number[];
-  driver: number[];
-  node: number[];
-  state: number[];
-  group: number[];
-  near: number[];
-}
-
-/** A claim that has a device, or a share of it: since when, and who makes its pods, if anybody does. */
-export interface DeviceUser {
-  claim: string;
-  request: string;
-  pods: string[];
-  admin: boolean;
-  consumed: Record<string, string>;
-  owners: string[];
-  since: string | null;
-}
-
-/** One thing that keeps a device from being given out. */
-export interface Blocker {
-  kind: "claim" | "counter" | "field" | "node" | "partition" | "plugin" | "pool" | "taint";
-  name: string;
-  text: string;
-}
-
-/** A capacity of a device. */
-export interface Capacity {
-  total: string;
-  left: string;
 }
 
 /** How much of a class would be given out, from 0 to 1, and of how many devices. */
