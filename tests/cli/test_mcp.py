@@ -140,12 +140,18 @@ async def test_what_nobody_waits_for_is_ended(tmp_path: Path, monkeypatch: pytes
     assert asked._waiting == 0
 
 
-async def test_one_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    turn = f"mkdir {tmp_path}/turn || exit 3; rmdir {tmp_path}/turn; echo '{{\"n\": 1}}'"
-    stands_in(tmp_path, turn, monkeypatch)
+async def test_one_runs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+
+    async def turn(*_: object) -> tuple[int, bytes, bytes]:
+        running.append(1)
+        await asyncio.sleep(0)
+        return 0, json.dumps({"together": len(running)}).encode(), str(running.pop()).encode()
+
+    monkeypatch.setattr(mcp, "_run", turn)
     asked = tools()
     found = await asyncio.gather(*(asked.devices() for _ in range(4)))
-    assert [one["n"] for one in found] == [1, 1, 1, 1]
+    assert [one["together"] for one in found] == [1, 1, 1, 1]
 
 
 async def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +207,7 @@ async def test_a_client_asks_about_a_dump(tmp_path: Path) -> None:
             ("why_pending", {"pod": "bug"}, "did you mean big?"),
             ("why_pending", {"pod": "--help"}, "no pod is named"),
             ("make_room", {"pod": "/etc/hostname"}, "give NAME or pod/NAME"),
+            ("make_room", {"pod": "docs/index.md"}, "no pod is named docs/index.md"),  # a file that is there
             ("who_holds", {"device": "node-1/gpu-9"}, "did you mean node-1/gpu-"),
             ("drain_device", {"device": "-x"}, "there is no such device"),
             ("devices", {"node": "node-3"}, "did you mean node-"),
