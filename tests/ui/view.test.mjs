@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Ago, age, link, quoted } from "../../scheduler/ui/static/js/view.js";
+import { Ago, age, Bar, link, quoted } from "../../scheduler/ui/static/js/view.js";
 
 const NOW = Date.parse("2026-01-02T12:00:00Z");
 
@@ -38,4 +38,14 @@ test("an address has what is not empty, and a word for a shell is quoted where i
   assert.equal(link("pending", { kind: "devices-in-use", q: "" }), "#/pending?kind=devices-in-use");
   assert.equal(quoted("gpu-1"), "gpu-1");
   assert.equal(quoted("a b'c"), "'a b'\\''c'");
+});
+
+test("the parts of a bar stand beside each other, and what is free is left blank", () => {
+  const bar = Bar({ parts: { free: 5, used: 3, tainted: 2 }, all: 10 });
+  const drawn = bar.props.children.filter(Boolean).map(({ props }) => [props.class, props.x, props.width]);
+  assert.deepEqual(drawn, [
+    ["used", 0, 30],
+    ["tainted", 30, 20],
+  ]);
+  assert.deepEqual(Bar({ parts: {}, all: 0 }).props.children.filter(Boolean), []);
 });

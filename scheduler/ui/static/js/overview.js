@@ -1,12 +1,13 @@
 // The cluster in short, and what is wrong with it: each number leads to the view that has the rest.
 import { useAnswer } from "./devices.js";
 import { Ago, Bar, Command, counted, Fresh, html, link, Notes, place } from "./view.js";
+import { together } from "./waiting.js";
 
 /**
  * @typedef {import("./answer_types.js").Overview} Found
  * @typedef {import("./answer_types.js").Finding} Finding
+ * @typedef {import("./answers.js").Answer<import("./answer_types.js").Pending>} Waits
  * @typedef {import("@preact/signals").Signal<import("./answers.js").Answer<Found>>} Asked
- * @typedef {{kind: string, label: string, namespace: string, name: string, names: string[], created?: string}} Row of the answer about pods that wait
  */
 
 const WARNINGS = 5;
@@ -15,7 +16,7 @@ const OWNERS = 3;
 /** @param {{overview: Asked}} props */
 export function Overview({ overview }) {
   // Why pods wait takes longer than all else, so it comes when it is there.
-  const waiting = useAnswer(() => (place.value.view === "overview" ? "pending" : ""));
+  const waiting = /** @type {Waits} */ (useAnswer(() => (place.value.view === "overview" ? "pending" : "")));
   const { value, error, isBusy } = overview.value;
   if (!value) return html`<h2 class="unseen">Overview</h2><p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
   return html`
@@ -65,39 +66,26 @@ function Findings({ all, now }) {
 }
 
 /** How many pods wait, how long, and for what.
- * @param {{found: Found, asked: import("./answers.js").Answer}} props */
+ * @param {{found: Found, asked: Waits}} props */
 function Waiting({ found, asked: { value, error } }) {
   const count = value?.waiting ?? found.waiting;
-  /** @type {string[]} */
-  const created = (value?.pods ?? []).map((/** @type {Row} */ row) => row.created).filter(Boolean);
-  const oldest = created.sort()[0];
+  const rows = value?.pods ?? [];
+  const oldest = rows.map((row) => row.created).filter(Boolean).sort()[0];
   const inUse = found.states.used + found.states.shared;
   return html`<section class="card" aria-labelledby="waiting">
     <h3 id="waiting"><a href=${link("pending")}>Pending</a></h3>
     <p class="number">${count.toLocaleString("en")}</p>
     <p>${count ? `${count === 1 ? "pod waits" : "pods wait"}` : `No pod waits. ${inUse} of ${counted(found.count, "device")} are in use.`}
-      ${oldest && html`, the oldest for <${Ago} then=${oldest} now=${value.asOf} />`}</p>
+      ${oldest && html`, the oldest for <${Ago} then=${oldest} now=${value?.asOf} />`}</p>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${count > 0 && !value && !error && html`<p class="age" role="status">Asking the scheduler why…</p>`}
-    <ul class="rows why">${byCause(value?.pods ?? []).map(({ kind, pods, rows }) => html`<li key=${kind}>
-      <b>${pods}</b> <a href=${link("pending", { kind })}><span class="kind">${kind}</span></a>
-      <span class="owners">${rows.slice(0, OWNERS).map((row) => html`<a key=${row.label} class="chip" href=${link("pod", { pod: `${row.namespace}/${row.name}` })}>${row.label}</a>`)}
-        ${rows.length > OWNERS && `and ${rows.length - OWNERS} more`}</span></li>`)}</ul>
+    <ul class="rows why">${together(rows, "cause", "most pods").map(({ key, pods }) => {
+      const owners = together(rows.filter((row) => row.kind === key), "owner", "most pods");
+      return html`<li key=${key}><b>${pods}</b> <a href=${link("pending", { kind: key })}><span class="kind">${key}</span></a>
+        <span class="owners">${owners.slice(0, OWNERS).map((one) => html`<a key=${one.key} class="chip" href=${link("pod", { pod: [...one.causes.values()][0]?.pods[0] ?? "" })}>${one.name}${one.pods > 1 && ` ×${one.pods}`}</a>`)}
+          ${owners.length > OWNERS && `and ${owners.length - OWNERS} more`}</span></li>`;
+    })}</ul>
   </section>`;
-}
-
-/** Kinds of causes with how many pods wait for each and the rows that say so; what keeps most pods out comes first.
- * @param {Row[]} rows */
-export function byCause(rows) {
-  /** @type {Map<string, {kind: string, pods: number, rows: Row[]}>} */
-  const found = new Map();
-  for (const row of rows) {
-    const one = found.get(row.kind) ?? { kind: row.kind, pods: 0, rows: [] };
-    found.set(row.kind, { kind: row.kind, pods: one.pods + row.names.length, rows: [...one.rows, row] });
-  }
-  const all = [...found.values()].sort((one, other) => other.pods - one.pods);
-  for (const one of all) one.rows.sort((row, other) => other.names.length - row.names.length);
-  return all;
 }
 
 /** What is free of each class and of each size of partition.
