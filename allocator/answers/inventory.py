@@ -24,6 +24,7 @@ from allocator.answers.remembered_plans import Plans
 from allocator.pools.faults import Fault, pool_faults
 from allocator.pools.node_match import NodeSelectorError, check_node_selector, match_node
 from allocator.pools.node_pools import NodePools
+from allocator.pools.pool_slices import PoolSlices
 from allocator.pools.pools import PoolView, gather_pool, is_ignored
 from allocator.requests.requests import Plan, Planner, Slot
 from allocator.requests.slot_records import SlotKey
@@ -44,37 +45,6 @@ _FAULT_WORK: Final = 20
 """Looking for faults of a pool, for each of its slices and devices."""
 _FORGET_WORK: Final = 2
 """Forgetting a slot, for each pool and node."""
-
-
-class _Pool:
-    """The slices of one pool, and its views by the names of the relevant slices."""
-
-    __slots__ = ("by_node", "elsewhere", "slices", "views")
-
-    def __init__(self) -> None:
-        self.slices: Final[dict[str, ResourceSlice]] = {}
-        self.by_node: Final[dict[str, dict[str, ResourceSlice]]] = {}
-        self.elsewhere: Final[dict[str, ResourceSlice]] = {}
-        self.views: Final[dict[object, PoolView | None]] = {}
-
-    def put(self, slice_: ResourceSlice) -> None:
-        self.slices[slice_.name] = slice_
-        if slice_.node_name:
-            self.by_node.setdefault(slice_.node_name, {})[slice_.name] = slice_
-        else:
-            self.elsewhere[slice_.name] = slice_
-        self.views.clear()
-
-    def remove(self, slice_: ResourceSlice) -> None:
-        del self.slices[slice_.name]
-        if slice_.node_name:
-            local = self.by_node[slice_.node_name]
-            del local[slice_.name]
-            if not local:
-                del self.by_node[slice_.node_name]
-        else:
-            del self.elsewhere[slice_.name]
-        self.views.clear()
 
 
 class _NodeEntry(NamedTuple):
@@ -118,7 +88,7 @@ class Inventory:
         self._slices: Final[dict[str, ResourceSlice]] = {}
         self._classes_of: Final = classes_of
         self._classes: Final[dict[str, DeviceClass]] = classes_of._classes if classes_of is not None else {}
-        self._pools: Final[dict[PoolId, _Pool]] = {}
+        self._pools: Final[dict[PoolId, PoolSlices]] = {}
         self._pools_of_node: Final[dict[str, dict[PoolId, int]]] = {}
         self._shared: Final[dict[PoolId, int]] = {}
         self._pinned_counters: Final[dict[PoolId, int]] = {}
@@ -195,7 +165,7 @@ class Inventory:
         self._slices[slice_.name] = slice_
         pool = self._pools.get(slice_.pool_id)
         if pool is None:
-            pool = self._pools[slice_.pool_id] = _Pool()
+            pool = self._pools[slice_.pool_id] = PoolSlices()
         self._discount_masks(pool)
         pool.put(slice_)
         self._unchecked[slice_.pool_id] = None
@@ -292,7 +262,7 @@ class Inventory:
                     if entry is not None:
                         self._planner.discount_candidates(entry.pools.candidates)
 
-    def _discount_masks(self, pool: _Pool) -> None:
+    def _discount_masks(self, pool: PoolSlices) -> None:
         """The pool's views are about to be dropped."""
         for view in pool.views.values():
             if view is not None:
@@ -459,7 +429,7 @@ class Inventory:
 
 
 def _relevant(
-    pool: _Pool, node: NodeView, features: Features, problems: dict[str, str], *, own: bool
+    pool: PoolSlices, node: NodeView, features: Features, problems: dict[str, str], *, own: bool
 ) -> list[ResourceSlice]:
     """The pool's slices that matter for the node; what cannot be decided goes to `problems` by slice name."""
     named = pool.by_node.get(node.name, {}) if own else {}

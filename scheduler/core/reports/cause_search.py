@@ -17,7 +17,6 @@ Cost: O(nodes that refuse) look-ups, a close look at few nodes, `Limits.changes`
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -29,6 +28,7 @@ from scheduler.core.reports.equal_answers import EqualAnswers
 from scheduler.core.reports.group_causes import UnplacedGroup, as_edited, labelled, of_group, values_of, whole_group
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE
 from scheduler.core.reports.room_causes import why_room
+from scheduler.core.reports.two_changes import both, by_turns, few_of_a_kind
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.supposition import Otherwise, SupposedDevices
 from scheduler.core.trying.attempt import Beside
@@ -49,7 +49,6 @@ from scheduler.why.reasons import Diagnosis, Fix, Reason, Whom, removing
 
 _NODES_ASKED: Final = 16
 """Nodes asked anew where no verdicts are remembered."""
-_ALIKE_MAX: Final = 16
 _OTHER_NODES: Final = 10
 """Added to the size of a fix on other nodes than those that the pod names."""
 _NAMES_A_STEP: Final = 10
@@ -208,8 +207,8 @@ class CauseSearch(Part):
         pairs: list[tuple[Fix, Fix]] = []
         if singles:
             offered = [one for one in offered if self._weight(case.pod, one)[0] < Whom.OTHERS]
-        firsts, most = _few_of_a_kind(offered), case.limits.firsts
-        for first, name in _by_turns(firsts, most):
+        firsts, most = few_of_a_kind(offered), case.limits.firsts
+        for first, name in by_turns(firsts, most):
             yield None
             pairs += self._seconds(case, first, name)
         case.is_exhausted |= len(firsts) < len(offered) or sum(len(one.on) for one in firsts) > most
@@ -225,7 +224,7 @@ class CauseSearch(Part):
             if not case.may_ask():
                 break
             yield None
-            if found := self._helped(case, _both(first, second)):
+            if found := self._helped(case, both(first, second)):
                 yield case.why((first, structs.replace(second, released=found.released)), singles[: case.limits.also])
                 return
         yield case.why(singles[:1], singles[1:])
@@ -272,12 +271,7 @@ class CauseSearch(Part):
             case.known = self._answers.of(case.equal, case.pod)
             if case.known is not None:
                 return
-        if case.beside is None:
-            refused = self._refused(case, cycle, plan, filtered, is_decided=is_decided)
-        else:  # nothing is remembered of that
-            first = [one.node for one in case.beside.by_pod.values()]
-            names = dict.fromkeys([*first, *self._store.node_order])
-            refused = self._refused_now(case, cycle, plan, filtered, names, is_decided=is_decided)
+        refused = self._refused(case, cycle, plan, filtered, is_decided=is_decided)
         yield
         if not refused:  # the only nodes that may be are not there
             refused = {plugin: [] for plugin in filtered.narrowing}
@@ -329,6 +323,10 @@ class CauseSearch(Part):
         Args:
             is_decided: Else a plugin failed, of which nothing is remembered.
         """
+        if case.beside is not None:  # nothing is remembered of that
+            first = [one.node for one in case.beside.by_pod.values()]
+            names = dict.fromkeys([*first, *self._store.node_order])
+            return self._refused_now(case, cycle, plan, filtered, names, is_decided=is_decided)
         infos = self._store.node_infos
         nodes: dict[str, list[NodeInfo]] = {}
         known: set[NodeName] = set()
@@ -478,39 +476,3 @@ def _pinned(reason: Reason, pin: Pin) -> Reason:
 
     fixes = [structs.replace(one, reason=with_pin(one.reason or reason)) for one in reason.fixes]
     return structs.replace(with_pin(reason), fixes=tuple(fixes))
-
-
-def _few_of_a_kind(changes: Sequence[Fix]) -> list[Fix]:
-    """Of each kind the first: of a thousand cordoned nodes one is as good as another, and each is asked about again."""
-    seen: Counter[tuple[str, int]] = Counter()
-    found: list[Fix] = []
-    for one in changes:
-        what = one.reason.kind if one.reason is not None else "", one.size
-        seen[what] += 1
-        if seen[what] <= _ALIKE_MAX:
-            found.append(one)
-    return found
-
-
-def _by_turns(changes: Sequence[Fix], count: int) -> Iterator[tuple[Fix, NodeName]]:
-    """Changes with one of their nodes, each change before any has its second."""
-    most = max((len(one.on) for one in changes), default=0)
-    turns = ((one, one.on[turn]) for turn in range(most) for one in changes if turn < len(one.on))
-    return itertools.islice(turns, count)
-
-
-def _both(first: Fix, second: Fix) -> Fix:
-    """Both changes; the second was found as if the first were made, so what it changes has that, too."""
-    claims = {one.key: one for one in (*first.claims, *second.claims)}
-    return Fix(
-        first.kind,
-        first.fields,
-        first.on,
-        pod=second.pod or first.pod,
-        node=second.node or first.node,
-        claims=tuple(claims.values()),
-        slices=tuple({one.name: one for one in (*first.slices, *second.slices)}.values()),
-        classes=tuple({one.name: one for one in (*first.classes, *second.classes)}.values()),
-        removed=(*first.removed, *second.removed),
-        released=(*first.released, *second.released),
-    )
