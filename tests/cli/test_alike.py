@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = click.Context(cli)
 COMMANDS = cli.list_commands(CONTEXT)
 # Without rows to print, or with a form of their own (lint: text, json, sarif and the like; cel: its commands).
-WITHOUT_YAML = {"run", "demo", "config", "lint", "convert", "cel", "completion", "ui", "mcp"}
+WITHOUT_YAML = {"run", "demo", "config", "lint", "convert", "cel", "completion", "ui", "observe", "mcp"}
 OF_FILES = {"lint", "convert"}
 """They read files, and a cluster only where it is named: what they are about is written in files."""
 OF_OBJECTS = {
@@ -61,6 +61,7 @@ def test_commands_that_read_objects_are_those_with_recursive() -> None:
         *OF_FILES,
         "make-room",  # asks about a file of its own
         "mcp",  # reads when it is asked
+        "observe",  # says that it reads no files
     }
     alike = {"-f", "-R", "--kubeconfig", "--context", "--max-size", "--feature-gates", "--kubernetes"}
     for name in {*OF_OBJECTS, *OF_FILES}:

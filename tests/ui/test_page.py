@@ -153,7 +153,7 @@ async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow
         await rows.nth(0).locator("summary").click()
         await rows.nth(0).locator("text=web-abc-11").click()
         await page.wait_for_selector("h2 >> text=Pod team-a/web-abc-11")
-        assert "Others of its owner that wait: 11; that fit: 0." in await page.inner_text("main")
+        await page.wait_for_selector("text=Others of its owner that wait: 11; that fit: 0.")
 
 
 async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: Any) -> None:
