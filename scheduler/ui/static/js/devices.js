@@ -9,7 +9,7 @@ import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quot
 /** @typedef {import("./answer_types.js").OneDevice} OneDevice */
 /** @typedef {{name: string, state: string, share?: number, to: string}} Listed `to`: driver, pool and device with spaces between */
 
-const SIZES = Object.freeze({ small: 6, medium: 14, large: 22 });
+const SIZES = Object.freeze({ small: 6, medium: 14, large: 28 });
 const NEARS = Object.freeze({ numa: "NUMA node", pcie: "PCIe root" });
 const SEARCHED = Object.freeze(/** @type {const} */ (["device", "pool", "node", "driver"]));
 /** So many devices of a row are shown without being asked for. */
@@ -54,7 +54,7 @@ function Shown({ found, error, isBusy }) {
   const chosen = query.get("device") ?? "";
   const selected = useMemo(() => (chosen ? columns.device.findIndex((_, device) => key(device) === chosen) : -1), [found, chosen]);
   const wish = query.get("size") ?? "";
-  const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (found.count > 8000 ? 4 : found.count > 2000 ? 9 : 14);
+  const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (found.count > 8000 ? 4 : found.count > 2000 ? 9 : found.count > 200 ? 14 : 28);
   const by = found.by ? `value of ${found.by}` : "node";
   const frame = found.frames.find((one) => selected >= 0 && (one.whole === selected || one.devices.includes(selected)));
   const beside = frame ? [...(frame.whole < 0 ? [] : [frame.whole]), ...frame.devices] : [];

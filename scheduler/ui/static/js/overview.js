@@ -99,11 +99,18 @@ function Free({ found }) {
     ${found.count > 0 && !found.classes.length && html`<p>No DeviceClass is there, so no claim can ask for a device.</p>`}
     <ul class="rows">${found.classes.map((one) => html`<li key=${one.name}><b>${one.name}</b> <${Bar} parts=${one.states} all=${one.devices} />
         <span>${one.free.toLocaleString("en")} of ${one.devices.toLocaleString("en")} free</span> <span class="age">${fits(one.largest[0])}</span></li>`)}
-      ${found.profiles.map((one) => html`<li key=${`${one.driver} ${one.profile}`}><b>${one.profile}</b> <${Bar} parts=${one.states} all=${one.devices} />
+      ${found.profiles.map((one) => html`<li key=${`${one.driver} ${sizeOf(one)}`}><b>${sizeOf(one)}</b> <${Bar} parts=${one.states} all=${one.devices} />
         <span>${one.free.toLocaleString("en")} of ${one.devices.toLocaleString("en")} free</span>
         <span class="age">${one.is_exact ? "" : "at most "}${one.together} together</span></li>`)}</ul>
     <${Left} count=${found.classes_count + found.profiles_count - found.classes.length - found.profiles.length} one="class or profile" many="classes or profiles" />
   </section>`;
+}
+
+/** A partition's profile, or what it takes where it has none.
+ * @param {{profile: string, counters: Record<string, string>}} one */
+function sizeOf({ profile, counters }) {
+  const [first, ...more] = Object.entries(counters).map(([name, amount]) => `${name}=${amount}`);
+  return profile || `${first}${more.length ? ` and ${more.length} more` : ""}`;
 }
 
 /** @param {import("./answer_types.js").Largest | undefined} one */
