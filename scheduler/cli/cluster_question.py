@@ -25,7 +25,7 @@ import click
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
+from scheduler.cli.input_size import DEFAULT, size_limit, size_option
 from scheduler.cli.known_names import names_of
 from scheduler.cli.options import cluster_options, files_option, find_connection, looks_inside
 from scheduler.cli.terminal import caution, working
@@ -134,17 +134,15 @@ class ClusterQuestion:
         """Whether a file says which plugins answer."""
         return self.config_path is not None or self.kube_config_path is not None
 
-    @property
-    def is_given(self) -> bool:
-        """Whether anything says what is to be read."""
-        return bool(self.files or self.kubeconfig or self.context or self.config_path or self.namespace)
-
     def words(self) -> list[str]:
         """The options as they would be given again."""
         gates = ",".join(f"{gate}={str(is_on).lower()}" for gate, is_on in self.feature_gates.items())
+        size = size_limit()
         named = (
             *(("--kubeconfig", self.kubeconfig), ("--context", self.context), ("-n", self.namespace)),
-            *(("--config", self.config_path), ("--kubernetes", self.kubernetes), ("--feature-gates", gates)),
+            *(("--config", self.config_path), ("--kube-scheduler-config", self.kube_config_path)),
+            *(("--kubernetes", self.kubernetes), ("--feature-gates", gates)),
+            ("--max-size", size.text if size != DEFAULT else ""),
         )
         flags = [*(["-A"] if self.is_everywhere else []), *(["-R"] if looks_inside() else [])]
         words = [word for name, value in named if value for word in (name, str(value))]

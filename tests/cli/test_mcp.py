@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from scheduler.cli import mcp
-from scheduler.cli.cluster_question import ClusterQuestion
+from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.main import cli
 from scheduler.cli.mcp import Tools, cut
 from scheduler.embedded.cluster import EmbeddedCluster
@@ -90,6 +91,24 @@ def test_options_are_given_again() -> None:
     question = tools("a b.yaml", **given, config_path=Path("c"))._question
     words = ["-f", "a b.yaml", "--context", "prod", "-n", "team", "--config", "c"]
     assert question.words() == [*words, "--feature-gates", "DRADeviceTaints=false", "-A"]
+
+
+def test_every_option_about_a_cluster_is_given_again() -> None:
+    """One that is left out would be taken for its default, and nothing would say so."""
+    words = [*("-f", __file__), *("--kubeconfig", __file__), *("--context", "prod"), *("-n", "team")]
+    words += [*("--config", __file__), *("--kube-scheduler-config", __file__), *("--kubernetes", "1.37")]
+    words += [*("--feature-gates", "DRADeviceTaints=false"), *("--max-size", "2Gi"), "-A", "-R"]
+    said: list[str] = []
+
+    @click.command()
+    @cluster_question
+    def ask(question: ClusterQuestion) -> None:
+        said.extend(question.words())
+
+    found = CliRunner().invoke(ask, words, catch_exceptions=False)
+    assert (found.exit_code, sorted(said)) == (0, sorted(words)), found.output
+    given = {name for one in ask.params for name in one.opts}
+    assert given <= {*words, "--all-namespaces", "--file", "--namespace", "--recursive"}
 
 
 def test_a_long_answer_is_cut_and_says_so() -> None:
