@@ -149,8 +149,10 @@ class _Numbers:
         """With their age."""
         if self._made is None:
             return None
+        from scheduler.inventory.device_metrics import with_age
+
         made_ms, numbers = self._made
-        return {**numbers, "counted_age_seconds": {(): max(0, _now_ms() - made_ms) / 1000}}
+        return with_age(numbers, made_ms, _now_ms())
 
 
 def _now_ms() -> int:

@@ -83,7 +83,7 @@ class CountedDevices:
             self._go_on()
         if self._made is None:
             return None
-        return {**self._made, "counted_age_seconds": {(): max(0, self._now_ms() - self._made_ms) / 1000}}
+        return with_age(self._made, self._made_ms, self._now_ms())
 
     def stop(self) -> None:
         """Count no more."""
@@ -168,6 +168,11 @@ def count_devices(
         "waiting_pods_smallest_request": bounded(wanted, join=min),
         "counted_age_seconds": {(): 0.0},
     }
+
+
+def with_age(numbers: DeviceNumbers, made_ms: int, now_ms: int) -> DeviceNumbers:
+    """The same, and how old they are. Times are Unix times."""
+    return {**numbers, "counted_age_seconds": {(): max(0, now_ms - made_ms) / 1000}}
 
 
 def bounded(numbers: Values, *, apart: int = 0, join: Callable[[float, float], float] = operator.add) -> Values:
