@@ -66,12 +66,17 @@ function Shown({ found, error, isBusy }) {
     mark: (/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : ""),
     told: (/** @type {number} */ device) => [text("device", device), text("state", device), text("group", device), text("near", device)].filter(Boolean).join(", "),
   };
+  const escape = (/** @type {any} */ event) => {
+    if (event.key !== "Escape" || !chosen) return;
+    if (event.target.closest("aside")) event.currentTarget.querySelector(".grid").focus();
+    go("devices", { device: "" });
+  };
   return html`
     <${Sentence} found=${found} />
     <${Tools} found=${found} wish=${wish} isBusy=${isBusy} />
     <${Legend} found=${found} wanted=${wanted} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    <div class="beside">
+    <div class="beside" onKeyDown=${escape}>
       <${Grid} groups=${groups} cell=${cell} isTitled=${Boolean(found.rack)} look=${look} selected=${selected}
         select=${(/** @type {number} */ device) => go("devices", { device: key(device) })}
         label=${`${counted(found.count, "device")} by ${by}; arrow keys choose one, the table below has all of them`} />
