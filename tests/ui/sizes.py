@@ -162,5 +162,5 @@ def _waiting(name: str, namespace: str, count: int, kind: str, requests: list[Ob
         called = f"{name}-{number}"
         made.append(claim(*requests, name=called, namespace=namespace))
         waits = pod(called, name=called, namespace=namespace, requests={"cpu": cpu})
-        made.append(_owned(waits, (kind, namespace, name), _ago(len(name) ** 3 - 9 - number)))
+        made.append(_owned(waits, (kind, namespace, name), _ago(len(name) ** 3 + number)))
     return made
