@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,10 @@ from tests.ui.sizes import cluster
 from tests.ui.walk import LISTENING, is_wide, needs_axe, unreached, violations
 
 ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs/page-pictures.md"
 PICTURES: Final = ROOT / "docs/pictures/page"
+SHOWN: Final = frozenset(re.findall(r"pictures/page/([\w/-]+\.webp)", PAGE.read_text()))
+"""What the page of the docs shows; of these pictures are made."""
 WIDTHS: Final = (1280, 390)
 _HEIGHT: Final = 800
 
@@ -101,7 +105,7 @@ async def _looked_at(page: Any, url: str, view: View, name: str) -> list[str]:
         await page.goto(f"{url}#/{view.address}{'&' if '?' in view.address else '?'}theme={theme}")
         await page.wait_for_selector(view.there)
         await page.wait_for_function(SETTLED)
-        await picture(page, "after", name % theme)
+        await picture(page, f"after/{name % theme}.webp")
         wrong += [f"{theme}: {one}" for one in await violations(page, is_colour_only=theme == "dark")]
     if await is_wide(page):
         wrong.append("it is wider than the screen")
@@ -115,10 +119,36 @@ SETTLED: Final = """new Promise((done) => requestAnimationFrame(() => requestAni
 })))"""
 
 
-async def picture(page: Any, when: str, name: str) -> None:
-    if os.environ.get("DRA_SCREENSHOTS"):
-        folder = PICTURES / when
-        folder.mkdir(parents=True, exist_ok=True)
+async def picture(page: Any, name: str) -> None:
+    """Make a picture, below `PICTURES`, where the docs show it and somebody asks for it."""
+    if os.environ.get("DRA_SCREENSHOTS") and name in SHOWN:
+        (PICTURES / name).parent.mkdir(parents=True, exist_ok=True)
         devtools = await page.context.new_cdp_session(page)
         taken = await devtools.send("Page.captureScreenshot", {"format": "webp", "quality": 60})
-        (folder / f"{name}.webp").write_bytes(base64.b64decode(taken["data"]))
+        (PICTURES / name).write_bytes(base64.b64decode(taken["data"]))
+
+
+async def test_arrows_go_by_the_rows_length_and_escape_closes_the_device(browser: Any) -> None:
+    """On a telephone nodes stand below each other: down is the same place on the next node."""
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate(cluster(33))]
+    async with UiServer(FileSource("cluster.json", Objects(given, Features()), None)) as server:
+        context = await new_context(browser, viewport={"width": 390, "height": _HEIGHT})
+        page = await context.new_page()
+        await page.goto(f"{server.url}#/devices?device=gpu.example.com+gpu-node-0000+gpu-2")
+        await page.wait_for_selector("aside h2 >> text=gpu-2")
+        await page.locator(".grid").focus()
+        for key, there in (("Down", "1 gpu-2"), ("Right", "1 gpu-3"), ("Up", "0 gpu-3"), ("Left", "0 gpu-2")):
+            await page.keyboard.press(f"Arrow{key}")
+            await page.wait_for_function(f"decodeURIComponent(location.hash).replaceAll('+', ' ').endsWith('{there}')")
+        await page.locator("aside .close").focus()
+        await page.keyboard.press("Escape")
+        await page.wait_for_selector("aside", state="detached")
+        assert await page.evaluate("document.activeElement.className") == "grid"
+        await context.close()
+
+
+def test_the_docs_have_these_pictures_and_no_others() -> None:
+    made = {str(one.relative_to(PICTURES)): one.stat().st_size for one in PICTURES.rglob("*") if one.is_file()}
+    assert set(made) == SHOWN
+    assert max(made.values()) < 60_000
+    assert sum(made.values()) < 3_000_000
