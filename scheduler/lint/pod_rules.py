@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
-from scheduler.lint.shapes import shape_of
 from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
 from scheduler.model.nearest import nearest
+from scheduler.validation.api_fields import type_of
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -97,7 +97,7 @@ def _claims(pod: PodSpec) -> None:
 
     Fields of Kubernetes' own kinds `schema` knows; here they are looked at in other kinds, and what it cannot say.
     """
-    is_own = shape_of(text(pod.view.obj.get("apiVersion")), pod.view.kind) is not None
+    is_own = type_of(text(pod.view.obj.get("apiVersion")), pod.view.kind) is not None
     used = {
         text(entry.get("name"))
         for _, container in _containers(pod.path, pod.spec)

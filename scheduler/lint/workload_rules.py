@@ -6,7 +6,7 @@ becomes a ResourceClaimTemplate of its own, named after the workload, that the p
 Rules of this module
   1. An object that is taken out of another stands beside it, and is written or refused with it (same document).
 
-Not here: which claims a pod names, and what comes of it (`pod_rules`); single fields (`schema`, `shapes`).
+Not here: which claims a pod names, and what comes of it (`pod_rules`); single fields (`schema`).
 """
 
 from __future__ import annotations
