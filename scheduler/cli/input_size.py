@@ -6,12 +6,9 @@ Apart from `manifests` so that a command has its options without importing what 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import click
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _KEY: Final = "scheduler.cli.max-size"
 _UNITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
@@ -28,18 +25,6 @@ class Limit(NamedTuple):
 DEFAULT: Final = Limit(64 << 20, "64Mi")
 
 
-def size_option(command: _Command) -> _Command:
-    """For every command that reads manifests."""
-    return click.option(
-        "--max-size",
-        default=DEFAULT.text,
-        show_default=True,
-        expose_value=False,
-        callback=_remember,
-        help="Refuse larger files, and longer input of pipes.",
-    )(command)
-
-
 def size_limit() -> Limit:
     """What the running command was given, the default where nothing was."""
     context = click.get_current_context(silent=True)
@@ -53,3 +38,14 @@ def _remember(context: click.Context, parameter: click.Parameter, value: str) ->
     if size <= 0:
         raise click.BadParameter(f"must be a size like 64Mi or 2Gi, not {value!r}", context, parameter)
     context.meta[_KEY] = Limit(size, value)
+
+
+size_option: Final = click.option(
+    "--max-size",
+    default=DEFAULT.text,
+    show_default=True,
+    expose_value=False,
+    callback=_remember,
+    help="Refuse larger files, and longer input of pipes.",
+)
+"""For every command that reads manifests."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -20,6 +22,33 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RECURSIVE: Final = "scheduler.cli.recursive"
+
+
+def joined(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Several options as one, in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):  # the last decorator's is the first in --help
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def taken_as(
+    kind: type, name: str, *options: Callable[[Callable[..., None]], Callable[..., None]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options that a command takes in one argument, `name`: a dataclass whose fields are what they are called."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def decorated(*args: Any, **given: Any) -> None:
+            values = {each.name: given.pop(each.name) for each in fields(kind)}
+            command(*args, **{name: kind(**values)}, **given)
+
+        return joined(*options)(decorated)
+
+    return decorate
 
 
 def output_option(*forms: str) -> Callable[[_Command], _Command]:
@@ -36,25 +65,18 @@ def output_option(*forms: str) -> Callable[[_Command], _Command]:
 
 def files_option(use: str) -> Callable[[_Command], _Command]:
     """`files`: what they are used for; also folders of them, of which -R takes the folders inside, too."""
-
-    def decorate(command: _Command) -> _Command:
-        path = click.Path(exists=True, allow_dash=True)
-        files = click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin).")
-        return files(recursive_option(command))
-
-    return decorate
-
-
-def recursive_option(command: _Command) -> _Command:
-    """`-R`, for `looks_inside`."""
-    return click.option(
-        "-R",
-        "--recursive",
-        is_flag=True,
-        expose_value=False,
-        callback=_remember_recursive,
-        help="Of folders, the files of the folders inside too.",
-    )(command)
+    path = click.Path(exists=True, allow_dash=True)
+    return joined(
+        click.option("-f", "--file", "files", multiple=True, type=path, help=f"{use} (repeatable; - is stdin)."),
+        click.option(
+            "-R",
+            "--recursive",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember_recursive,
+            help="Of folders, the files of the folders inside too.",
+        ),
+    )
 
 
 def looks_inside() -> bool:
@@ -67,22 +89,18 @@ def _remember_recursive(context: click.Context, _: click.Parameter, value: bool)
     context.meta[_RECURSIVE] = value
 
 
-def kubernetes_option(command: _Command) -> _Command:
-    """`kubernetes`: a release whose API servers are meant."""
-    return click.option("--kubernetes", default=f"1.{NEWEST}", show_default=True, help=f"Kubernetes version, {KNOWN}.")(
-        command
-    )
+kubernetes_option: Final = click.option(
+    "--kubernetes", default=f"1.{NEWEST}", show_default=True, help=f"Kubernetes version, {KNOWN}."
+)
+"""`kubernetes`: a release whose API servers are meant."""
 
 
 def cluster_options(reads: str) -> Callable[[_Command], _Command]:
     """`kubeconfig` and `context`: a cluster that is read beside the files."""
-
-    def decorate(command: _Command) -> _Command:
-        context = click.option("--context", help="Context of the kubeconfig. Default: its current one.")
-        file = click.Path(exists=True, dir_okay=False)
-        return click.option("--kubeconfig", type=file, help=reads)(context(command))
-
-    return decorate
+    return joined(
+        click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help=reads),
+        click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+    )
 
 
 def find_connection(kubeconfig: str | None, context: str | None, *, hint: str = "") -> Connection:
