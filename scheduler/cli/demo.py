@@ -135,7 +135,7 @@ async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output:
         config = Config(health_port=None, leader_election=election, feature_gates=feature_gates)
         connector = aiohttp.TCPConnector(ssl=cluster.tls)
         async with (
-            SchedulerApp(Connection.from_kubeconfig(cluster.kubeconfig_path), config) as app,
+            SchedulerApp(Connection(kubeconfig=cluster.kubeconfig_path), config) as app,
             aiohttp.ClientSession(cluster.url, headers=cluster.headers, connector=connector) as session,
         ):
             await app.synced()

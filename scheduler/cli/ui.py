@@ -152,7 +152,7 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     from scheduler.kube.credentials import Connection
 
     question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    async with live_page(question, Connection.from_kubeconfig(kubeconfig), Where(), name) as page:
+    async with live_page(question, Connection(kubeconfig=kubeconfig), Where(), name) as page:
         yield page.url
 
 

@@ -9,7 +9,7 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
@@ -187,19 +187,3 @@ def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str
         if point in points.get(GANG_SCHEDULING, ()):
             order[point] += (GANG_SCHEDULING,)
     return order
-
-
-def profile_plugins(
-    profile: Mapping[str, Any],
-    *,
-    nodes: TextSelector | None = None,
-    slices: TextSelector | None = None,
-    features: Features = _ANY,
-) -> Profile:
-    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `ProfileConfig.profile`.
-
-    Raises:
-        pydantic.ValidationError: A field is unknown or of a wrong kind, or the plugins cannot work together.
-    """
-    config = ProfileConfig.model_validate(profile)
-    return config.profile(nodes=nodes, slices=slices, features=features)

@@ -154,7 +154,7 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path, is_draine
             assert process.returncode == 0, (command, output, errors)
             return output.decode()
 
-        connection = Connection.from_kubeconfig(cluster.kubeconfig_path)
+        connection = Connection(kubeconfig=cluster.kubeconfig_path)
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
         await cluster.apply([*fleet(*NODES), template(count_of(1)), deployment(2)])
         async with SchedulerApp(connection, config) as app:
