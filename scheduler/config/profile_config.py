@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from allocator import Features
 from scheduler.config.fields import FieldsError, SchedulerName, Section
@@ -109,15 +109,9 @@ class ProfileConfig(Section):
     def args_by_plugin(self) -> dict[str, PluginArgs]:
         return {one.name: one.args for one in self.plugin_config if isinstance(one.args, PluginArgs)}
 
-    @model_validator(mode="after")
-    def _check_across_fields(self) -> ProfileConfig:
+    def _errors(self) -> Iterator[FieldError]:
         found = expand(self.plugin_sets(), "plugins", _ANY)
-        errors = [*(found if isinstance(found, list) else ()), *self._argument_errors()]
-        if errors:
-            raise FieldsError(errors)
-        return self
-
-    def _argument_errors(self) -> Iterator[FieldError]:
+        yield from found if isinstance(found, list) else ()
         seen = set()
         for index, one in enumerate(self.plugin_config):
             path = f"pluginConfig[{index}]"
