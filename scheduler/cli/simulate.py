@@ -38,14 +38,6 @@ _NAMES_MAX: Final = 3
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
 
 
-def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise click.UsageError(
-            "making room is a command of its own: write dra-scheduler make-room FILE (or POD, --free, --free-profile), "
-            "and -f before each file of the cluster"
-        )
-
-
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE]…")
 @cluster_question
@@ -100,12 +92,6 @@ def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> 
     metavar="FILE",
     multiple=True,
     help="How many nodes like this (a Node, its ResourceSlices) the pods that wait need.",
-)
-@click.option(
-    *("--make-room-for", "--free", "--free-profile", "--moves-max", "--questions-max"),
-    hidden=True,
-    expose_value=False,
-    callback=_say_make_room,
 )
 @click.option("--plot", "plot_file", metavar="FILE.png|FILE.svg", help="Draw what was given out over time.")
 @click.option("--seed", type=int, help="Let arrivals come in another order, drawn from this.")
