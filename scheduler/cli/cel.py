@@ -16,7 +16,6 @@ import click
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
 from scheduler.cli.options import (
     cluster_options,
     files_option,
@@ -24,6 +23,7 @@ from scheduler.cli.options import (
     joined,
     kubernetes_option,
     output_option,
+    size_option,
 )
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import echo

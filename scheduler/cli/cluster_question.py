@@ -24,9 +24,17 @@ import click
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import DEFAULT, size_limit, size_option
 from scheduler.cli.known_names import names_of
-from scheduler.cli.options import cluster_options, files_option, find_connection, looks_inside, taken_as
+from scheduler.cli.options import (
+    DEFAULT,
+    cluster_options,
+    files_option,
+    find_connection,
+    looks_inside,
+    size_limit,
+    size_option,
+    taken_as,
+)
 from scheduler.cli.terminal import caution, working
 from scheduler.model.nearest import nearest, some
 

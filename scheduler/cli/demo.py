@@ -22,8 +22,7 @@ import uvloop
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import output_option
+from scheduler.cli.options import output_option, size_option
 from scheduler.cli.pod_devices import OURS
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import echo

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.gate_options import gates_option
-from scheduler.cli.input_size import size_option
 from scheduler.cli.options import (
     cluster_options,
     files_option,
     find_connection,
     kubernetes_option,
     output_option,
+    size_option,
     taken_as,
 )
 from scheduler.cli.tables import print_document

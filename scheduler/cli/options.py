@@ -1,16 +1,17 @@
 """Options that several commands have, and the cluster that they lead to.
 
-Not here: --feature-gates (`gate_options`), --max-size (`input_size`).
+Not here: --feature-gates (`gate_options`), reading files (`manifests`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -21,7 +22,19 @@ if TYPE_CHECKING:
     from scheduler.kube.credentials import Connection
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_RECURSIVE: Final = "scheduler.cli.recursive"
+_REMEMBERED: Final = "scheduler.cli."
+_UNITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+
+
+class Limit(NamedTuple):
+    """A size in bytes, and as it was written."""
+
+    size: int
+    text: str
+
+
+# What is read takes about 50 times its size in memory.
+DEFAULT: Final = Limit(64 << 20, "64Mi")
 
 
 def joined(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
@@ -73,22 +86,50 @@ def files_option(use: str) -> Callable[[_Command], _Command]:
             "--recursive",
             is_flag=True,
             expose_value=False,
-            callback=_remember_recursive,
+            callback=_remember,
             help="Of folders, the files of the folders inside too.",
         ),
     )
 
 
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    context.meta[f"{_REMEMBERED}{parameter.name}"] = value
+
+
+def _remembered(name: str) -> Any:
+    """What the running command was given; None outside of commands."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(f"{_REMEMBERED}{name}") if context is not None else None
+
+
 def looks_inside() -> bool:
     """Whether the running command was given -R."""
-    context = click.get_current_context(silent=True)
-    return context is not None and context.meta.get(_RECURSIVE) is True
+    return _remembered("recursive") is True
 
 
-def _remember_recursive(context: click.Context, _: click.Parameter, value: bool) -> None:
-    context.meta[_RECURSIVE] = value
+def size_limit() -> Limit:
+    """How much of a file or a pipe the running command reads."""
+    limit = _remembered("max_size")
+    return limit if isinstance(limit, Limit) else DEFAULT
 
 
+def _remember_size(context: click.Context, parameter: click.Parameter, value: str) -> None:
+    found = re.fullmatch(r"(\d{1,12})([KMG]i?)?", value)
+    size = int(found[1]) * _UNITS.get(found[2], 1) if found else 0
+    if size <= 0:
+        raise click.BadParameter(f"must be a size like 64Mi or 2Gi, not {value!r}", context, parameter)
+    _remember(context, parameter, Limit(size, value))
+
+
+size_option: Final = click.option(
+    "--max-size",
+    default=DEFAULT.text,
+    show_default=True,
+    expose_value=False,
+    callback=_remember_size,
+    help="Refuse larger files, and longer input of pipes.",
+)
+"""For every command that reads manifests."""
 kubernetes_option: Final = click.option(
     "--kubernetes", default=f"1.{NEWEST}", show_default=True, help=f"Kubernetes version, {KNOWN}."
 )
