@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
-from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
+from scheduler.lint.view import View, mapping, mappings, request_parts, text
 from scheduler.model.nearest import nearest
 from scheduler.validation.api_fields import type_of
 
@@ -48,7 +48,7 @@ def _pod_specs(context: Context) -> Iterator[PodSpec]:
     most = autoscaled(context.views)
     for view in context.views:
         replicas = max(_replicas(view), most.get((view.kind, view.namespace, view.object_name), 0))
-        for path, spec in pod_specs(view):
+        for path, spec in view.pod_specs:
             if not isinstance(spec.get("containers"), list):
                 continue  # a group of pods has claims too, and nothing that uses them
             if spec.get("resourceClaims") is not None or any(
