@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
+from msgspec import Struct
+
 from cel import operators
 from cel.errors import EvaluationError
 from cel.gotext import format_double
@@ -86,14 +88,11 @@ def begin() -> None:
     EFFORT[0] = 0
 
 
-class Optional:
+class Optional(Struct, frozen=True, eq=False):
     """`optional.of(value)`; the one without a value is `NONE`."""
 
-    __slots__ = ("has_value", "value")
-
-    def __init__(self, value: Any, has_value: bool = True) -> None:
-        self.value: Final = value
-        self.has_value: Final = has_value
+    value: Any
+    has_value: bool = True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Optional):
@@ -102,69 +101,36 @@ class Optional:
 
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        return f"Optional({self.value!r})" if self.has_value else "NONE"
-
 
 NONE: Final = Optional(None, has_value=False)
 
 
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     """A type as a value: what `type(x)` gives and what `int`, `list`, ... stand for."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name: Final = name
-
-    def __eq__(self, other: object) -> bool:
-        return self.name == other.name if isinstance(other, TypeValue) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return f"TypeValue({self.name!r})"
+    name: str
 
 
-class Duration:
+class Duration(Struct, frozen=True):
     """A signed span of `nanos` nanoseconds, int64."""
 
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        self.nanos: Final = nanos
-
-    def __eq__(self, other: object) -> bool:
-        return self.nanos == other.nanos if isinstance(other, Duration) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(("duration", self.nanos))
-
-    def __repr__(self) -> str:
-        return f"Duration({self.nanos})"
+    nanos: int
 
 
-class Timestamp:
+class Timestamp(Struct, frozen=True, eq=False):
     """An instant, `nanos` since 1970, and the offset (seconds east of UTC) it was written with.
 
     The offset shows only in `string(t)`; years 1..9999.
     """
 
-    __slots__ = ("nanos", "offset")
-
-    def __init__(self, nanos: int, offset: int = 0) -> None:
-        self.nanos: Final = nanos
-        self.offset: Final = offset
+    nanos: int
+    offset: int = 0
 
     def __eq__(self, other: object) -> bool:
         return self.nanos == other.nanos if isinstance(other, Timestamp) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(("timestamp", self.nanos))
-
-    def __repr__(self) -> str:
-        return f"Timestamp({self.nanos}, {self.offset})"
 
 
 class ComputedQuantity(Quantity):
