@@ -34,12 +34,12 @@ from allocator import (
     Unsatisfiable,
     allocate_in_parts,
     candidate_nodes,
-    could_serve,
     only_devices,
 )
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
+from scheduler.framework.steps import within_steps
 from scheduler.framework.two_stacks import beside_plugins, stacks_on, stacks_seen
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
@@ -127,17 +127,6 @@ class NodeSearch(Struct):
             held.append(Held(special.key, special.uid, found[-1]))
         return held
 
-    def could_serve(self, question: AllocationRequest, released: Collection[Allocation], cycle: Cycle) -> bool:
-        """Whether it is worth asking as if `released` were free."""
-        meter = question.inventory.meter
-        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
-        try:
-            return could_serve(question, released)
-        except AllocationError:
-            return False
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
-
     @staticmethod
     def _within_steps(
         search: Callable[[tuple[Claim, ...], NodeView, ClusterView], Allocated | Status],
@@ -147,14 +136,11 @@ class NodeSearch(Struct):
         cycle: Cycle,
     ) -> Allocated | Status:
         """What `search` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
-        meter = view.inventory.meter
-        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:
-            return search(wanted, host, view)
+            with within_steps(cycle, view):
+                return search(wanted, host, view)
         except PausedError:
             return UNFINISHED
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
 
     def _answer(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Allocated | Status:
         """Nodes that see the very same pools are given the answer of the first of them."""
