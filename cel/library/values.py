@@ -213,49 +213,28 @@ class Map:
 
 MISSING: Final = object()
 
-_TYPE_NAMES: Final[dict[type, str]] = {
-    bool: "bool",
-    int: "int",
-    UInt: "uint",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    list: "list",
-    dict: "map",
-    DefaultMap: "map",
-    PartlyRead: "map",
-    Map: "map",
-    type(None): "null_type",
-    TypeValue: "type",
-    Optional: "optional_type",
-    Timestamp: "google.protobuf.Timestamp",
-    Duration: "google.protobuf.Duration",
-    Quantity: "kubernetes.Quantity",
-    ComputedQuantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver",
+_NAMES: Final[dict[type, tuple[str, str]]] = {
+    bool: ("bool", "types.Bool"),
+    int: ("int", "types.Int"),
+    UInt: ("uint", "types.Uint"),
+    float: ("double", "types.Double"),
+    str: ("string", "types.String"),
+    bytes: ("bytes", "types.Bytes"),
+    list: ("list", "*types.baseList"),
+    dict: ("map", "*types.baseMap"),
+    DefaultMap: ("map", "cel.mapper"),
+    PartlyRead: ("map", "cel.mapper"),
+    Map: ("map", "*types.baseMap"),
+    type(None): ("null_type", "types.Null"),
+    TypeValue: ("type", "*types.Type"),
+    Optional: ("optional_type", "*types.Optional"),
+    Timestamp: ("google.protobuf.Timestamp", "types.Timestamp"),
+    Duration: ("google.protobuf.Duration", "types.Duration"),
+    Quantity: ("kubernetes.Quantity", "cel.Quantity"),
+    ComputedQuantity: ("kubernetes.Quantity", "*cel.Quantity"),
+    Semver: ("kubernetes.Semver", "cel.Semver"),
 }
-
-_GO_TYPES: Final[dict[type, str]] = {
-    bool: "types.Bool",
-    int: "types.Int",
-    UInt: "types.Uint",
-    float: "types.Double",
-    str: "types.String",
-    bytes: "types.Bytes",
-    list: "*types.baseList",
-    dict: "*types.baseMap",
-    DefaultMap: "cel.mapper",
-    PartlyRead: "cel.mapper",
-    Map: "*types.baseMap",
-    type(None): "types.Null",
-    TypeValue: "*types.Type",
-    Optional: "*types.Optional",
-    Timestamp: "types.Timestamp",
-    Duration: "types.Duration",
-    Quantity: "cel.Quantity",
-    ComputedQuantity: "*cel.Quantity",
-    Semver: "cel.Semver",
-}
+"""The run-time type's name, and the Go type cel-go keeps the value in; other classes say both themselves."""
 
 MAP_CLASSES: Final[frozenset[Any]] = frozenset({dict, DefaultMap, Map, PartlyRead})
 _UNHASHABLE: Final = frozenset({bytes, Semver})
@@ -263,14 +242,14 @@ _UNHASHABLE: Final = frozenset({bytes, Semver})
 
 def type_name(value: Any) -> str:
     """The run-time type's name, without parameters: `list`, `kubernetes.Quantity`."""
-    name = _TYPE_NAMES.get(value.__class__)
-    return name if name is not None else value.CEL_TYPE
+    names = _NAMES.get(value.__class__)
+    return names[0] if names is not None else value.CEL_TYPE
 
 
 def go_type(value: Any) -> str:
     """The Go type cel-go keeps the value in; some of its error texts show it."""
-    name = _GO_TYPES.get(value.__class__)
-    return name if name is not None else value.GO_TYPE
+    names = _NAMES.get(value.__class__)
+    return names[1] if names is not None else value.GO_TYPE
 
 
 def no_such_overload(function: str = "", arguments: Iterable[Any] = ()) -> NoReturn:
@@ -489,28 +468,21 @@ def operand_error(function: str, value: Any) -> NoReturn:
     raise EvaluationError(f"no such overload: {function}")
 
 
-def less(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.LESS, left)
-    return compare(left, right) < 0
+def _ordering(function: str, *orders: int) -> Callable[[Any, Any], bool]:
+    """The operator that holds for these answers of `compare`."""
+
+    def holds(left: Any, right: Any) -> bool:
+        if left.__class__ not in _COMPARABLE:
+            operand_error(function, left)
+        return compare(left, right) in orders
+
+    return holds
 
 
-def less_equals(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.LESS_EQUALS, left)
-    return compare(left, right) <= 0
-
-
-def greater(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.GREATER, left)
-    return compare(left, right) > 0
-
-
-def greater_equals(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.GREATER_EQUALS, left)
-    return compare(left, right) >= 0
+less: Final = _ordering(operators.LESS, -1)
+less_equals: Final = _ordering(operators.LESS_EQUALS, -1, 0)
+greater: Final = _ordering(operators.GREATER, 1)
+greater_equals: Final = _ordering(operators.GREATER_EQUALS, 1, 0)
 
 
 # --- collections
