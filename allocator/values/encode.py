@@ -61,7 +61,7 @@ def _result(result: DeviceResult) -> dict[str, Any]:
 
 
 def _config(config: AllocationConfig) -> dict[str, Any]:
-    return _fields(config, {"source": "source", "requests": "requests"}) | config.configuration
+    return {**_fields(config, {"source": "source", "requests": "requests"}), **config.configuration}
 
 
 def _term(term: NodeSelectorTerm) -> dict[str, Any]:

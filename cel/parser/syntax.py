@@ -16,7 +16,7 @@ Not here: source text (`frontend`), types (`declarations`), values (`values`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -135,6 +135,7 @@ class Comprehension(Node, frozen=True):
     result: Expr
 
 
+N = TypeVar("N", bound=Node)
 Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | StructExpr | Comprehension
 
 
@@ -156,7 +157,7 @@ def children(node: Node) -> Iterator[Expr]:
 _ENTRIES: Final = (MapEntry, StructField)
 
 
-def made_anew(node: Node, id_of: Callable[[int], int], change: Callable[[Expr], Expr]) -> Any:
+def made_anew(node: N, id_of: Callable[[int], int], change: Callable[[Expr], Expr]) -> N:
     """The node with other ids, `id_of` the old ones, and `change` of the expressions directly below it."""
 
     def changed(part: Any) -> Any:
@@ -164,9 +165,11 @@ def made_anew(node: Node, id_of: Callable[[int], int], change: Callable[[Expr], 
             return tuple(map(changed, part))
         if type(part) in _ENTRIES:
             return made_anew(part, id_of, change)
-        return change(part) if isinstance(part, Node) else part
+        return change(cast("Expr", part)) if isinstance(part, Node) else part
 
-    return type(node)(id_of(node.id), node.offset, *map(changed, _parts(node)))
+    kind: Any = type(node)
+    made: N = kind(id_of(node.id), node.offset, *map(changed, _parts(node)))
+    return made
 
 
 def with_replacements(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:

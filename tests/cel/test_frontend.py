@@ -138,7 +138,7 @@ def test_every_node_has_an_id_of_its_own() -> None:
     while pending:
         node = pending.pop()
         seen.append(node.id)
-        for name in node.__slots__:
+        for name in node.__struct_fields__:
             value = getattr(node, name)
             pending += [part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Node)]
     assert len(seen) == len(set(seen))
