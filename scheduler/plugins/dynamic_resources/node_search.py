@@ -39,7 +39,6 @@ from allocator import (
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
-from scheduler.framework.steps import within_steps
 from scheduler.framework.two_stacks import beside_plugins, stacks_on, stacks_seen
 from scheduler.model.held import Held
 from scheduler.model.keys import NodeName
@@ -136,11 +135,15 @@ class NodeSearch(Struct):
         cycle: Cycle,
     ) -> Allocated | Status:
         """What `search` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
+        # Not `within_steps`: for each of thousands of nodes that costs a tenth of a decision.
+        meter = view.inventory.meter
+        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:
-            with within_steps(cycle, view):
-                return search(wanted, host, view)
+            return search(wanted, host, view)
         except PausedError:
             return UNFINISHED
+        finally:
+            cycle.steps_left -= meter.allow_all(before)
 
     def _answer(self, wanted: tuple[Claim, ...], host: NodeView, view: ClusterView) -> Allocated | Status:
         """Nodes that see the very same pools are given the answer of the first of them."""
