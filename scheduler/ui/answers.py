@@ -1,7 +1,7 @@
-"""The forms of the page's answers; its scripts have the same as types (`static/js/answer_types.d.ts`).
+"""The forms of the page's answers; its scripts have the same as types (`Api`).
 
-`python -m tests.ui.answer_types` writes these types. `ANSWERS` says which address below /api/ answers what. What the
-commands print too has its form there (`scheduler.inventory.device_answer`).
+`python -m tests.ui.answer_types` writes these types, which only `tsc` reads. `ANSWERS` says which address below /api/
+answers what. What the commands print too has its form there (`scheduler.inventory.device_answer`).
 """
 
 from __future__ import annotations

@@ -330,6 +330,24 @@ async def test_on_a_telephone_rows_are_folded_and_a_page_is_short(page: Any) -> 
         assert await page.evaluate("document.documentElement.scrollHeight") < 2500
 
 
+async def test_on_a_telephone_the_header_takes_two_lines_and_says_all_that_it_has(page: Any) -> None:
+    """It took four."""
+    await page.set_viewport_size({"width": 390, "height": 800})
+    many = [one for number in range(25) for one in workload(40, f"web-{number}")]
+    async with served(page, source(*many, *hostile())) as server:
+        for view in ("overview", "pending", "warnings"):
+            await page.goto(f"{server.url}#/{view}?theme=light")
+            await page.wait_for_selector("header nav .count >> text=1,002")
+            assert (await page.locator("header").bounding_box())["height"] < 64
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        links = page.locator("header nav a, header .source, header .link, header select")
+        boxes = [await one.bounding_box() for one in await links.all()]
+        assert len(boxes) == 8
+        assert all(one["x"] >= 0 and one["width"] > 20 and one["x"] + one["width"] <= 390 for one in boxes), boxes
+        assert await page.get_by_role("heading", name="dra-scheduler", level=1).count() == 1
+        assert await page.get_by_role("combobox", name="Theme").count() == 1
+
+
 @pytest.mark.parametrize("nodes", [0, 4, 300, 5000])
 async def test_any_number_of_devices_is_drawn(page: Any, nodes: int) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(fleet(nodes))]

@@ -5,8 +5,8 @@ import { Grid } from "./grid.js";
 import { grouped } from "./layout.js";
 import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
-/** @typedef {import("./answer_types.js").Devices} Found */
-/** @typedef {import("./answer_types.js").OneDevice} OneDevice */
+/** @typedef {Api.Devices} Found */
+/** @typedef {Api.OneDevice} OneDevice */
 /** @typedef {{name: string, state: string, share?: number, to: string}} Listed `to`: driver, pool and device with spaces between */
 
 const SIZES = Object.freeze({ small: 6, medium: 14, large: 28 });
@@ -16,7 +16,7 @@ const SEARCHED = Object.freeze(/** @type {const} */ (["device", "pool", "node", 
 const UNFOLDED = 16;
 const NARROW_ROWS = 20;
 
-/** An answer, kept up to date. Whoever asks says of which type: `Answer<import("./answer_types.js").Overview>`.
+/** An answer, kept up to date. Whoever asks says of which type: `Answer<Api.Overview>`.
  * @template [T=any] @param {() => string} question @returns {import("./answers.js").Answer<T>} */
 export function useAnswer(question) {
   const [following] = useState(() => follow(question));

@@ -149,7 +149,7 @@ export function Fresh({ isBusy, asOf }) {
 const TAKEN = Object.freeze(/** @type {const} */ (["used", "shared", "tainted", "blocked", "closed", "unusable"]));
 
 /** How many of all are in each state that is not free. The words beside it say the same.
- * @param {{parts: Partial<import("./answer_types.js").States>, all: number}} props */
+ * @param {{parts: Partial<Api.States>, all: number}} props */
 export function Bar({ parts, all }) {
   let end = 0;
   return html`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">${TAKEN.map((state) => {

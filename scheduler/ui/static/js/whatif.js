@@ -11,8 +11,8 @@ kind: Pod
 const NOTHING = Object.freeze({ pod: "", copies: "", without: "", room: "" });
 
 /**
- * @typedef {import("./answer_types.js").Played} Played
- * @typedef {import("./answer_types.js").RoomPlan} RoomPlan
+ * @typedef {Api.Played} Played
+ * @typedef {Api.RoomPlan} RoomPlan
  * @typedef {import("./answers.js").Answer<Played | RoomPlan>} Asked
  */
 
@@ -131,7 +131,7 @@ function Room({ plan }) {
   </section>`;
 }
 
-/** @param {import("./answer_types.js").GivenDevice[]} devices */
+/** @param {Api.GivenDevice[]} devices */
 function given(devices) {
   return devices.length
     ? devices.map((one, number) => html`${number > 0 && ", "}<a href=${link("devices", { device: `${one.driver} ${one.pool} ${one.device}` })}>${one.pool}/${one.device}</a>`)
