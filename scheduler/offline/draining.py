@@ -186,7 +186,6 @@ class _Search:
         self._questions_max: Final = questions_max
         table.run.turns_left = steps_max // TURN_STEPS
         self._drain: Final = Drain(outcome=Outcome.FREE, devices=table.drained, rules=table.rules)
-        self._whys: Final[dict[_Unit, str]] = {}
         self._is_over = False
 
     def find(self) -> Drain:
@@ -203,8 +202,8 @@ class _Search:
             self._take_a_new_table()
             found = self._ordered(going)
             if found is not None and (replayed := self._replayed(found)) is not None:
-                drain.steps, waiting = replayed, []
-        drain.stays += (self._table.stay(key, self._whys[unit]) for unit in waiting for key in unit)
+                drain.steps, waiting = replayed, {}
+        drain.stays += (self._table.stay(key, why) for unit, why in waiting.items() for key in unit)
         if waiting and not must_stay and (self._is_over or len(going) > _ORDERED_MAX):
             drain.outcome = Outcome.UNKNOWN
         elif drain.stays:
@@ -220,8 +219,9 @@ class _Search:
     def _units(self) -> list[_Unit]:
         """Who goes at once: those of most devices first, then the most important."""
         table = self._table
-        running = {pod.uid: pod for pod in table.cluster.stored_pods() if table.is_running(pod)}
-        running = {uid: pod for uid, pod in running.items() if PodUid(uid) in table.store.pods}
+        # Those without a node are left out of the store.
+        there = {uid for uid, pod in table.store.pods.items() if not pod.is_terminal}
+        running = {pod.uid: pod for pod in table.cluster.stored_pods() if pod.uid in there}
         groups: dict[object, set[str]] = {}
         for uid, pod in running.items():
             groups.setdefault(group_of(pod.obj) or uid, set()).add(uid)
@@ -277,22 +277,22 @@ class _Search:
 
     # -- where they go -----------------------------------------------------------------------------
 
-    def _go_in_first_order(self, units: Sequence[_Unit]) -> list[_Unit]:
-        """Play each that can go, whether or not those before it could; those that cannot."""
-        waiting = []
+    def _go_in_first_order(self, units: Sequence[_Unit]) -> dict[_Unit, str]:
+        """Play each that can go, whether or not those before it could; those that cannot, and why."""
+        waiting: dict[_Unit, str] = {}
         for unit in units:
-            moves = self._moved(unit)
-            if moves is None:
-                waiting.append(unit)
+            moved = self._moved(unit)
+            if isinstance(moved, str):
+                waiting[unit] = moved
             else:
-                self._drain.steps.append(moves)
+                self._drain.steps.append(moved)
         return waiting
 
     def _ordered(self, units: Sequence[_Unit]) -> list[_Unit] | None:
         """An order in which all can go; then they have gone."""
         for unit in units:
             saved = self._table.snapshot(self._table.stored(unit))
-            if self._moved(unit) is None:
+            if isinstance(self._moved(unit), str):
                 continue
             rest = [one for one in units if one is not unit]
             if (found := self._ordered(rest) if rest else []) is not None:
@@ -303,27 +303,26 @@ class _Search:
     def _replayed(self, units: Sequence[_Unit]) -> list[list[Move]] | None:
         """The same on a new cluster, where nothing that was tried in vain has left a trace."""
         self._take_a_new_table()
-        steps = [moves for unit in units if (moves := self._moved(unit)) is not None]
+        steps = [moved for unit in units if not isinstance(moved := self._moved(unit), str)]
         return steps if len(steps) == len(units) else None
 
-    def _moved(self, unit: _Unit) -> list[Move] | None:
-        """Who goes, gone; None where one of them has no other place or was not asked about: then nobody went."""
-        table, drain, why = self._table, self._drain, ""
+    def _moved(self, unit: _Unit) -> list[Move] | str:
+        """Who goes, gone; or why one of them would not get away, and then nobody went."""
+        table, drain = self._table, self._drain
         most = self._questions_max - PLAY * len(unit)
         self._is_over = self._is_over or not table.run.turns_left or drain.questions > most
-        if not self._is_over:
-            drain.questions += PLAY * len(unit)
-            pods = table.stored(unit)
-            saved = table.snapshot(pods)
-            moved = table.move(pods)
-            if isinstance(moved, list):
-                given = {DeviceId(one["driver"], one["pool"], one["device"]) for move in moved for one in move.given}
-                if given.isdisjoint(table.drained):
-                    return moved
-                why = f"tolerates the taint {TAINT['key']}, and would be given the device again"
-            else:
-                why = f"would wait: {moved.reason}"
-                self._is_over = not table.run.turns_left
-            table.restore(saved)
-        self._whys.setdefault(unit, _NOT_ASKED if self._is_over else why)
-        return None
+        if self._is_over:
+            return _NOT_ASKED
+        drain.questions += PLAY * len(unit)
+        pods = table.stored(unit)
+        saved = table.snapshot(pods)
+        moved = table.move(pods)
+        if not isinstance(moved, list):
+            why = f"would wait: {moved.reason}"
+            self._is_over = not table.run.turns_left
+        elif any((one["driver"], one["pool"], one["device"]) in table.drained for move in moved for one in move.given):
+            why = f"tolerates the taint {TAINT['key']}, and would be given the device again"
+        else:
+            return moved
+        table.restore(saved)
+        return _NOT_ASKED if self._is_over else why

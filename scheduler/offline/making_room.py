@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -56,7 +56,6 @@ from scheduler.offline.moving import (
     MovePlan,
     Outcome,
     budgets_used,
-    sharing_pods,
     why_it_stays,
 )
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of
@@ -103,6 +102,7 @@ class _Set(NamedTuple):
     uids: tuple[str, ...]
 
 
+_Cost: TypeAlias = tuple[int, int, float]
 _Played: TypeAlias = tuple[list[list[Move]], str, list[dict[str, Any]]]
 """The steps, and the node and devices of the pod that waited."""
 
@@ -195,6 +195,18 @@ def _not_one_pod(new: Sequence[Stored], asked: Sequence[SourceObject], cluster: 
     return f"room is made for one pod; there are {len(new)}: {', '.join(pod.name for pod in new[:3])}"
 
 
+def _set_of(node: str, chosen: Iterable[tuple[_Cost, Stored]]) -> _Set:
+    ordered = sorted(chosen, key=lambda one: (-one[0][0], one[0]))  # the largest moves first
+    return _Set(
+        sum(cost[0] for cost, _ in ordered),
+        sum(cost[1] for cost, _ in ordered),
+        tuple(sorted(cost[2] for cost, _ in ordered)),
+        tuple(sorted((pod.namespace, pod.name) for _, pod in ordered)),
+        node,
+        tuple(pod.uid for _, pod in ordered),
+    )
+
+
 class _Search:
     """One search.
 
@@ -215,7 +227,8 @@ class _Search:
         self._priority: Final = pod.priority
         # Asked with the highest priority, so that no pod is beyond it: who may move is a question of its own.
         self._pod: Final = replace(pod, spec=replace(pod.spec, priority=_PRIORITY_MAX))
-        self._shared: Final = sharing_pods(table.cluster)
+        shared = (one.reserved_for for one in table.store.claims.values() if len(one.reserved_for) > 1)
+        self._shared: Final = {user.uid for users in shared for user in users}
 
     def _decoded(self) -> Pod:
         """The pod as the scheduler reads it."""
@@ -237,10 +250,10 @@ class _Search:
             if placed is not None:
                 room.outcome, (room.node, room.devices) = Outcome.FITS, placed
             return self._ended()
-        sets = {node: self._sets_of(node, pods) for node, pods in potential.items()}
+        costs = {node: [(self._cost(pod), pod) for pod in pods] for node, pods in potential.items()}
         for size in range(1, room.moves_max + 1):
-            combined = (one for of_node in sets.values() for one in of_node(size))
-            compared = list(itertools.islice(combined, _SETS_MAX + 1))
+            chosen = ((node, some) for node, pods in costs.items() for some in itertools.combinations(pods, size))
+            compared = [_set_of(*one) for one in itertools.islice(chosen, _SETS_MAX + 1)]
             if len(compared) > _SETS_MAX:
                 return self._ended()
             for one in sorted(compared):
@@ -324,24 +337,7 @@ class _Search:
 
     # -- sets of pods ------------------------------------------------------------------------------
 
-    def _sets_of(self, node: str, pods: Sequence[Stored]) -> Callable[[int], Iterator[_Set]]:
-        costs = [(pod, self._cost(pod)) for pod in pods]
-
-        def sets(size: int) -> Iterator[_Set]:
-            for chosen in itertools.combinations(costs, size):
-                ordered = sorted(chosen, key=lambda one: (-one[1][0], one[1]))  # the largest moves first
-                yield _Set(
-                    sum(cost[0] for _, cost in ordered),
-                    sum(cost[1] for _, cost in ordered),
-                    tuple(sorted(cost[2] for _, cost in ordered)),
-                    tuple(sorted((pod.namespace, pod.name) for pod, _ in ordered)),
-                    node,
-                    tuple(pod.uid for pod, _ in ordered),
-                )
-
-        return sets
-
-    def _cost(self, pod: Stored) -> tuple[int, int, float]:
+    def _cost(self, pod: Stored) -> _Cost:
         """Devices, priority, and how long ago it was made, the oldest last."""
         created = str(pod.obj["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
         priority = self._table.machine.ground.store.pods[PodUid(pod.uid)].priority

@@ -28,7 +28,6 @@ from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.state.store import Store
 from scheduler.embedded.controllers.owned import controller_of
 from scheduler.embedded.kinds.catalog import CLAIM, CLAIM_TEMPLATE, NODE, POD
-from scheduler.embedded.kinds.pod_kinds import TERMINAL_PHASES
 from scheduler.embedded.loading import restore_object
 from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.served_kinds import ServedKind
@@ -123,16 +122,6 @@ def why_it_stays(cluster: OfflineCluster, pod: Stored) -> str:
     return ""
 
 
-def sharing_pods(cluster: OfflineCluster) -> set[str]:
-    """Uids of pods that use a claim together with others."""
-    found: set[str] = set()
-    for claim in cluster.api.store.listed(CLAIM.kind_id):
-        users = (claim.obj.get("status") or {}).get("reservedFor") or ()
-        if len(users) > 1:
-            found.update(str(user.get("uid")) for user in users)
-    return found
-
-
 def budgets_used(store: Store, uids: Iterable[str]) -> dict[tuple[str, str], tuple[int, int]]:
     """Of each PodDisruptionBudget that covers some of the pods: how many, and how many it allows to go now."""
     used: Counter[tuple[str, str]] = Counter()
@@ -183,10 +172,6 @@ class Board:
         """The pods of these namespaces and names that are there."""
         found = [self.cluster.api.store.get(POD.kind_id, *key) for key in keys]
         return [pod for pod in found if pod is not None]
-
-    def is_running(self, pod: Stored) -> bool:
-        phase = (pod.obj.get("status") or {}).get("phase")
-        return bool(pod.obj["spec"].get("nodeName")) and phase not in TERMINAL_PHASES
 
     def devices(self, pod: Stored) -> list[dict[str, Any]]:
         return devices_of(self.run.answers, self.run.verdict(pod.obj))
