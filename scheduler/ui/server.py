@@ -224,6 +224,7 @@ class UiServer:
             copies=_number(query.get("copies", "1")) or 0,
             without=query.get("without", ""),
             room=_pod_in(query.get("room", "")),
+            drain=query.get("drain", ""),
         )
         found = await self._what_if.answer(await self._source.objects(), question)
         return {**found, "now": await self._source.given_out()}
