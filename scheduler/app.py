@@ -35,6 +35,7 @@ from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
+from scheduler.inventory.device_metrics import CountedDevices
 from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -55,7 +56,6 @@ from scheduler.machine_turns import MachineTurns
 from scheduler.validation.releases import release_of, release_words
 
 if TYPE_CHECKING:
-    from scheduler.inventory.device_metrics import CountedDevices
     from scheduler.kube.device_families import DeviceNumbers
     from scheduler.kube.health import Checks, HealthServer
 
@@ -479,8 +479,6 @@ class SchedulerApp:
     def _counted(self) -> DeviceNumbers | None:
         """What is counted of devices while somebody scrapes."""
         if self._devices is None and self.running is not None and self._filled.is_set():
-            from scheduler.inventory.device_metrics import CountedDevices  # noqa: PLC0415 - many scrape nothing
-
             self._devices = CountedDevices(self.running.machine, self.config.metrics_node_label, self._clock.now_ms)
             self._stack.callback(self._devices.stop)
         return self._devices.newest() if self._devices is not None else None

@@ -110,12 +110,12 @@ class NodeSearch(Struct):
                 return found
         return self._within_steps(self._search_to_store, wanted, host, view, cycle)
 
-    def found_on(self, node: NodeInfo, view: ClusterView) -> tuple[Allocation, ...] | None:
+    def found_on(self, node: NodeInfo, view: ClusterView, cycle: Cycle) -> tuple[Allocation, ...] | None:
         """Score's question: what Filter found, searched now where its verdict was remembered from another pod."""
         if node.name not in self.found:
             wanted = self.wanted_on(node)
             if not isinstance(wanted, Status):
-                self._search(wanted, node.host, beside_plugins(view, stacks_on(node, view)))
+                self._search(wanted, node.host, beside_plugins(view, stacks_on(node, view, cycle.pod)))
         return self.found.get(node.name)
 
     def held(self, found: Sequence[Allocation]) -> list[Held]:

@@ -231,7 +231,7 @@ class Placing(Struct):
         if self.keeps_devices:
             return None
         if node.name not in self.ranked and not self.fits_simply(wanted, node, view, cycle):
-            found = search.found_on(node, view)
+            found = search.found_on(node, view, cycle)
             if found is None or self.rank(wanted, node, found, view, cycle) is not None:
                 return None
         placement = self.ranked.get(node.name)
