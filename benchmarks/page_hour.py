@@ -40,8 +40,8 @@ class Changes:
     """One change after the other, so many a second, for ever; after a delay they come faster until they are even.
 
     Of twenty changes sixteen give a claim a device or take it away, and four are a claim and a pod that waits for it,
-    and the oldest such pod and its claim removed. No two pods have the same name, label or selector. Each 250th change is
-    a taint that comes or goes.
+    and the oldest such pod and its claim removed. No two pods have the same name, label or selector. Each 250th change
+    is a taint that comes or goes.
 
     Attributes:
         made: How many by now.
@@ -250,14 +250,17 @@ class Tab:
         view = views[next(self._numbers) % len(views)]
         await self._page.evaluate("view => { location.hash = '#/' + view }", view)
         await asyncio.sleep(_VIEW_S)
-        if await self._page.query_selector("main h2, main h3"):
+        # Nothing that hands out an element, as wait_for_selector does: whoever has it keeps its document's tree.
+        if await self._page.evaluate("document.querySelector('main :is(h2, h3)') !== null"):
             self.seen[view.partition("?")[0]] += 1
 
     async def heap_bytes(self) -> tuple[int, int]:
         """What its scripts hold after a collection, with the overview seen; and how many nodes its documents have."""
         await self._page.evaluate("location.hash = '#/overview'")
-        await self._page.wait_for_selector("#waiting", timeout=120_000)
-        await self._inside.send("HeapProfiler.collectGarbage")
+        await self._page.wait_for_function("document.querySelector('#waiting') !== null", timeout=120_000)
+        for _ in range(3):  # what the view before had goes a frame later, and what it held after that
+            await asyncio.sleep(_LEAVE_S)
+            await self._inside.send("HeapProfiler.collectGarbage")
         used = (await self._inside.send("Runtime.getHeapUsage"))["usedSize"]
         return int(used), int((await self._inside.send("Memory.getDOMCounters"))["nodes"])
 
