@@ -283,29 +283,40 @@ _SHOWN: Final[Mapping[str, _Cells]] = {
     "ResourceClaim": {"State": claim_state},
     "ResourceSlice": {"Node": "spec.nodeName", "Driver": "spec.driver", "Pool": "spec.pool.name"},
     "DeviceTaintRule": {
-        **{"Key": "spec.taint.key", "Value": "spec.taint.value", "Effect": "spec.taint.effect"},
+        "Key": "spec.taint.key",
+        "Value": "spec.taint.value",
+        "Effect": "spec.taint.effect",
         "TimeAdded": _taint_added,
     },
     "PersistentVolume": {
-        **{"Capacity": "spec.capacity.storage", "Access Modes": _access_modes},
-        **{"Reclaim Policy": "spec.persistentVolumeReclaimPolicy", "Status": _volume_phase, "Claim": _claim_of_volume},
+        "Capacity": "spec.capacity.storage",
+        "Access Modes": _access_modes,
+        "Reclaim Policy": "spec.persistentVolumeReclaimPolicy",
+        "Status": _volume_phase,
+        "Claim": _claim_of_volume,
         "StorageClass": "spec.storageClassName",
         "VolumeAttributesClass": _at("spec.volumeAttributesClassName", default=_UNSET),
         "Reason": "status.reason",
     },
     "PersistentVolumeClaim": {
-        **{"Status": _volume_phase, "Volume": "spec.volumeName"},
-        **{"Capacity": _claim_capacity, "Access Modes": _access_modes, "StorageClass": "spec.storageClassName"},
+        "Status": _volume_phase,
+        "Volume": "spec.volumeName",
+        "Capacity": _claim_capacity,
+        "Access Modes": _access_modes,
+        "StorageClass": "spec.storageClassName",
         "VolumeAttributesClass": _at("spec.volumeAttributesClassName", default=_UNSET),
     },
     "StorageClass": {
-        **{"Provisioner": "provisioner", "ReclaimPolicy": "reclaimPolicy", "VolumeBindingMode": "volumeBindingMode"},
+        "Provisioner": "provisioner",
+        "ReclaimPolicy": "reclaimPolicy",
+        "VolumeBindingMode": "volumeBindingMode",
         "AllowVolumeExpansion": _at("allowVolumeExpansion", default=False),
     },
     "CSINode": {"Drivers": (_driver_count, "integer")},
     "VolumeAttachment": {
         "Attacher": (_at("spec.attacher"), "string", "name"),
-        **{"PV": "spec.source.persistentVolumeName", "Node": "spec.nodeName"},
+        "PV": "spec.source.persistentVolumeName",
+        "Node": "spec.nodeName",
         "Attached": (_at("status.attached", default=False), "boolean"),
     },
     "Lease": {"Holder": "spec.holderIdentity"},
@@ -327,8 +338,11 @@ _WIDE: Final[Mapping[str, _Cells]] = {
 }
 """Behind these, with `-o wide` only."""
 _EVENT: Final[_Cells] = {
-    **{"Last Seen": _event_last, "Type": "type", "Reason": "reason"},
-    **{"Object": _event_object, "Message": "message"},
+    "Last Seen": _event_last,
+    "Type": "type",
+    "Reason": "reason",
+    "Object": _event_object,
+    "Message": "message",
 }
 
 
