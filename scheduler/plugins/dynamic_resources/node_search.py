@@ -135,7 +135,7 @@ class NodeSearch(Struct):
         cycle: Cycle,
     ) -> Allocated | Status:
         """What `search` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
-        # Not `within_steps`: for each of thousands of nodes that costs a tenth of a decision.
+        # Not `within_steps`: this is asked for thousands of nodes, and a context manager costs more than a try.
         meter = view.inventory.meter
         before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:
