@@ -141,11 +141,7 @@ class SchedulerApp:
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
         client = await self._stack.enter_async_context(
-            ApiClient(
-                credentials,
-                timeouts=timeouts,
-                may_write=self._may_write,
-            )
+            ApiClient(credentials, timeouts=timeouts, may_write=self._may_write)
         )
         self._clients.append(client)
         if config.health_port is not None:
@@ -165,6 +161,8 @@ class SchedulerApp:
                 )
             )
             self.serves_health.set()
+            # Now, while there is nothing to do: a scrape would hold the pods up for some 20 ms.
+            import scheduler.inventory.device_metrics  # noqa: F401, PLC0415 - nobody scrapes without a port
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
         reads = kinds_read(profiles_of(config, Features()))
@@ -479,7 +477,7 @@ class SchedulerApp:
     def _counted(self) -> DeviceNumbers | None:
         """What is counted of devices while somebody scrapes."""
         if self._devices is None and self.running is not None and self._filled.is_set():
-            from scheduler.inventory.device_metrics import CountedDevices  # noqa: PLC0415 - many scrape nothing
+            from scheduler.inventory.device_metrics import CountedDevices  # noqa: PLC0415 - loaded with the port
 
             self._devices = CountedDevices(self.running.machine, self.config.metrics_node_label, self._clock.now_ms)
             self._stack.callback(self._devices.stop)

@@ -21,12 +21,12 @@ class Features:
     """Feature flags with the defaults of the newest release that is out.
 
     `device_binding_and_status` stands for DRADeviceBindingConditions together with
-    DRAResourceClaimDeviceStatus; `extended_resource` and `node_allocatable_resources` mean nothing to the
-    allocator. The latter, `compatibility_groups`, `optional_node_operations` and `derived_attributes` are on though
-    their gates are alpha: without the gates no object has their fields; with `compatibility_groups` off, slices that
-    name groups are left out, as by 1.37. `kubernetes` (of RELEASES) switches the verdicts that 1.37 changed:
-    counter slices follow node selection, All mode checks only static capacity, shares without capacity count as
-    sharing, and configuration entries that cover all requests; and those of 1.38: versions are equal without their
+    DRAResourceClaimDeviceStatus; `extended_resource`, `generic_workload` and `node_allocatable_resources` mean nothing
+    to the allocator. The latter two, `compatibility_groups`, `optional_node_operations` and `derived_attributes` are on
+    though their gates are off by default: without the gates no object has their fields; with `compatibility_groups`
+    off, slices that name groups are left out, as by 1.37. `kubernetes` (of RELEASES) switches the verdicts that 1.37
+    changed: counter slices follow node selection, All mode checks only static capacity, shares without capacity count
+    as sharing, and configuration entries that cover all requests; and those of 1.38: versions are equal without their
     build, and what a constraint cannot compare is an error. `fractional_capacity_range` means nothing to 1.36; in 1.37
     its gate is on only where the components' --min-compatibility-version is 1.37, which is 1.36 by default; None: on
     from 1.38 on.
@@ -45,6 +45,7 @@ class Features:
     node_allocatable_resources: bool = True
     optional_node_operations: bool = True
     derived_attributes: bool = True
+    generic_workload: bool = True
     kubernetes: str = NEWEST_RELEASE
     _hash: int = field(init=False, repr=False, compare=False)  # asked for with every look-up of a node's pools
 

@@ -34,6 +34,7 @@ from scheduler.explain.world import Ruling, World
 from scheduler.framework.diagnosis import COMMAND
 from scheduler.model.keys import PodUid
 from scheduler.model.nearest import near, some
+from scheduler.model.pod_group import group_key
 from scheduler.offline import (
     OfflineCluster,
     PodResult,
@@ -294,17 +295,22 @@ def _fitting(subject: str, name: str, ruling: Ruling, is_bound: bool) -> Explana
 
 
 def _done_here(ruling: Ruling, world: World, name: str) -> str:
-    """What this scheduler would do for a pod that kube-scheduler lets wait: preempt for devices; else ""."""
+    """What this scheduler would do for a pod that kube-scheduler lets wait: its group's places, room; else ""."""
     verdict, pods = ruling.verdict, ruling.answers.machine.store.pods
     asked = pods.get(PodUid(verdict.uid)) if verdict is not None else None
     if verdict is None or asked is None or verdict.outcome is not PodResult.UNSCHEDULABLE or verdict.node:
         return ""
-    if not any(one.node_name and one.spec.resource_claims and one.priority < asked.priority for one in pods.values()):
+    group = group_key(asked)
+    holds = (one.node_name and one.spec.resource_claims and one.priority < asked.priority for one in pods.values())
+    if group is None and not any(holds):
         return ""
     config = (world.config or Config()).model_copy(update={"profiles": (ProfileConfig(scheduler_name=name),)})
-    said = replace(world, config=config).ask().answers.notes
+    ours = replace(world, config=config).ask()
+    said = ours.answers.notes
     gone = [str(pods[PodUid(uid)].key) for uid, notes in said.items() if _PREEMPTED in {reason for reason, _ in notes}]
-    return f"{_OWN[0]} would preempt for it: {some(sorted(gone), _VICTIMS_SAID)}" if gone else ""
+    if gone:
+        return f"{_OWN[0]} would preempt for it: {some(sorted(gone), _VICTIMS_SAID)}"
+    return f"{_OWN[0]} would place group {group} together" if group is not None and ours.fits else ""
 
 
 def _notes(ruling: Ruling, objects: Objects) -> tuple[str, ...]:

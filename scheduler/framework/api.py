@@ -458,6 +458,8 @@ class Profile:
             named: all that implement it, in the order of `plugins`.
         percentage_of_nodes: How many of all nodes are worth looking for, 0..100; 0: no more than are enough.
         stacks: Where a machine is made of profiles alone, its setting.
+        places_jointly: Whether pods of a group get other places where one of them fits nowhere; kube-scheduler takes
+            them in order, and none of them a second time.
     """
 
     scheduler_name: str
@@ -465,6 +467,7 @@ class Profile:
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     percentage_of_nodes: int = 0
     stacks: Stacks = REFUSING
+    places_jointly: bool = True
 
     def enough_nodes(self, count: int, *, least: int) -> int:
         """How many of `count` nodes must be known to fit before looking for more stops."""

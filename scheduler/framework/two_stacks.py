@@ -87,14 +87,16 @@ def resources_on(node: NodeInfo, view: ClusterView) -> list[str]:
     return sorted(name for name in found if node.allocatable.get(name) or node.requested.get(name))
 
 
-def stacks_on(node: NodeInfo, view: ClusterView) -> Iterator[TwoStacks]:
-    """What both stacks serve on the node.
+def stacks_on(node: NodeInfo, view: ClusterView, pod: Pod | None = None) -> Iterator[TwoStacks]:
+    """What both stacks serve on the node; nothing for a pod whose scheduler ignores that.
 
     Raises:
         AllocationError: a slice's node selector cannot be parsed.
         PausedError: as `allocate`.
     """
     inventory, mode = view.inventory, view.stacks.mode
+    if pod is not None and pod.spec.scheduler_name in view.stacks.ignored_by:
+        return
     for resource in resources_on(node, view):
         total = node.allocatable.get(resource, 0)
         inventory.meter.spent += _WORK * (1 + len(node.pods))
@@ -121,7 +123,7 @@ def stacks_seen(node: NodeInfo, view: ClusterView, cycle: Cycle) -> list[TwoStac
         return []
     try:
         with within_steps(cycle, view):
-            return list(stacks_on(node, view))
+            return list(stacks_on(node, view, cycle.pod))
     except PausedError:
         return None
     except AllocationError:

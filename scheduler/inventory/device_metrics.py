@@ -33,7 +33,13 @@ from scheduler.inventory.parts import Parts
 from scheduler.kube.device_families import DeviceNumbers, Values
 from scheduler.model.keys import NodeName
 from scheduler.model.objects import Pod
+from scheduler.model.special_claim import asks_extended_resources, special_claim_key
 from scheduler.model.timestamps import parse_rfc3339_ms
+from scheduler.plugins.dynamic_resources.extended_resources import (
+    class_by_resource,
+    requested_resources,
+    special_requests,
+)
 from scheduler.why.kinds import KINDS
 from scheduler.why.reasons import FIRST_LOOK
 
@@ -256,11 +262,17 @@ def _age_s(timestamp: str | None, now_ms: int) -> float:
 
 
 def _asked(machine: Machine, pod: Pod) -> Counter[str]:
-    """How many devices of each class the pod's claims still ask for; alternatives and "all" are not counted."""
-    claims = filter(None, map(machine.store.claim, machine.store.claims_of(pod.uid)))
+    """How many devices of each class the pod still asks for; alternatives and "all" of claims are not counted."""
+    store = machine.store
+    claims = filter(None, map(store.claim, store.claims_of(pod.uid)))
     specs = [claim.spec for claim in claims if claim.spec is not None and claim.allocation is None]
     found: Counter[str] = Counter()
     for one in (request.exactly for spec in specs for request in spec.requests):
         if one is not None and one.allocation_mode == "ExactCount" and not one.admin_access:
             found[one.device_class_name] += one.count
+    if asks_extended_resources(pod) and store.claim(special_claim_key(pod)) is None:
+        by_resource = class_by_resource(store.inventory) if store.features.extended_resource else {}
+        named = {name: by_resource[name] for name in requested_resources(pod) if name in by_resource}
+        for asked in special_requests(pod, named).requests:
+            found[asked.device_class] += asked.count
     return found

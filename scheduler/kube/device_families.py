@@ -36,7 +36,8 @@ _LARGEST: Final = (
     "Most devices of a class that one request could be given on one node now, as far as is found out soon."
 )
 _HELD: Final = "Seconds since a device was tainted that is held by a claim which does not tolerate it."
-_WANTED: Final = "Fewest devices of a class that a waiting pod asks for in all its claims, alternatives not counted."
+_WANTED: Final = "Fewest devices of a class that a waiting pod asks for, as a resource too; alternatives do not count."
+
 
 OF_DEVICES: Final = (
     DeviceMetric("dra_devices", _STATES, ("driver", "device_class", "node_pool", "state")),

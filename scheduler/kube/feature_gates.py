@@ -34,12 +34,13 @@ LOST_BY_GATE: Final[Mapping[str, str]] = {
     "DRAResourceClaimDeviceStatus": "status.devices of claims",
     "DRAConsumableCapacity": "allowMultipleAllocations and request policies of slices, capacity requests of claims",
 }
-# Without these an allocation would be stored with less than it says.
+# Without these an allocation would be stored with less than it says; and nobody reads of which PodGroup a pod is.
 _FEATURE_BY_GATE: Final[Mapping[str, str]] = {
     "DRAAdminAccess": "admin_access",
     "DRAConsumableCapacity": "consumable_capacity",
     "DRADeviceBindingConditions": "device_binding_and_status",
     "DRAResourceClaimDeviceStatus": "device_binding_and_status",
+    "GenericWorkload": "generic_workload",
 }
 _FRACTIONS: Final = "DRAFractionalCapacityRange"
 # Of a DeviceResult: its attribute, the API's name, the gate.

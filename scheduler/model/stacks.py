@@ -12,10 +12,11 @@ Mode: TypeAlias = Literal["refuse", "leave", "ignore"]
 
 
 class Stacks(Struct, frozen=True):
-    """The settings: `resources` are class names by resource."""
+    """The settings: `resources` are class names by resource; pods of the schedulers `ignored_by` are given both."""
 
     mode: Mode = "refuse"
     resources: Mapping[str, str] = {}
+    ignored_by: frozenset[str] = frozenset()
 
 
 REFUSING: Final = Stacks()

@@ -197,7 +197,7 @@ class Reasons:
         meter = view.inventory.meter
         before = meter.allow(self._nodes.steps_left)
         try:
-            in_use = beside_plugins(view, stacks_on(node, view)).in_use
+            in_use = beside_plugins(view, stacks_on(node, view, cycle.pod)).in_use
             return explain(
                 AllocationRequest(wanted, node.host, view.inventory, in_use, view.features, self._budget_steps)
             )

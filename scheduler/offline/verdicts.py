@@ -23,27 +23,21 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
+from msgspec import structs
+
 from allocator import Features
 from scheduler.answering import go_on
 from scheduler.config.kube_scheduler import KUBE_SCHEDULER, KubeProfile, stock
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.core_settings import CoreSettings
-from scheduler.core.ground.inputs import (
-    Deleted,
-    Input,
-    RelistFinished,
-    TimerFired,
-)
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.object_store import ChangeType
 from scheduler.framework.api import Profile
-from scheduler.framework.decisions import (
-    Decision,
-    RecordEvent,
-)
+from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.diagnosis import cause_of, with_cause, without_cause
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision
@@ -145,7 +139,7 @@ def decide(
     Returns:
         A verdict for each pod asked about, in the order of namespace and name; the cluster's objects have changed.
     """
-    _drop_labels_of_groups(cluster, config)
+    _leave_groups(cluster, config, features)
     inside = [pod for pod in cluster.pods() if namespace in (None, pod["metadata"]["namespace"])]
     pods = [pod for pod in inside if _is_asked(pod, asked, cluster.loaded.written_pods)]
     tried = with_mates(pods, inside) if asked is not None else pods
@@ -179,13 +173,10 @@ def new_machine(
     """A machine that answers for schedulers of these names."""
     uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
     profiles = [profile(name) for name in sorted({*names} or {"dra-scheduler"})]
-    return Machine(
-        profiles,
-        features=features,
-        new_uid=lambda: next(uids),
-        # One setting for all: kube-scheduler's, which ignores the other stack, where nobody is here but its pods.
-        settings=replace(settings or CoreSettings(), stacks=min(profiles, key=_ignores_stacks).stacks),
-    )
+    ignoring = frozenset(one.scheduler_name for one in profiles if _ignores_stacks(one))
+    stacks = structs.replace(min(profiles, key=_ignores_stacks).stacks, ignored_by=ignoring)
+    settings = replace(settings or CoreSettings(), stacks=stacks)
+    return Machine(profiles, features=features, new_uid=lambda: next(uids), settings=settings)
 
 
 def _profile_for(config: Config | None, features: Features, budget_steps: int, name: str) -> Profile:
@@ -208,7 +199,12 @@ def profile_of(config: Config, features: Features, name: str) -> Profile:
     """What answers for a scheduler's name."""
     found = answering(config, name)
     own = {} if isinstance(found, KubeProfile) else {"nodes": config.node_selector, "slices": config.slice_selector}
-    return replace(found.profile(**own, features=features), scheduler_name=name, stacks=stacks_of(config, found))
+    return replace(
+        found.profile(**own, features=features),
+        scheduler_name=name,
+        stacks=stacks_of(config, found),
+        places_jointly=not isinstance(found, KubeProfile),
+    )
 
 
 def stacks_of(config: Config, profile: ProfileConfig) -> Stacks:
@@ -221,18 +217,16 @@ def profile_config(config: Config, name: str) -> ProfileConfig:
     return next((one for one in config.profiles if one.scheduler_name == name), config.profiles[0])
 
 
-def _drop_labels_of_groups(cluster: OfflineCluster, config: Config | None) -> None:
-    """kube-scheduler places each pod of a group by itself where only labels make them one."""
+def _leave_groups(cluster: OfflineCluster, config: Config | None, features: Features) -> None:
+    """kube-scheduler places each pod by itself where only labels make them a group, or the gate of PodGroups is off."""
+    unread = set() if features.generic_workload else {"schedulingGroup"}
     for pod in cluster.pods():
-        metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
-        waits = GROUP_LABEL in labels and not pod["spec"].get("nodeName")
+        metadata, labels, spec = pod["metadata"], pod["metadata"].get("labels") or {}, pod["spec"]
+        waits = (GROUP_LABEL in labels or unread & spec.keys()) and not spec.get("nodeName")
         if waits and isinstance(answering(config, scheduler_name_of(pod)), KubeProfile):
-            left = {name: value for name, value in labels.items() if name != GROUP_LABEL}
-            cluster.api.update(POD, metadata["namespace"], metadata["name"], partial(_labelled, left))
-
-
-def _labelled(labels: Mapping[str, str], pod: Obj) -> dict[str, Any]:
-    return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
+            left = {**metadata, "labels": {name: value for name, value in labels.items() if name != GROUP_LABEL}}
+            alone = {**pod, "metadata": left, "spec": {name: one for name, one in spec.items() if name not in unread}}
+            cluster.api.store.put(POD.kind_id, metadata["namespace"], metadata["name"], alone)
 
 
 def scheduler_name_of(pod: Obj) -> str:

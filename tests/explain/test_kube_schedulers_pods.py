@@ -13,13 +13,15 @@ from allocator import Features
 from scheduler.cli.explain import explain
 from scheduler.config.settings import Config
 from scheduler.explain.waiting import Waiting, ask_all
+from scheduler.kube.feature_gates import features_left
 from scheduler.offline import SourceObject
 from tests.explain.test_explaining import HIGH, NOW_MS, holder, told
-from tests.offline.causes import WORLD, Obj, claim, device_class, node, pod, slice_
+from tests.offline.causes import WORLD, Obj, allocated, claim, device_class, node, pod, request, running, slice_
 from tests.offline.causes import gpu as device
 
 THEIRS: Final = "default-scheduler"
 OURS: Final = "dra-scheduler"
+FEATURES: Final = Features()
 
 
 def contended(scheduler: str, **spec: Any) -> list[Obj]:
@@ -28,9 +30,9 @@ def contended(scheduler: str, **spec: Any) -> list[Obj]:
     return [*WORLD, HIGH, *holder(), claim(), asked]
 
 
-def listed(*objects: Obj, config: Config | None = None) -> dict[str, Waiting]:
+def listed(*objects: Obj, config: Config | None = None, features: Features = FEATURES) -> dict[str, Waiting]:
     given = [SourceObject("file.yaml:1:1", obj) for obj in objects]
-    return {one.key[1]: one for one in ask_all(given, now_ms=NOW_MS, features=Features(), config=config).pods}
+    return {one.key[1]: one for one in ask_all(given, now_ms=NOW_MS, features=features, config=config).pods}
 
 
 def notes_about(scheduler: str, **spec: Any) -> list[str]:
@@ -80,6 +82,45 @@ def test_labels_make_no_group_of_their_pods() -> None:
     assert told(*WORLD, claim(), alike).fits
 
 
+def pod_group(scheduler: str, needed: int = 2) -> list[Obj]:
+    """Two devices, and a PodGroup's pods: any would do for the first that is tried, one only for the second."""
+    policy = {"schedulingPolicy": {"gang": {"minCount": needed}}}
+    group = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": policy}
+    named: Obj = {"schedulingGroup": {"podGroupName": "g"}, "schedulerName": scheduler}
+    only = request('device.attributes["gpu.example.com"].name == "gpu-0"')
+    both = (device(name, attributes={"name": {"string": name}}) for name in ("gpu-0", "gpu-1"))
+    world = [node(), slice_(*both), device_class()]
+    claims = [claim(name="any"), claim(only, name="one")]
+    return [*world, group, *claims, pod("any", **named), pod("one", name="picky", **named)]
+
+
+def test_pods_of_a_pod_group_are_placed_in_order_all_or_none_and_a_note_says_what_a_joint_search_finds() -> None:
+    """As podGroupSchedulingDefaultAlgorithm of kube-scheduler does: no pod's place is looked for anew."""
+    theirs, ours = told(*pod_group(THEIRS)), told(*pod_group(OURS))
+
+    assert ours.fits
+    assert (theirs.fits, theirs.kind) == (False, "group-unmet")
+    assert "1 of the 2 pods of group default/g that are needed fit together" in theirs.message
+    assert theirs.notes[-1] == "dra-scheduler would place group default/g together"
+    assert not [note for note in ours.notes if note.startswith("dra-scheduler would")]
+    assert {name: one.kind for name, one in listed(*pod_group(THEIRS)).items()} == dict.fromkeys(
+        ("asked", "picky"), "group-unmet"
+    )
+    # Whoever does not fit is passed over, as long as enough do.
+    enough = listed(*pod_group(THEIRS, needed=1))
+    assert (enough["asked"].outcome, enough["picky"].kind) == ("fits", "devices-in-use")
+
+
+def test_without_the_servers_gate_each_pod_of_a_pod_group_is_placed_by_itself() -> None:
+    """A pod keeps the field that it was stored with, and nothing reads it any more."""
+    off = features_left(Features(), {"GenericWorkload": False})
+    objects = [one for one in pod_group(THEIRS, needed=3) if one["kind"] != "PodGroup"]
+
+    assert listed(*objects)["asked"].kind == "group-missing"
+    assert listed(*objects, features=off)["asked"].outcome == "fits"
+    assert listed(*objects, features=off)["picky"].kind == "devices-in-use"
+
+
 def test_devices_of_two_stacks_are_given_to_both_as_they_do() -> None:
     both = node()
     both["status"]["allocatable"] = both["status"]["allocatable"] | {"example.com/gpu": "1"}
@@ -87,9 +128,16 @@ def test_devices_of_two_stacks_are_given_to_both_as_they_do() -> None:
 
     assert told(*world, pod("gpu", schedulerName=THEIRS)).fits
     assert told(*world, pod("gpu", schedulerName=OURS)).kind == "two-stacks"
-    # One machine answers for both where pods of both wait: it refuses, as ours would.
-    mixed = listed(*world, pod("gpu", schedulerName=OURS, name="ours"), pod(schedulerName=THEIRS))
-    assert mixed["ours"].kind == "two-stacks"
+    # Each has its own answer where pods of both wait.
+    mixed = listed(
+        *world, claim(name="own"), pod("own", schedulerName=OURS, name="a"), pod("gpu", schedulerName=THEIRS)
+    )
+    assert (mixed["a"].kind, mixed["asked"].outcome) == ("two-stacks", "fits")
+    # Also for the plugin's devices: those that a claim holds are served.
+    held = allocated(claim(), "gpu-0")
+    asked = [pod(name=name, schedulerName=name, requests={"example.com/gpu": "1"}) for name in (OURS, THEIRS)]
+    mixed = listed(*world[:3], held, running("runs", uses=["gpu"]), *asked)
+    assert (mixed[OURS].kind, mixed[THEIRS].outcome) == ("two-stacks", "fits")
 
 
 KUBE: Final = """

@@ -40,7 +40,7 @@ async def serving(cluster: RealCluster, **options) -> AsyncIterator[SchedulerApp
     path = cluster.control_plane.service_account_kubeconfig(*cluster.service_account)
     election = {"leader_elect": True, "resource_namespace": cluster.lease_namespace}
     config = Config(health_port=0, leader_election=election, serving=Serving(security="secure"))
-    async with SchedulerApp(Connection.from_kubeconfig(path), config, **options) as app:
+    async with SchedulerApp(Connection(kubeconfig=path), config, **options) as app:
         await app.filled()
         yield app
 

@@ -45,6 +45,7 @@ from tests.patience import PATIENCE_S
 
 NOW_MS = 1_800_000_000_000
 NEVER = 2**62
+FEATURES = Features()
 AN_HOUR_AGO, A_MINUTE_AGO = "2027-01-15T07:00:00Z", "2027-01-15T07:59:00Z"
 OLD_TAINT = {**TAINT, "timeAdded": AN_HOUR_AGO}
 ALL_CLASS = {**GPU_CLASS, "metadata": {"name": "everything"}, "spec": {}}
@@ -121,11 +122,11 @@ def world() -> list[Obj]:
     ]
 
 
-def machine_of(objects: list[Obj]) -> Machine:
+def machine_of(objects: list[Obj], features: Features = FEATURES) -> Machine:
     """It has observed these; pods with what their conditions say."""
     cluster = OfflineCluster(NOW_MS)
     loaded = cluster.load([SourceObject("test", one) for one in objects if one["kind"] != "Pod"])
-    machine, problems = observed_machine(cluster, Features())
+    machine, problems = observed_machine(cluster, features)
     assert [*loaded.problems, *problems] == []
     for one in objects:
         if one["kind"] == "Pod":
@@ -233,6 +234,22 @@ def test_waiting_pods_are_counted_by_cause_and_age() -> None:
     }
     assert found["waiting_pods_oldest_seconds"] == {("devices-in-use",): 3600, ("unknown",): 60}
     assert found["waiting_pods_smallest_request"] == {("gpu",): 3}
+
+
+def test_what_a_pod_asks_by_the_name_of_a_resource_counts_too() -> None:
+    """The scheduler makes the claim for it when the pod has a node; then the claim counts."""
+    _, asking = waiting("w", "[devices-in-use] node n has none", created=A_MINUTE_AGO, count=5)
+    named = {**GPU_CLASS, "spec": {**GPU_CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+    requests = {"example.com/gpu": "2", "example.com/other": "1"}
+    asking["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": requests}
+    smallest = "waiting_pods_smallest_request"
+    objects = [*world(), asking]
+    machine = machine_of([named if one is GPU_CLASS else one for one in objects])
+
+    assert numbers(machine)[smallest] == {("gpu",): 2}
+    assert numbers(machine_of(objects))[smallest] == {("gpu",): 3}, "no class has the name"
+    off = Features(extended_resource=False)
+    assert numbers(machine_of([named if one is GPU_CLASS else one for one in objects], off))[smallest] == {("gpu",): 3}
 
 
 def test_others_pods_are_counted_as_they_are_given() -> None:

@@ -311,7 +311,7 @@ class GroupAttempt:
         furthest: Unfit | None = None
         while True:
             found = yield from self._place_in_order(order)
-            if not isinstance(found, Unfit):
+            if not isinstance(found, Unfit) or not order[0].runner.profile.places_jointly:
                 return found
             if furthest is None or found.placed > furthest.placed:
                 furthest = found

@@ -122,7 +122,7 @@ def _explain(search: NodeSearch, cycle: Cycle, node: NodeInfo, view: ClusterView
             slots = sum(len(request.alternatives) for claim in wanted for request in claim.spec.requests)
             constraints = sum(len(claim.spec.constraints) for claim in wanted)
             cycle.steps_left -= _NODE_STEPS + devices * _DEVICE_STEPS * (slots + constraints)
-            in_use = beside_plugins(view, stacks_on(node, view)).in_use
+            in_use = beside_plugins(view, stacks_on(node, view, cycle.pod)).in_use
             return explain(
                 AllocationRequest(wanted, node.host, view.inventory, in_use, view.features, search.budget_steps)
             )

@@ -34,7 +34,6 @@ from allocator import (
     Unsatisfiable,
     allocate_in_parts,
     candidate_nodes,
-    could_serve,
     only_devices,
 )
 from scheduler.framework.cluster_view import ClusterView
@@ -111,12 +110,12 @@ class NodeSearch(Struct):
                 return found
         return self._within_steps(self._search_to_store, wanted, host, view, cycle)
 
-    def found_on(self, node: NodeInfo, view: ClusterView) -> tuple[Allocation, ...] | None:
+    def found_on(self, node: NodeInfo, view: ClusterView, cycle: Cycle) -> tuple[Allocation, ...] | None:
         """Score's question: what Filter found, searched now where its verdict was remembered from another pod."""
         if node.name not in self.found:
             wanted = self.wanted_on(node)
             if not isinstance(wanted, Status):
-                self._search(wanted, node.host, beside_plugins(view, stacks_on(node, view)))
+                self._search(wanted, node.host, beside_plugins(view, stacks_on(node, view, cycle.pod)))
         return self.found.get(node.name)
 
     def held(self, found: Sequence[Allocation]) -> list[Held]:
@@ -127,17 +126,6 @@ class NodeSearch(Struct):
             held.append(Held(special.key, special.uid, found[-1]))
         return held
 
-    def could_serve(self, question: AllocationRequest, released: Collection[Allocation], cycle: Cycle) -> bool:
-        """Whether it is worth asking as if `released` were free."""
-        meter = question.inventory.meter
-        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
-        try:
-            return could_serve(question, released)
-        except AllocationError:
-            return False
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
-
     @staticmethod
     def _within_steps(
         search: Callable[[tuple[Claim, ...], NodeView, ClusterView], Allocated | Status],
@@ -147,6 +135,7 @@ class NodeSearch(Struct):
         cycle: Cycle,
     ) -> Allocated | Status:
         """What `search` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
+        # Not `within_steps`: this is asked for thousands of nodes, and a context manager costs more than a try.
         meter = view.inventory.meter
         before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:

@@ -303,7 +303,7 @@ class DynamicResources:
                 placing.leaves_choice = claims_of_pod is not None and has_alternatives(claims_of_pod, view)
             return placing.score(node.name, self._preferred(cycle, node, view) if placing.leaves_choice else 0)
         search = cycle.get(NodeSearch)
-        found = search.found_on(node, view)
+        found = search.found_on(node, view, cycle)
         if found is None:
             return 0
         preferred = self._preferred(cycle, node, view)
@@ -314,7 +314,7 @@ class DynamicResources:
     @staticmethod
     def _preferred(cycle: Cycle, node: NodeInfo, view: ClusterView) -> int:
         search = cycle.get(NodeSearch)
-        found = search.found_on(node, view)
+        found = search.found_on(node, view, cycle)
         if found is None:
             return 0
         claims = search.claims

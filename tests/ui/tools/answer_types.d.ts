@@ -10,6 +10,7 @@ declare namespace Api {
     pod: PodAnswer;
     whatif: Played;
     "whatif?room": RoomPlan;
+    "whatif?drain": DrainPlan;
   }
 
   /** Where answers come from, whether they can change, and what is not seen. */
@@ -143,16 +144,31 @@ declare namespace Api {
     problems: string[];
   }
 
-  /** What would have to move for a pod, and the commands that do it. */
+  /** What would have to move for a pod. */
   interface RoomPlan {
     outcome: string;
     text: string;
-    pod: RoomPod;
-    moves: RoomMove[];
-    cannotMove: Record<string, number>;
+    budgets: PlannedBudget[];
     warnings: string[];
     problems: string[];
     commands: string[];
+    pod: RoomPod;
+    moves: PlannedPod[];
+    cannotMove: Record<string, number>;
+  }
+
+  /** Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about. */
+  interface DrainPlan {
+    outcome: string;
+    text: string;
+    budgets: PlannedBudget[];
+    warnings: string[];
+    problems: string[];
+    commands: string[];
+    devices: GivenDevice[];
+    holders: PlannedPod[];
+    more: number;
+    notes: string[];
   }
 
   /** How many devices are in each state; together they are all there are. */
@@ -346,20 +362,34 @@ declare namespace Api {
     refusals?: NodeGroup[];
   }
 
+  /** What a PodDisruptionBudget allows, and takes. */
+  interface PlannedBudget {
+    text: string;
+  }
+
   /** The pod that room is made for. */
   interface RoomPod {
     namespace: string;
     name: string;
   }
 
-  /** A pod that would have to move, with its devices there and the ones it would be given. */
-  interface RoomMove {
+  /** A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays. */
+  interface PlannedPod {
     namespace: string;
     name: string;
     from: string;
-    to: string;
     devices: GivenDevice[];
-    given: GivenDevice[];
+    step?: number;
+    to?: string;
+    given?: GivenDevice[];
+    why?: string;
+  }
+
+  /** A device of a claim. */
+  interface GivenDevice {
+    driver: string;
+    pool: string;
+    device: string;
   }
 
   /** The largest count that one request of one claim could be given now, asked of the allocator. */
@@ -384,12 +414,5 @@ declare namespace Api {
     removed: number;
     left: number;
     ends: boolean;
-  }
-
-  /** A device of a claim. */
-  interface GivenDevice {
-    driver: string;
-    pool: string;
-    device: string;
   }
 }

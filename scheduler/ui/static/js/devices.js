@@ -197,7 +197,8 @@ function Device({ name, beside }) {
       ${user.owners.length > 0 && html`<b>${user.owners.join(", ")}</b> `}${user.since && html`since <${Ago} then=${user.since} now=${value.asOf} />`}
       <p>claim ${user.claim}, request ${user.request}${user.admin ? " (admin access)" : ""}${Object.entries(user.consumed).map(([what, amount]) => `, ${what} ${amount}`)}</p>
       ${user.pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>pod ${pod}</a>`)}</li>`)}</ul>
-      <h3>Drain this device</h3><${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
+      <h3>Drain this device</h3><p class="links"><a href=${link("whatif", { drain: value.name })}>Where would its pods go?</a></p>
+      <${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
     ${others.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${others.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
     ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
     ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one}>${one}${value.tainted[one] && html`, since <${Ago} then=${value.tainted[one]} now=${value.asOf} />`}</li>`)}</ul>`}

@@ -64,20 +64,22 @@ export function go(view, changes) {
   globalThis.location.hash = link(view, changes, true);
 }
 
-/** A command that says the same in a terminal, with a button that copies it.
- * @param {{text: string}} props */
-export function Command({ text }) {
+/** A button that copies a text.
+ * @param {{text: string, label: string}} props */
+export function Copy({ text, label }) {
   const [said, say] = useState("");
   const copy = () =>
     globalThis.navigator.clipboard.writeText(text).then(
       () => say("copied"),
       () => say("the browser does not allow it: mark the text"),
     );
-  return html`<p class="command">
-    <code>${text}</code>
-    <button type="button" onClick=${copy} aria-label=${`Copy the command ${text}`}>Copy</button>
-    <span role="status">${said}</span>
-  </p>`;
+  return html`<button type="button" onClick=${copy} aria-label=${label}>Copy</button> <span role="status">${said}</span>`;
+}
+
+/** A command that says the same in a terminal.
+ * @param {{text: string}} props */
+export function Command({ text }) {
+  return html`<p class="command"><code>${text}</code> <${Copy} text=${text} label=${`Copy the command ${text}`} /></p>`;
 }
 
 /** @param {{texts: readonly string[], title: string}} props */
