@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from scheduler.config import Config, Serving
+    from scheduler.config import Config
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -60,19 +60,6 @@ def serving_options(command: _F) -> _F:
 def guard_options(command: _F) -> _F:
     """Those that say who may read, and how they know whom they ask."""
     return with_options(_GUARD, command)
-
-
-def guard_arguments(serving: Serving) -> list[str]:
-    """The same as a command line."""
-    given = {
-        "--serving": serving.security,
-        "--tls-cert-file": serving.tls_cert_file,
-        "--tls-private-key-file": serving.tls_private_key_file,
-        "--cert-dir": serving.cert_dir,
-        "--authentication-kubeconfig": serving.authentication_kubeconfig,
-        "--authorization-kubeconfig": serving.authorization_kubeconfig,
-    }
-    return [f"{option}={value}" for option, value in given.items() if value]
 
 
 def with_options(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
