@@ -113,16 +113,15 @@ def main() -> None:
         room = make_room(
             objects,
             given(pod_objects(pod, "asked")),
-            profile=profile,
-            features=Features(),
-            now_ms=START_MS,
+            None,
+            Features(),
             moves_max=args.moves_max,
             questions_max=args.questions_max,
         )
         took = time.process_time() - began
-        outcomes[f"{room.outcome} of {len(room.moves)}"] += 1
+        outcomes[f"{room.outcome} of {len(room.steps)}"] += 1
         text = f"{room.questions} questions, {room.nodes} nodes,  {took:.1f} s of CPU"
-        print(f"{pod.name}: {room.outcome}, {len(room.moves)} moves, {text}", flush=True)
+        print(f"{pod.name}: {room.outcome}, {len(room.steps)} moves, {text}", flush=True)
     print(dict(outcomes))
 
 

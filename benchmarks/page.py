@@ -5,10 +5,11 @@
 
 first    5,000 nodes x 8 devices, a page is opened: seconds until its picture is drawn, while the first answer is being
          made, and when it is at hand
-frames   500 nodes x 8 devices, 50 claims a second are given a device or lose it: frames a second while the picture is
-         panned, the longest frame
-memory   the same churn: resident MiB of the process, MiB of the tab's scripts, each minute; at the end the page has
-         what the API server has
+frames   500 nodes x 8 devices, 50 changes a second: frames a second while the picture is panned, the longest frame
+memory   the same, a tab that goes round all views and nine clients, four of them
+         hostile (`benchmarks.page_hour`), at `observe --events`: resident MiB of its process and MiB of the tab's
+         scripts, each minute. At the end the page has what the API server has, and the exit code is 1 where process
+         or tab has grown
 cost     our throughput with one-device pods, 32 at a time, on a real control plane: alone, and with `run --ui` and two
          clients that ask as open pages do
 
@@ -19,27 +20,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import re
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import aiohttp
 
 from benchmarks.contenders import Ours
-from benchmarks.fleet import CLASS, DRIVER, NAMESPACE, Fleet, Object, Size, node_name, workloads
+from benchmarks.fleet import NAMESPACE, Fleet, Size, workloads
 from benchmarks.loads import Loop, measure, set_stage
+from benchmarks.page_hour import Changes, Clients, Tab, flat
 from scheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane, resident_bytes
 from tests.integration.api import Api, connected
 from tests.ui.chromium import opened_browser
 
 _URL: Final = re.compile(rb"the page is at (\S+)")
+_METRICS: Final = re.compile(rb"metrics are at port (\d+)")
+_SAID_MAX: Final = 40
 _MIB: Final = 1 << 20
 _SETTLE_S: Final = 8.0
 _PAN: Final = """new Promise(done => {
@@ -61,87 +65,127 @@ _PAN: Final = """new Promise(done => {
 _DRAWN: Final = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
+class Served(NamedTuple):
+    """A page's process, and its addresses; `metrics` is "" where it has none."""
+
+    pid: int
+    page: str
+    metrics: str
+
+
+def fleet_of(nodes: int) -> Fleet:
+    return Fleet(workloads()["one-device"], Size(nodes, 8, 1, 0))
+
+
 @asynccontextmanager
-async def clustered(nodes: int) -> AsyncIterator[tuple[Api, str, int]]:
-    """An embedded cluster with so many nodes of eight devices; its page's address, and its process."""
+async def clustered(nodes: int, *command: str) -> AsyncIterator[tuple[Api, Served]]:
+    """An embedded cluster with so many nodes of eight devices, and its page; `command`: `ui`, or what is given."""
     async with EmbeddedCluster(controllers=False) as cluster, connected(cluster.url) as api:
-        await set_stage(api, Fleet(workloads()["one-device"], Size(nodes, 8, 1, 0)))
+        await set_stage(api, fleet_of(nodes))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "scheduler", "ui", f"--kubeconfig={cluster.kubeconfig_path}"),
+            *(sys.executable, "-m", "scheduler", *(command or ("ui",)), f"--kubeconfig={cluster.kubeconfig_path}"),
             stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr is not None
+        saying = None
         try:
-            found = _URL.search(await process.stderr.readline())
-            assert found is not None
-            yield api, found[1].decode(), process.pid
+            metrics, found = "", None
+            while found is None:
+                line = await process.stderr.readline()
+                metrics = f"http://127.0.0.1:{one[1].decode()}/metrics" if (one := _METRICS.search(line)) else metrics
+                found = _URL.search(line)
+            saying = asyncio.create_task(_say(process.stderr))
+            yield api, Served(process.pid, found[1].decode(), metrics)
         finally:
-            process.terminate()
+            if process.returncode is None:
+                process.terminate()
             await process.wait()
+            if saying is not None:
+                await saying
 
 
-async def churn(api: Api, nodes: int, per_s: float) -> None:
-    """Claims are given a device, and lose it, one every 1/`per_s` seconds, for ever."""
-    device = (await api.list("resourceslices"))[0]["spec"]["devices"][0]["name"]
-    names = [f"claim-{number}" for number in range(min(200, nodes))]
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": CLASS}}]}}
-    for name in names:
-        await api.create("resourceclaims", {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec})
-    begun = time.monotonic()
-    for number in itertools.count():
-        await asyncio.sleep(max(0.0, begun + number / per_s - time.monotonic()))
-        name, is_given = names[number % len(names)], (number // len(names)) % 2 == 0
-        where = node_name(number % min(len(names), nodes))
-        result = {"request": "gpu", "driver": DRIVER, "pool": where, "device": device}
-        status: Object = {"allocation": {"devices": {"results": [result]}} if is_given else None}
-        await api.merge_patch("resourceclaims", name, {"status": status}, NAMESPACE, sub="status")
+async def _say(stderr: asyncio.StreamReader) -> None:
+    """What the page's process says, the first lines of it; a pipe that nobody reads would stop it."""
+    number = 0
+    async for line in stderr:
+        number += 1
+        if number <= _SAID_MAX:
+            print(f"it says: {line.decode(errors='replace').rstrip()}", flush=True)
 
 
 async def first(nodes: int) -> None:
-    async with clustered(nodes) as (_, url, pid), opened_browser() as browser:
+    async with clustered(nodes) as (_, served), opened_browser() as browser:
         for label in ("first while it is being made", *["first at hand"] * 4):
             page = await browser.new_page()
             begun = time.monotonic()
-            await page.goto(f"{url}#/devices")
+            await page.goto(f"{served.page}#/devices")
             await page.wait_for_selector(".legend", timeout=120_000)
             await page.evaluate(_DRAWN)
             spent = time.monotonic() - begun
             devices = (await page.inner_text(".legend .sum")).strip("= ")
-            print(f"{label}: {spent:.2f} s, {devices}, {resident_bytes(pid) / _MIB:.0f} MiB", flush=True)
+            print(f"{label}: {spent:.2f} s, {devices}, {resident_bytes(served.pid) / _MIB:.0f} MiB", flush=True)
             await page.wait_for_selector(f".legend >> text={nodes * 8:,} devices", timeout=120_000)
             await page.close()
 
 
 async def frames(nodes: int) -> None:
-    async with clustered(nodes) as (api, url, _), opened_browser() as browser:
+    async with clustered(nodes) as (api, served), opened_browser() as browser:
         page = await browser.new_page(viewport={"width": 1280, "height": 900})
-        await page.goto(f"{url}#/devices")
+        await page.goto(f"{served.page}#/devices")
         await page.wait_for_selector(".legend")
         for label in ("still", "50 changes a second"):
-            changing = asyncio.create_task(churn(api, nodes, 50)) if label != "still" else None
+            changing = asyncio.create_task(Changes(api, fleet_of(nodes)).run()) if label != "still" else None
             per_s, longest = await page.evaluate(_PAN)
             print(f"frames, {label}: {per_s:.1f} a second, the longest {longest:.0f} ms", flush=True)
             if changing is not None:
                 changing.cancel()
 
 
-async def memory(nodes: int, minutes: float) -> None:
-    async with clustered(nodes) as (api, url, pid), opened_browser() as browser:
-        page = await browser.new_page()
-        await page.goto(f"{url}#/devices")
-        await page.wait_for_selector(".legend")
-        changing = asyncio.create_task(churn(api, nodes, 50))
-        for minute in range(int(minutes) + 1):
-            heap = await page.evaluate("performance.memory.usedJSHeapSize")
-            resident = resident_bytes(pid) / _MIB
-            print(f"memory after {minute} min: process {resident:.0f} MiB, tab {heap / _MIB:.1f} MiB", flush=True)
-            if minute < minutes:
-                await asyncio.sleep(60)
-        changing.cancel()
-        await asyncio.gather(changing, return_exceptions=True)
+async def memory(nodes: int, minutes: int) -> bool:
+    """Whether process and tab stay as large as they are after ten minutes."""
+    command = ("observe", "--events", "--port=0", "--health-port=0")
+    async with clustered(nodes, *command) as (api, served), opened_browser() as browser:
+        changes = Changes(api, fleet_of(nodes))
+        clients = Clients(served.page, served.metrics, changes)
+        tab = Tab(await browser.new_page(), served.page, changes)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(changes.run()), group.create_task(clients.run())]
+            await tab.open()
+            process, heap = list[tuple[float, float]](), list[tuple[float, float]]()
+            for minute in range(1, minutes + 1):
+                begun, before = time.monotonic(), changes.made
+                watching = group.create_task(_resident(served.pid, 60))
+                while time.monotonic() < begun + 60:
+                    await tab.next_view()
+                used, parts = await tab.heap_bytes()
+                seen = await watching
+                process.append((statistics.median(seen), max(seen)))
+                heap.append((used / _MIB, used / _MIB))
+                per_s = (changes.made - before) / (time.monotonic() - begun)
+                middle, highest = process[-1]
+                print(
+                    f"{minute:3} min: process {middle:.0f} MiB (highest {highest:.0f}), tab {used / _MIB:.2f} MiB and "
+                    f"{parts} nodes, {per_s:.1f} changes a second, {len(changes.waiting)} pods wait; "
+                    f"tab {dict(tab.seen)}; {clients.take()}".replace("'", ""),
+                    flush=True,
+                )
+            for task in tasks:
+                task.cancel()
         given = [one for one in await api.list("resourceclaims", NAMESPACE) if one.get("status", {}).get("allocation")]
-        await page.wait_for_selector(f".legend >> text=used {len(given)}", timeout=60_000)
-        print(f"memory: at the end the page has {len(given)} devices in use, as the API server", flush=True)
+        await tab.has_in_use(len(given))
+        print(f"memory: at the end the page has {len(given)} devices in use, as the API server")
+    verdicts = [flat("process", process), flat("tab", heap)]
+    print("\n".join(said for said, _ in verdicts), flush=True)
+    return all(is_flat for _, is_flat in verdicts)
+
+
+async def _resident(pid: int, seconds: float) -> list[float]:
+    """MiB of a process, once a second."""
+    seen = list[float]()
+    for _ in range(int(seconds)):
+        seen.append(resident_bytes(pid) / _MIB)
+        await asyncio.sleep(1)
+    return seen
 
 
 @dataclass(slots=True)
@@ -191,10 +235,10 @@ async def cost(nodes: int, rounds: int) -> None:
             )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--row", choices=["first", "frames", "memory", "cost"], action="append")
-    parser.add_argument("--minutes", type=float, default=5, help="of `memory`; default: %(default)s")
+    parser.add_argument("--minutes", type=int, default=5, help="of `memory`; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=2, help="of `cost`; default: %(default)s")
     parser.add_argument("--small", action="store_true", help="20 nodes, to see whether it works")
     given = parser.parse_args()
@@ -205,9 +249,9 @@ def main() -> None:
         "memory": lambda: memory(some, given.minutes),
         "cost": lambda: cost(some, given.rounds),
     }
-    for name in given.row or ("first", "frames", "cost"):
-        asyncio.run(rows[name]())
+    is_well = [asyncio.run(rows[name]()) for name in given.row or ("first", "frames", "cost")]
+    return 1 if False in is_well else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,7 +24,7 @@ from allocator.placement.ranks import Strategy
 from allocator.placement.workload import PodShape, Workload
 from benchmarks import openb
 from benchmarks.machine import NullShell
-from scheduler.config.profile_config import profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.ground.inputs import Deleted, RelistFinished
 from scheduler.core.observation import KINDS
@@ -44,7 +44,7 @@ class Shell(NullShell):
 
     def __init__(self, placement: str, workload: Workload | None = None) -> None:
         config = {"pluginConfig": [{"name": "DynamicResources", "args": {"placement": placement}}]}
-        profile = profile_plugins({"schedulerName": builders.SCHEDULER, **config})
+        profile = ProfileConfig.model_validate({"schedulerName": builders.SCHEDULER, **config}).profile()
         if workload is not None:
             memory = PlacementMemory(Strategy(placement), workload)
             profile = replace(

@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import Struct
+
 LONGEST_LINE_SHOWN: Final = 16384
 """Bytes of a source line up to which cel-go prints it under the message."""
 
@@ -26,17 +28,11 @@ class CelError(Exception):
     """Base of the two kinds of failure of an expression."""
 
 
-class Issue:
+class Issue(Struct, frozen=True):
     """One finding of the parser or the checker: `offset` in code points (-1: no place), `message` one line."""
 
-    __slots__ = ("message", "offset")
-
-    def __init__(self, offset: int, message: str) -> None:
-        self.offset: Final = offset
-        self.message: Final = message
-
-    def __repr__(self) -> str:
-        return f"Issue({self.offset}, {self.message!r})"
+    offset: int
+    message: str
 
 
 class CompileError(CelError):
@@ -82,15 +78,12 @@ def render(source: str, issue: Issue) -> str:
     return f"{head}\n | {text}\n | {dots}{caret}"
 
 
-class EvaluationFailure:
+class EvaluationFailure(Struct, frozen=True):
     """How and where an expression fails for some device: `offset` in code points, `message` one line."""
 
-    __slots__ = ("message", "offset", "source")
-
-    def __init__(self, source: str, offset: int, message: str) -> None:
-        self.source: Final = source
-        self.offset: Final = offset
-        self.message: Final = message
+    source: str
+    offset: int
+    message: str
 
     def __str__(self) -> str:
         """As compile errors are shown: the message with line and column, the source line and a caret."""

@@ -267,7 +267,7 @@ def _text(node: Expr) -> str | None:
 def _path(node: Expr, bound: Mapping[str, _Path]) -> _Path | None:
     """The path an expression leads along, when it is names from `device` on."""
     match node:
-        case Ident(name):
+        case Ident(name=name):
             return () if name == "device" and name not in bound else bound.get(name)
         case Select():
             operand = _path(node.operand, bound)

@@ -34,7 +34,6 @@ from scheduler.core.ground.inputs import RelistFinished
 from scheduler.core.machine import Machine, kinds_read
 from scheduler.framework.api import Profile
 from scheduler.framework.decisions import Decision, RecordEvent
-from scheduler.inventory.device_metrics import CountedDevices
 from scheduler.kube.api_requests import ApiClient, Timeouts
 from scheduler.kube.clock import Clock
 from scheduler.kube.codec import Codec
@@ -55,6 +54,7 @@ from scheduler.machine_turns import MachineTurns
 from scheduler.validation.releases import release_of, release_words
 
 if TYPE_CHECKING:
+    from scheduler.inventory.device_metrics import CountedDevices
     from scheduler.kube.device_families import DeviceNumbers
     from scheduler.kube.health import Checks, HealthServer
 
@@ -140,11 +140,7 @@ class SchedulerApp:
         credentials = await self._connection.open()
         timeouts = Timeouts(total_s=config.request_timeout)
         client = await self._stack.enter_async_context(
-            ApiClient(
-                credentials,
-                timeouts=timeouts,
-                may_write=self._may_write,
-            )
+            ApiClient(credentials, timeouts=timeouts, may_write=self._may_write)
         )
         self._clients.append(client)
         if config.health_port is not None:
@@ -163,6 +159,8 @@ class SchedulerApp:
                 )
             )
             self.serves_health.set()
+            # Now, while there is nothing to do: a scrape would hold the pods up for some 20 ms.
+            import scheduler.inventory.device_metrics  # noqa: F401, PLC0415 - nobody scrapes without a port
         features = config.features()
         lease_namespace = self._lease_namespace() if config.leader_election.leader_elect else None
         reads = kinds_read(profiles_of(config, Features()))
@@ -473,6 +471,8 @@ class SchedulerApp:
     def _counted(self) -> DeviceNumbers | None:
         """What is counted of devices while somebody scrapes."""
         if self._devices is None and self.running is not None and self._filled.is_set():
+            from scheduler.inventory.device_metrics import CountedDevices  # noqa: PLC0415 - loaded with the port
+
             self._devices = CountedDevices(self.running.machine, self.config.metrics_node_label, self._clock.now_ms)
             self._stack.callback(self._devices.stop)
         return self._devices.newest() if self._devices is not None else None

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.validation.api_fields import BETA, NEWEST, OLDEST, gates, handling, members_of
+from scheduler.validation.api_fields import BETA, NEWEST, OLDEST, gates, members_of
+from tests.lint.handling import handling
 
 _MINORS: Final = range(OLDEST, BETA + 1)
 
@@ -21,7 +22,7 @@ def _title(minor: int) -> str:
 _STAGES: Final = {"-": "–", "A": "alpha", "B-": "beta, off", "B": "beta", "GA": "GA"}
 _HEAD: Final = f"""# Support matrix
 
-Made from `scheduler/validation/api_gates.txt` and `api_handling.txt` by
+Made from `scheduler/validation/api_gates.txt` and `tests/lint/api_handling.txt` by
 `python -m tests.support_matrix > docs/support-matrix.md`.
 
 What Kubernetes' releases have that a scheduler decides by, and what this one does. Alpha is off unless the gate is set;

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.model.group import GANG_MEMBERS_MAX, GANG_PODS_MAX
-from scheduler.validation.api_fields import gates, handling, members_of
+from scheduler.validation.api_fields import gates, members_of
+from tests.lint.handling import handling
 from tests.support_matrix import page
 
 PAGE = Path(__file__).parents[1] / "docs" / "support-matrix.md"

@@ -172,17 +172,5 @@ def _short_for(problem: Problem, slots: tuple[Slot, ...], mask: int, need: int) 
 
 def _unpaid(costs: CounterCosts, left: int, devices: int) -> int:
     """How many of the pool's devices a counter does not pay for, the cheapest paid first."""
-    devices &= costs.consumers
-    return devices.bit_count() - _paid(costs, left, devices)
-
-
-def _paid(costs: CounterCosts, left: int, devices: int) -> int:
-    """How many of the pool's devices a counter pays for, the cheapest first."""
-    paid = 0
-    for amount, position in costs.by_amount:
-        if devices >> position & 1:
-            left -= amount
-            if left < 0:
-                return paid
-            paid += 1
-    return paid
+    count = (devices & costs.consumers).bit_count()
+    return count - costs.paid(left, devices, count)

@@ -154,11 +154,10 @@ class Chooser:
             known = self._decide(count, at, options, free)
             if known is None:
                 return NO_ROOM if options.has_counters else None
-            if self.ranks.remembers:
-                if is_full(self._known, len(at.states)):
-                    self.ranks.full.append(self._known)
-                    self._known = {}
-                self._known[key] = known
+            if is_full(self._known, len(at.states)):
+                self.ranks.full.append(self._known)
+                self._known = {}
+            self._known[key] = known
         picks = tuple([(slot, options.devices[one][0]) for one in known.chosen])
         return Placement(known.rank, picks, known.is_counted)
 

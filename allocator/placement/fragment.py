@@ -45,11 +45,10 @@ class _Table(NamedTuple):
 class Fragment:
     """F for one workload."""
 
-    def __init__(self, demands: Sequence[Demand], kinds: Kinds, *, remembers: bool = True) -> None:
+    def __init__(self, demands: Sequence[Demand], kinds: Kinds) -> None:
         self._demands: Final = sorted(demands, key=lambda demand: demand.cpu)
         self._cpus: Final = [demand.cpu for demand in self._demands]
         self._kinds: Final = kinds
-        self._remembers: Final = remembers
         self.tables: Final[dict[Pieces, _Table]] = {}
         self.total: Final = sum(demand.weight for demand in demands)
         """The sum of weights."""
@@ -59,10 +58,9 @@ class Fragment:
         table = self.tables.get(pieces)
         if table is None:
             table = self._table(pieces)
-            if self._remembers:
-                if is_full(self.tables, len(pieces) + len(self._demands)):
-                    self.tables.clear()
-                self.tables[pieces] = table
+            if is_full(self.tables, len(pieces) + len(self._demands)):
+                self.tables.clear()
+            self.tables[pieces] = table
         return self.total * table.left - table.reached[bisect_right(self._cpus, cpu)]
 
     def _table(self, pieces: Pieces) -> _Table:

@@ -116,13 +116,12 @@ def _at_most(amount: int, left: int) -> bool:
 class Kinds:
     """The kinds of pieces there are for one workload, each under a number; what is seen in them is remembered."""
 
-    def __init__(self, asks: Sequence[Slot], *, remembers: bool = True) -> None:
+    def __init__(self, asks: Sequence[Slot]) -> None:
         """`asks`: the requests of the workload, each once."""
         self.asks: Final = tuple(asks)
         self._numbers: Final[dict[DeviceKind | CounterKind, int]] = {}
         self.kinds: Final[list[DeviceKind | CounterKind]] = []
         self.seen: Final[dict[Piece, Seen]] = {}
-        self._remembers: Final = remembers
 
     def number(self, kind: DeviceKind | CounterKind) -> int:
         number = self._numbers.get(kind)
@@ -140,10 +139,9 @@ class Kinds:
         seen = self.seen.get(piece)
         if seen is None:
             seen = self.kinds[piece[0]].see(piece[1])
-            if self._remembers:
-                if is_full(self.seen, len(self.asks)):
-                    self.seen.clear()
-                self.seen[piece] = seen
+            if is_full(self.seen, len(self.asks)):
+                self.seen.clear()
+            self.seen[piece] = seen
         return seen
 
 

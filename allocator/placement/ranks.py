@@ -69,23 +69,16 @@ class Ranks:
     """
 
     def __init__(
-        self,
-        strategy: Strategy,
-        workload: Sequence[Weighted],
-        inventory: Inventory,
-        features: Features,
-        *,
-        remembers: bool = True,
+        self, strategy: Strategy, workload: Sequence[Weighted], inventory: Inventory, features: Features
     ) -> None:
         """Raises PausedError: a selector of the workload is not compiled yet, and not now."""
         self.strategy: Final = strategy
-        self.remembers: Final = remembers
         asks: dict[SlotKey, tuple[int, Slot]] = {}
         looks_ahead = strategy in (Strategy.FGD, Strategy.FRAGMENTATION, Strategy.LEAST_WASTE)
         chosen = frequent(workload) if looks_ahead else ()
         demands = [_demand(one, asks, inventory, features) for one in chosen]
-        self.kinds: Final = Kinds([slot for _, slot in asks.values()], remembers=remembers)
-        self.fragment: Final = Fragment(demands, self.kinds, remembers=remembers)
+        self.kinds: Final = Kinds([slot for _, slot in asks.values()])
+        self.fragment: Final = Fragment(demands, self.kinds)
         self.waste: Final = _waste(strategy, demands, self.kinds)
         self._wasted: dict[NodeState, int] = {}
         self.full: Final[list[dict[Any, Any]]] = []
@@ -141,11 +134,10 @@ class Ranks:
         if known is None:
             known = self.waste.of(state.cpu, state.pieces)
             self.evaluations += 1
-            if self.remembers:
-                if is_full(self._wasted, len(state.pieces)):
-                    self.full.append(self._wasted)
-                    self._wasted = {}
-                self._wasted[state] = known
+            if is_full(self._wasted, len(state.pieces)):
+                self.full.append(self._wasted)
+                self._wasted = {}
+            self._wasted[state] = known
         return known
 
     def _wasted_by(self, before: NodeState, after: NodeState) -> int:

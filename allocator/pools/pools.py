@@ -65,6 +65,17 @@ class CounterCosts(NamedTuple):
     consumers: int
     by_amount: tuple[tuple[int, int], ...]
 
+    def paid(self, left: int, devices: int, most: int) -> int:
+        """How many of these devices the counter pays for when so much is left, the cheapest first; `most` at most."""
+        paid = 0
+        for amount, position in self.by_amount:
+            if devices >> position & 1:
+                left -= amount
+                if left < 0 or paid == most:
+                    break
+                paid += 1
+        return paid
+
 
 class PoolView:
     """A pool as a node sees it, for one set of features. Immutable, but it keeps what readers compute from it.

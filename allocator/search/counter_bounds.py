@@ -74,12 +74,4 @@ class CounterBounds:
             return False
         used = self._counters.used.get(pool)
         left = available[costs.counter] - (used[costs.counter] if used is not None else 0)
-        for amount, position in costs.by_amount:
-            if mask >> position & 1:
-                left -= amount
-                if left < 0:
-                    return False
-                paying -= 1
-                if not paying:
-                    return True
-        return True
+        return costs.paid(left, mask, paying) == paying

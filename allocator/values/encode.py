@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from allocator.values.json_fields import camel_case
 from allocator.values.model import (
     Allocation,
     AllocationConfig,
@@ -14,14 +16,18 @@ from allocator.values.model import (
     NodeSelectorTerm,
 )
 
+_RESULT: Final = {name: camel_case(name) for name in DeviceResult.__struct_fields__} | {"share_id": "shareID"}
+_TOLERATION: Final = {name: camel_case(name) for name in DeviceToleration._fields}
+_REQUIREMENT: Final = {name: name for name in NodeSelectorRequirement._fields}
+
 
 def encode_allocation(allocation: Allocation) -> dict[str, Any]:
     """The value for a claim's `status.allocation`."""
     devices: dict[str, Any] = {}
     if allocation.results:
-        devices["results"] = [_result(result) for result in allocation.results]
+        devices["results"] = [*map(_result, allocation.results)]
     if allocation.config:
-        devices["config"] = [_config(config) for config in allocation.config]
+        devices["config"] = [*map(_config, allocation.config)]
     encoded: dict[str, Any] = {"devices": devices}
     if allocation.node_selector is not None:
         encoded["nodeSelector"] = encode_node_selector(allocation.node_selector)
@@ -32,65 +38,32 @@ def encode_allocation(allocation: Allocation) -> dict[str, Any]:
 
 def encode_node_selector(selector: NodeSelector) -> dict[str, Any]:
     """A core/v1 NodeSelector."""
-    return {"nodeSelectorTerms": [_term(term) for term in selector.terms]}
+    return {"nodeSelectorTerms": [*map(_term, selector.terms)]}
 
 
-def _result(result: DeviceResult) -> dict[str, Any]:
-    encoded: dict[str, Any] = {
-        "request": result.request,
-        "driver": result.driver,
-        "pool": result.pool,
-        "device": result.device,
-    }
-    if result.admin_access is not None:
-        encoded["adminAccess"] = result.admin_access
-    if result.tolerations:
-        encoded["tolerations"] = [_toleration(toleration) for toleration in result.tolerations]
-    if result.binding_conditions:
-        encoded["bindingConditions"] = list(result.binding_conditions)
-    if result.binding_failure_conditions:
-        encoded["bindingFailureConditions"] = list(result.binding_failure_conditions)
-    if result.share_id is not None:
-        encoded["shareID"] = result.share_id
-    if result.consumed_capacity:
-        encoded["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed_capacity}
-    if result.skip_node_operations:
-        encoded["skipNodeOperations"] = list(result.skip_node_operations)
+def _fields(value: object, names: Mapping[str, str]) -> dict[str, Any]:
+    """The fields that are not empty, by their names in the API."""
+    encoded = {}
+    for name, key in names.items():
+        one = getattr(value, name)
+        if one is not None and one not in ("", ()):
+            encoded[key] = [*one] if type(one) is tuple else one
     return encoded
 
 
-def _toleration(toleration: DeviceToleration) -> dict[str, Any]:
-    fields = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
-    encoded: dict[str, Any] = {key: value for key, value in fields.items() if value}
-    if toleration.toleration_seconds is not None:
-        encoded["tolerationSeconds"] = toleration.toleration_seconds
+def _result(result: DeviceResult) -> dict[str, Any]:
+    encoded = _fields(result, _RESULT)
+    if result.tolerations:
+        encoded["tolerations"] = [_fields(one, _TOLERATION) for one in result.tolerations]
+    if result.consumed_capacity:
+        encoded["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed_capacity}
     return encoded
 
 
 def _config(config: AllocationConfig) -> dict[str, Any]:
-    encoded: dict[str, Any] = {"source": config.source}
-    if config.requests:
-        encoded["requests"] = list(config.requests)
-    encoded.update(config.configuration)
-    return encoded
+    return {**_fields(config, {"source": "source", "requests": "requests"}), **config.configuration}
 
 
 def _term(term: NodeSelectorTerm) -> dict[str, Any]:
-    encoded: dict[str, Any] = {}
-    if term.match_expressions:
-        encoded["matchExpressions"] = [_requirement(requirement) for requirement in term.match_expressions]
-    if term.match_fields:
-        encoded["matchFields"] = [_requirement(requirement) for requirement in term.match_fields]
-    return encoded
-
-
-def _requirement(requirement: NodeSelectorRequirement) -> dict[str, Any]:
-    encoded: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
-    if requirement.values:
-        encoded["values"] = list(requirement.values)
-    return encoded
+    encoded = _fields(term, {"match_expressions": "matchExpressions", "match_fields": "matchFields"})
+    return {key: [_fields(one, _REQUIREMENT) for one in some] for key, some in encoded.items()}

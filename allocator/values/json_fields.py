@@ -98,7 +98,7 @@ def fields(*, harmless: Collection[str] = (), **declared: Field) -> Read[list[An
     Args:
         harmless: Other fields that may be set, as `Parts.harmless`.
     """
-    rows = [(field.name or _camel_case(name), field.read, field.absent) for name, field in declared.items()]
+    rows = [(field.name or camel_case(name), field.read, field.absent) for name, field in declared.items()]
     known = {key: (index, read_value) for index, (key, read_value, _) in enumerate(rows)}
     all_absent = [absent for _, _, absent in rows]
 
@@ -266,7 +266,8 @@ def decode_part(kind: str, path: str, obj: Any, read: Read[T]) -> T:
         raise DecodeError(kind, "", bad.path, bad.problem) from None
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
+    """A field's name in the API."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

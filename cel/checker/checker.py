@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec import Struct
+
 from cel import operators
 from cel.checker.declarations import (
     ANY_KIND,
@@ -71,14 +73,13 @@ from cel.parser.syntax import (
 from cel.recursion import with_room
 
 
-class Checked:
+class Checked(Struct, frozen=True, eq=False):
     """A type-checked expression.
 
     expr: the tree with names resolved.
     types: by node id.
     references: overload ids by the id of a call, in cel-go's order; more than one when the arguments are
         dynamic and several overloads fit. Of the name of a type, none.
-    output_type: the type of the whole.
     has_constants: whether there are calls that cel-go might evaluate before it knows any device
         (`constants.instantiation_problem` finds out).
     suspects: nodes that `validators` has to look at: lists and maps that might mix types, calls of functions
@@ -87,42 +88,21 @@ class Checked:
     patterns: constant patterns that were compiled, by what they say; kept by `regex.compiled`.
     """
 
-    __slots__ = (
-        "constants",
-        "environment",
-        "expr",
-        "has_constants",
-        "macro_calls",
-        "output_type",
-        "patterns",
-        "references",
-        "source",
-        "suspects",
-        "types",
-    )
+    source: str
+    macro_calls: Mapping[int, Call]
+    expr: Expr
+    environment: Environment
+    types: Mapping[int, Type]
+    references: Mapping[int, tuple[str, ...]]
+    has_constants: bool = False
+    suspects: Sequence[Expr] = ()
+    constants: dict[int, Any] = {}
+    patterns: dict[str, Any] = {}
 
-    def __init__(
-        self,
-        parsed: Parsed,
-        expr: Expr,
-        environment: Environment,
-        types: Mapping[int, Type],
-        references: Mapping[int, tuple[str, ...]],
-        *,
-        has_constants: bool = False,
-        suspects: Sequence[Expr] = (),
-    ) -> None:
-        self.expr: Final = expr
-        self.source: Final[str] = parsed.source
-        self.macro_calls: Final[Mapping[int, Call]] = parsed.macro_calls
-        self.environment: Final = environment
-        self.types: Final = types
-        self.references: Final = references
-        self.output_type: Final = types[expr.id]
-        self.has_constants: Final = has_constants
-        self.suspects: Final = suspects
-        self.constants: Final[dict[int, Any]] = {}
-        self.patterns: Final[dict[str, Any]] = {}
+    @property
+    def output_type(self) -> Type:
+        """Of the whole."""
+        return self.types[self.expr.id]
 
 
 def check(parsed: Parsed, environment: Environment) -> Checked:
@@ -208,7 +188,8 @@ def _finished(checker: _Checker, parsed: Parsed) -> Checked:
     if checker.replacements:
         expr = with_replacements(expr, checker.replacements)
     return Checked(
-        parsed,
+        parsed.source,
+        parsed.macro_calls,
         expr,
         checker.environment,
         types,

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from cel.checker.declarations import Type
 from cel.parser.syntax import Expr
 
@@ -81,22 +83,13 @@ def union(left: Size, right: Size) -> Size:
     return Size(min(left.min, right.min), max(left.max, right.max))
 
 
-class _Declared:
+class _Declared(Struct):
     """Declared largest size of a part of `device`, and of its parts."""
 
-    __slots__ = ("element", "fields", "key", "size")
-
-    def __init__(
-        self,
-        size: int,
-        key: _Declared | None = None,
-        element: _Declared | None = None,
-        fields: dict[str, _Declared] | None = None,
-    ) -> None:
-        self.size = size
-        self.key = key
-        self.element = element
-        self.fields = fields or {}
+    size: int
+    key: _Declared | None = None
+    element: _Declared | None = None
+    fields: dict[str, _Declared] = {}
 
 
 # ResourceSliceMaxAttributesAndCapacitiesPerDevice, DeviceMaxDomainLength, DeviceMaxIDLength,
@@ -115,15 +108,11 @@ _DEVICE: Final = _Declared(
 )
 
 
-class Path:
-    """Where a value comes from, as names from the variable on: a Go slice of strings."""
+class Path(Struct, eq=False):
+    """Where a value comes from, as names from the variable on: a Go slice of strings, `backing` its capacity."""
 
-    __slots__ = ("backing", "length")
-
-    def __init__(self, backing: list[str], length: int) -> None:
-        # The list is as long as the slice's capacity.
-        self.backing = backing
-        self.length = length
+    backing: list[str]
+    length: int
 
     def append(self, name: str) -> Path:
         """Go's `append`: writes into spare capacity, which other slices may share, or reallocates."""

@@ -144,9 +144,9 @@ class Generator:
         if depth > DEPTH_MAX or self.emitted > NODES_MAX:
             raise Unsupported
         match node:
-            case Literal(value):
+            case Literal(value=value):
                 return self.literal(value)
-            case Ident(name):
+            case Ident(name=name):
                 return self.ident(node, name, scope)
             case Select():
                 return self.select(node, scope, depth)

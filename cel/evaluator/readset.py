@@ -8,14 +8,14 @@ Source: none upstream; the shapes are those of `device.attributes[domain].id` an
 
 from __future__ import annotations
 
-from typing import Final
+from msgspec import Struct
 
 from cel import operators
 from cel.checker.checker import Checked
 from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, Select, children
 
 
-class ReadSet:
+class ReadSet(Struct, frozen=True):
     """What can be read.
 
     attributes, capacities: (domain, id) pairs, or None for all of them. A selector that asks for a whole
@@ -25,34 +25,16 @@ class ReadSet:
     Not covered: a device with a `problem` fails every selector, whatever it reads.
     """
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacities", "driver")
-
-    def __init__(
-        self,
-        attributes: frozenset[tuple[str, str]] | None,
-        capacities: frozenset[tuple[str, str]] | None,
-        driver: bool,
-        allow_multiple_allocations: bool,
-    ) -> None:
-        self.attributes: Final = attributes
-        self.capacities: Final = capacities
-        self.driver: Final = driver
-        self.allow_multiple_allocations: Final = allow_multiple_allocations
-
-    def __repr__(self) -> str:
-        return (
-            f"ReadSet(attributes={self.attributes}, capacities={self.capacities}, driver={self.driver}, "
-            f"allow_multiple_allocations={self.allow_multiple_allocations})"
-        )
+    attributes: frozenset[tuple[str, str]] | None
+    capacities: frozenset[tuple[str, str]] | None
+    driver: bool
+    allow_multiple_allocations: bool
 
 
-class _Scope:
+class _Scope(Struct, eq=False):
     """Local variables: an expression that was bound, with its scope, or None for anything else."""
 
-    __slots__ = ("names",)
-
-    def __init__(self, names: dict[str, tuple[Expr, _Scope] | None]) -> None:
-        self.names: Final = names
+    names: dict[str, tuple[Expr, _Scope] | None]
 
 
 _Place = tuple[Expr, _Scope]

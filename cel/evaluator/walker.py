@@ -235,7 +235,7 @@ class Planner:
 
     def leaf(self, node: Expr, scope: Scope) -> Step:
         match node:
-            case Ident(name):
+            case Ident(name=name):
                 return self.ident(name, scope)
             case Call():
                 return self.branching(node, scope)

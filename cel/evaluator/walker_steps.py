@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from cel.errors import EvaluationError
 from cel.evaluator.effort import ERROR_EFFORT
 from cel.library.stdlib import Implementation
@@ -37,22 +39,16 @@ Scope: TypeAlias = Mapping[str, Step]
 UNSET: Final = object()
 
 
-class Failed:
+class Failed(Struct):
     """The value of an accumulator after a step that failed."""
 
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error: Final = error
+    error: EvaluationError
 
 
-class Continued:
+class Continued(Struct):
     """An optional that a chain has found, handed to the rest of the chain, which must not unwrap it."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Optional) -> None:
-        self.value: Final = value
+    value: Optional
 
 
 def with_operand(right: Step, call: Implementation) -> Continuation:

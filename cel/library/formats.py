@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from msgspec import Struct
+
 from cel.gotext import quote
 from cel.library.timestamp_functions import parse_timestamp
 from cel.library.urls import URL
@@ -29,25 +31,18 @@ _BASE64: Final = re.compile("(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:==|[A-Za-z0
 _TIME: Final = re.compile("(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 
 
-class Format:
+class Format(Struct, frozen=True, eq=False):
     """A format: its upstream name, and what it finds wrong with a text."""
-
-    __slots__ = ("name", "problems")
 
     CEL_TYPE: ClassVar[str] = "kubernetes.NamedFormat"
     GO_TYPE: ClassVar[str] = "cel.Format"
-
-    def __init__(self, name: str, problems: Callable[[str], list[str]]) -> None:
-        self.name: Final = name
-        self.problems: Final = problems
+    name: str
+    problems: Callable[[str], list[str]]
 
     def cel_equal(self, other: object) -> bool:
         if not isinstance(other, Format):
             no_such_overload()
         return self.name == other.name
-
-    def __repr__(self) -> str:
-        return f"<Format {self.name}>"
 
 
 def _pattern_error(complaint: str, pattern: str, *examples: str) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from msgspec import Struct
+
 from cel.errors import EvaluationError
 from cel.gotext import quote
 from cel.library.values import no_such_overload, spend, succeeds
@@ -27,17 +29,13 @@ class _AddressError(ValueError):
         super().__init__(f"ParseAddr({quote(text)}): {message}{place}")
 
 
-class IP:
+class IP(Struct, frozen=True):
     """An address: `family` 4 or 6, `value` as a number."""
-
-    __slots__ = ("family", "value")
 
     CEL_TYPE: ClassVar[str] = "net.IP"
     GO_TYPE: ClassVar[str] = "cel.IP"
-
-    def __init__(self, family: int, value: int) -> None:
-        self.family: Final = family
-        self.value: Final = value
+    family: int
+    value: int
 
     @property
     def length(self) -> int:
@@ -49,21 +47,12 @@ class IP:
             no_such_overload()
         return self == other
 
-    def __eq__(self, other: object) -> bool:
-        return (self.family, self.value) == (other.family, other.value) if isinstance(other, IP) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.family, self.value))
-
     def __str__(self) -> str:
         if self.family == 4:
             return ".".join(str(self.value >> shift & 0xFF) for shift in (24, 16, 8, 0))
         from ipaddress import IPv6Address  # noqa: PLC0415 - few selectors print addresses
 
         return str(IPv6Address(self.value))
-
-    def __repr__(self) -> str:
-        return f"IP({str(self)!r})"
 
     def is_unspecified(self) -> bool:
         return self.value == 0
@@ -88,34 +77,21 @@ class IP:
         return not (self.is_unspecified() or self.is_loopback() or self.is_multicast() or self.is_link_local_unicast())
 
 
-class CIDR:
+class CIDR(Struct, frozen=True):
     """An address with a prefix length, host bits included."""
-
-    __slots__ = ("bits", "ip")
 
     CEL_TYPE: ClassVar[str] = "net.CIDR"
     GO_TYPE: ClassVar[str] = "cel.CIDR"
-
-    def __init__(self, ip: IP, bits: int) -> None:
-        self.ip: Final = ip
-        self.bits: Final = bits
+    ip: IP
+    bits: int
 
     def cel_equal(self, other: object) -> bool:
         if not isinstance(other, CIDR):
             no_such_overload()
         return self == other
 
-    def __eq__(self, other: object) -> bool:
-        return (self.ip, self.bits) == (other.ip, other.bits) if isinstance(other, CIDR) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.ip, self.bits))
-
     def __str__(self) -> str:
         return f"{self.ip}/{self.bits}"
-
-    def __repr__(self) -> str:
-        return f"CIDR({str(self)!r})"
 
     def masked(self) -> CIDR:
         """The block without host bits."""

@@ -325,21 +325,7 @@ IMPLEMENTATIONS: Final[dict[str, Implementation]] = {
     "@mapInsert_map_map": map_merge,
 }
 
-_TIMESTAMP_OVERLOADS: Final = {
-    "getFullYear": "year",
-    "getMonth": "month",
-    "getDayOfYear": "day_of_year",
-    "getDayOfMonth": "day_of_month",
-    "getDate": "day_of_month_1_based",
-    "getDayOfWeek": "day_of_week",
-    "getHours": "hours",
-    "getMinutes": "minutes",
-    "getSeconds": "seconds",
-    "getMilliseconds": "milliseconds",
-}
-
-for _function, (_of_timestamp, _of_duration) in timestamp_functions.GETTERS.items():
-    _suffix = _TIMESTAMP_OVERLOADS[_function]
+for _suffix, (_of_timestamp, _of_duration) in timestamp_functions.GETTERS.items():
     IMPLEMENTATIONS[f"timestamp_to_{_suffix}"] = _of_timestamp
     IMPLEMENTATIONS[f"timestamp_to_{_suffix}_with_tz"] = _of_timestamp
     IMPLEMENTATIONS[f"timestamp_to_{_suffix}_tz"] = _of_timestamp  # upstream's name for seconds

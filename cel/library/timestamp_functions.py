@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from cel.errors import EvaluationError
@@ -106,9 +107,12 @@ def parse_timestamp(text: str) -> Timestamp:
         if hours > 24 or minutes > 60:
             raise ValueError(f"parsing time {quote(text)}: time zone offset out of range")
         offset = (hours * 3600 + minutes * 60) * (-1 if match[8] == "-" else 1)
-    if not (1 <= month <= 12 and 1 <= day <= _days_in(year, month) and hour < 24 and minute < 60 and second < 60):
-        raise ValueError(f"parsing time {quote(text)}: out of range")
-    seconds = _days_from_1970(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
+    try:
+        time(hour, minute, second)
+        days = _days_from_1970(year, month, day)
+    except ValueError:
+        raise ValueError(f"parsing time {quote(text)}: out of range") from None
+    seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset
     if not MIN_UNIX_SECONDS <= seconds <= MAX_UNIX_SECONDS:
         raise ValueError("timestamp overflow")
     return Timestamp(seconds * _SECOND + int((match[7] or "")[:9].ljust(9, "0")), offset)
@@ -180,32 +184,23 @@ def _in_units(span: Duration, unit: int) -> float:
 # --- calendar
 
 
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def _days_in(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if _is_leap(year) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
+_ERA_DAYS: Final = 146_097
+"""Of 400 years, after which the Gregorian calendar begins anew: `date` knows the years 1 to 9999 alone."""
+_DAYS_TO_1970: Final = 719_162
+"""From the first of January of year 1."""
 
 
 def _days_from_1970(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, any year (Hinnant's algorithm)."""
-    year -= month <= 2
-    era, year_of_era = divmod(year, 400)
-    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719468
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, any year. Raises ValueError where there is no such."""
+    era, year = divmod(year - 1, 400)
+    return era * _ERA_DAYS + date(year + 1, month, day).toordinal() - 1 - _DAYS_TO_1970
 
 
 def _date(days: int) -> tuple[int, int, int]:
     """The inverse of `_days_from_1970`."""
-    era, day_of_era = divmod(days + 719468, 146097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_from_march = (5 * day_of_year + 2) // 153
-    month = month_from_march + (3 if month_from_march < 10 else -9)
-    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * month_from_march + 2) // 5 + 1
+    era, day = divmod(days + _DAYS_TO_1970, _ERA_DAYS)
+    found = date.fromordinal(day + 1)
+    return found.year + era * 400, found.month, found.day
 
 
 def _zone_offset(seconds: int, zone: str) -> int:
@@ -220,17 +215,16 @@ def _zone_offset(seconds: int, zone: str) -> int:
     if ".." in zone or zone[0] in "/\\":
         raise EvaluationError("time: invalid location name")
     spend(1_000 + len(zone))  # as much as looking for a file takes
-    import datetime  # noqa: PLC0415 - only for named zones
-    import zoneinfo  # noqa: PLC0415
+    import zoneinfo  # noqa: PLC0415 - only for named zones
 
     try:
         info = zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise EvaluationError(f"unknown time zone {zone}") from error
-    utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    utc = datetime(1970, 1, 1, tzinfo=UTC)
     # datetime cannot add an offset across its ends; a day inside has the same rules.
     bounded = min(max(seconds, MIN_UNIX_SECONDS + 2 * 86400), MAX_UNIX_SECONDS - 2 * 86400)
-    offset = (utc + datetime.timedelta(seconds=bounded)).astimezone(info).utcoffset()
+    offset = (utc + timedelta(seconds=bounded)).astimezone(info).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 
@@ -261,27 +255,27 @@ def _milliseconds(moment: Timestamp, zone: str = "") -> int:
 
 
 GETTERS: Final[dict[str, tuple[Callable[..., int], Callable[[Any], int] | None]]] = {
-    "getFullYear": (lambda moment, zone="": _date(_local(moment, zone)[0])[0], None),
-    "getMonth": (lambda moment, zone="": _date(_local(moment, zone)[0])[1] - 1, None),
-    "getDayOfYear": (_day_of_year, None),
-    "getDayOfMonth": (lambda moment, zone="": _date(_local(moment, zone)[0])[2] - 1, None),
-    "getDate": (lambda moment, zone="": _date(_local(moment, zone)[0])[2], None),
-    "getDayOfWeek": (lambda moment, zone="": (_local(moment, zone)[0] + 4) % 7, None),
-    "getHours": (
+    "year": (lambda moment, zone="": _date(_local(moment, zone)[0])[0], None),
+    "month": (lambda moment, zone="": _date(_local(moment, zone)[0])[1] - 1, None),
+    "day_of_year": (_day_of_year, None),
+    "day_of_month": (lambda moment, zone="": _date(_local(moment, zone)[0])[2] - 1, None),
+    "day_of_month_1_based": (lambda moment, zone="": _date(_local(moment, zone)[0])[2], None),
+    "day_of_week": (lambda moment, zone="": (_local(moment, zone)[0] + 4) % 7, None),
+    "hours": (
         lambda moment, zone="": _local(moment, zone)[1] // 3600,
         lambda span: int(_in_units(span, 3600 * _SECOND)),
     ),
-    "getMinutes": (
+    "minutes": (
         lambda moment, zone="": _local(moment, zone)[1] // 60 % 60,
         lambda span: int(_in_units(span, 60 * _SECOND)),
     ),
-    "getSeconds": (
+    "seconds": (
         lambda moment, zone="": _local(moment, zone)[1] % 60,
         lambda span: int(_in_units(span, _SECOND)),
     ),
-    "getMilliseconds": (_milliseconds, lambda span: abs(span.nanos) // 10**6 * (-1 if span.nanos < 0 else 1)),
+    "milliseconds": (_milliseconds, lambda span: abs(span.nanos) // 10**6 * (-1 if span.nanos < 0 else 1)),
 }
-"""By CEL function: the getter of a timestamp (with zone), and of a duration where there is one.
+"""By what overloads call it: the getter of a timestamp (with zone), and of a duration where there is one.
 
-Months, days of the month and of the year count from 0, `getDate` from 1; Sunday is 0.
+Months, days of the month and of the year count from 0 unless it says so; Sunday is 0.
 """

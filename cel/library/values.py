@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
+from msgspec import Struct
+
 from cel import operators
 from cel.errors import EvaluationError
 from cel.gotext import format_double
@@ -86,14 +88,11 @@ def begin() -> None:
     EFFORT[0] = 0
 
 
-class Optional:
+class Optional(Struct, frozen=True, eq=False):
     """`optional.of(value)`; the one without a value is `NONE`."""
 
-    __slots__ = ("has_value", "value")
-
-    def __init__(self, value: Any, has_value: bool = True) -> None:
-        self.value: Final = value
-        self.has_value: Final = has_value
+    value: Any
+    has_value: bool = True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Optional):
@@ -102,69 +101,36 @@ class Optional:
 
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        return f"Optional({self.value!r})" if self.has_value else "NONE"
-
 
 NONE: Final = Optional(None, has_value=False)
 
 
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     """A type as a value: what `type(x)` gives and what `int`, `list`, ... stand for."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name: Final = name
-
-    def __eq__(self, other: object) -> bool:
-        return self.name == other.name if isinstance(other, TypeValue) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return f"TypeValue({self.name!r})"
+    name: str
 
 
-class Duration:
+class Duration(Struct, frozen=True):
     """A signed span of `nanos` nanoseconds, int64."""
 
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        self.nanos: Final = nanos
-
-    def __eq__(self, other: object) -> bool:
-        return self.nanos == other.nanos if isinstance(other, Duration) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(("duration", self.nanos))
-
-    def __repr__(self) -> str:
-        return f"Duration({self.nanos})"
+    nanos: int
 
 
-class Timestamp:
+class Timestamp(Struct, frozen=True, eq=False):
     """An instant, `nanos` since 1970, and the offset (seconds east of UTC) it was written with.
 
     The offset shows only in `string(t)`; years 1..9999.
     """
 
-    __slots__ = ("nanos", "offset")
-
-    def __init__(self, nanos: int, offset: int = 0) -> None:
-        self.nanos: Final = nanos
-        self.offset: Final = offset
+    nanos: int
+    offset: int = 0
 
     def __eq__(self, other: object) -> bool:
         return self.nanos == other.nanos if isinstance(other, Timestamp) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(("timestamp", self.nanos))
-
-    def __repr__(self) -> str:
-        return f"Timestamp({self.nanos}, {self.offset})"
 
 
 class ComputedQuantity(Quantity):
@@ -247,49 +213,28 @@ class Map:
 
 MISSING: Final = object()
 
-_TYPE_NAMES: Final[dict[type, str]] = {
-    bool: "bool",
-    int: "int",
-    UInt: "uint",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    list: "list",
-    dict: "map",
-    DefaultMap: "map",
-    PartlyRead: "map",
-    Map: "map",
-    type(None): "null_type",
-    TypeValue: "type",
-    Optional: "optional_type",
-    Timestamp: "google.protobuf.Timestamp",
-    Duration: "google.protobuf.Duration",
-    Quantity: "kubernetes.Quantity",
-    ComputedQuantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver",
+_NAMES: Final[dict[type, tuple[str, str]]] = {
+    bool: ("bool", "types.Bool"),
+    int: ("int", "types.Int"),
+    UInt: ("uint", "types.Uint"),
+    float: ("double", "types.Double"),
+    str: ("string", "types.String"),
+    bytes: ("bytes", "types.Bytes"),
+    list: ("list", "*types.baseList"),
+    dict: ("map", "*types.baseMap"),
+    DefaultMap: ("map", "cel.mapper"),
+    PartlyRead: ("map", "cel.mapper"),
+    Map: ("map", "*types.baseMap"),
+    type(None): ("null_type", "types.Null"),
+    TypeValue: ("type", "*types.Type"),
+    Optional: ("optional_type", "*types.Optional"),
+    Timestamp: ("google.protobuf.Timestamp", "types.Timestamp"),
+    Duration: ("google.protobuf.Duration", "types.Duration"),
+    Quantity: ("kubernetes.Quantity", "cel.Quantity"),
+    ComputedQuantity: ("kubernetes.Quantity", "*cel.Quantity"),
+    Semver: ("kubernetes.Semver", "cel.Semver"),
 }
-
-_GO_TYPES: Final[dict[type, str]] = {
-    bool: "types.Bool",
-    int: "types.Int",
-    UInt: "types.Uint",
-    float: "types.Double",
-    str: "types.String",
-    bytes: "types.Bytes",
-    list: "*types.baseList",
-    dict: "*types.baseMap",
-    DefaultMap: "cel.mapper",
-    PartlyRead: "cel.mapper",
-    Map: "*types.baseMap",
-    type(None): "types.Null",
-    TypeValue: "*types.Type",
-    Optional: "*types.Optional",
-    Timestamp: "types.Timestamp",
-    Duration: "types.Duration",
-    Quantity: "cel.Quantity",
-    ComputedQuantity: "*cel.Quantity",
-    Semver: "cel.Semver",
-}
+"""The run-time type's name, and the Go type cel-go keeps the value in; other classes say both themselves."""
 
 MAP_CLASSES: Final[frozenset[Any]] = frozenset({dict, DefaultMap, Map, PartlyRead})
 _UNHASHABLE: Final = frozenset({bytes, Semver})
@@ -297,14 +242,14 @@ _UNHASHABLE: Final = frozenset({bytes, Semver})
 
 def type_name(value: Any) -> str:
     """The run-time type's name, without parameters: `list`, `kubernetes.Quantity`."""
-    name = _TYPE_NAMES.get(value.__class__)
-    return name if name is not None else value.CEL_TYPE
+    names = _NAMES.get(value.__class__)
+    return names[0] if names is not None else value.CEL_TYPE
 
 
 def go_type(value: Any) -> str:
     """The Go type cel-go keeps the value in; some of its error texts show it."""
-    name = _GO_TYPES.get(value.__class__)
-    return name if name is not None else value.GO_TYPE
+    names = _NAMES.get(value.__class__)
+    return names[1] if names is not None else value.GO_TYPE
 
 
 def no_such_overload(function: str = "", arguments: Iterable[Any] = ()) -> NoReturn:
@@ -523,28 +468,21 @@ def operand_error(function: str, value: Any) -> NoReturn:
     raise EvaluationError(f"no such overload: {function}")
 
 
-def less(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.LESS, left)
-    return compare(left, right) < 0
+def _ordering(function: str, *orders: int) -> Callable[[Any, Any], bool]:
+    """The operator that holds for these answers of `compare`."""
+
+    def holds(left: Any, right: Any) -> bool:
+        if left.__class__ not in _COMPARABLE:
+            operand_error(function, left)
+        return compare(left, right) in orders
+
+    return holds
 
 
-def less_equals(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.LESS_EQUALS, left)
-    return compare(left, right) <= 0
-
-
-def greater(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.GREATER, left)
-    return compare(left, right) > 0
-
-
-def greater_equals(left: Any, right: Any) -> bool:
-    if left.__class__ not in _COMPARABLE:
-        operand_error(operators.GREATER_EQUALS, left)
-    return compare(left, right) >= 0
+less: Final = _ordering(operators.LESS, -1)
+less_equals: Final = _ordering(operators.LESS_EQUALS, -1, 0)
+greater: Final = _ordering(operators.GREATER, 1)
+greater_equals: Final = _ordering(operators.GREATER_EQUALS, 1, 0)
 
 
 # --- collections

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from cel.errors import Issue, compilation_failed
 from cel.parser import macros
 from cel.parser.lexer import tokenize
@@ -23,17 +25,14 @@ SIZE_LIMIT: Final = 100_000
 """Code points cel-go parses at most; the API server takes 10,240 bytes (`DeviceSelector` validation)."""
 
 
-class ParseOptions:
+class ParseOptions(Struct, frozen=True):
     """The syntax that an environment knows.
 
     escaped_identifiers: fields in back-quotes (cel-go 0.29, Kubernetes 1.37).
     """
 
-    __slots__ = ("escaped_identifiers", "macros")
-
-    def __init__(self, expanders: Mapping[MacroKey, Expander], *, escaped_identifiers: bool) -> None:
-        self.macros: Final = expanders
-        self.escaped_identifiers: Final = escaped_identifiers
+    macros: Mapping[MacroKey, Expander]
+    escaped_identifiers: bool
 
 
 STANDARD_OPTIONS: Final = ParseOptions(

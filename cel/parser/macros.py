@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from cel import operators
 from cel.parser.syntax import (
     ACCUMULATOR,
@@ -67,14 +69,11 @@ MacroKey: TypeAlias = tuple[str, int, bool]
 """(function, number of arguments, written with a receiver)."""
 
 
-class _At:
+class _At(Struct):
     """Makes nodes at one place."""
 
-    __slots__ = ("builder", "offset")
-
-    def __init__(self, builder: Builder, offset: int) -> None:
-        self.builder = builder
-        self.offset = offset
+    builder: Builder
+    offset: int
 
     def literal(self, value: bool | int) -> Literal:
         return Literal(self.builder.new_id(), self.offset, value)

@@ -16,8 +16,15 @@ import click
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
+from scheduler.cli.options import (
+    cluster_options,
+    files_option,
+    find_connection,
+    joined,
+    kubernetes_option,
+    output_option,
+    size_option,
+)
 from scheduler.cli.tables import print_document, print_table
 from scheduler.cli.terminal import echo
 from scheduler.model.api_rules import EXPRESSION_LENGTH_MAX
@@ -41,23 +48,18 @@ def cel() -> None:
 
 
 def _environment_options(kind: str) -> Callable[[_Command], _Command]:
-    def decorate(command: _Command) -> _Command:
-        for option in (
-            size_option,
-            kubernetes_option,
-            click.option(
-                "--env",
-                type=click.Choice(["new", "stored"]),
-                default=kind,
-                show_default=True,
-                help="new: what an API server accepts; stored: what a scheduler evaluates.",
-            ),
-            gates_option,
-        ):
-            command = option(command)
-        return command
-
-    return decorate
+    return joined(
+        gates_option,
+        click.option(
+            "--env",
+            type=click.Choice(["new", "stored"]),
+            default=kind,
+            show_default=True,
+            help="new: what an API server accepts; stored: what a scheduler evaluates.",
+        ),
+        kubernetes_option,
+        size_option,
+    )
 
 
 @cel.command()

@@ -21,19 +21,13 @@ from scheduler.lint.context import expressions
 from scheduler.lint.findings import field_text
 from scheduler.lint.modernize import modernize_structure
 from scheduler.lint.schema import problems
-from scheduler.lint.shapes import Object, Scalar, shape_of_type, text
 from scheduler.lint.view import View, copy_plain, selector_holders
+from scheduler.validation.api_fields import fields_of
 
-_DEVICE: Final = Object(
-    {
-        "driver": Scalar(text),
-        **{
-            name: shape_of_type("Device").fields[name]
-            for name in ("attributes", "capacity", "allowMultipleAllocations")
-        },
-    }
-)
-"""The part of a device that expressions read."""
+_DEVICE: Final = {"driver": "s"} | {
+    name: fields_of("Device")[name] for name in ("attributes", "capacity", "allowMultipleAllocations")
+}
+"""The part of a device that expressions read, and its types."""
 
 
 class InputError(ValueError):
@@ -73,7 +67,7 @@ def read_device(fields: object, environment: Environment, driver: str | None = N
         raise InputError("device: must be an object with driver, attributes and capacity")
     if isinstance(fields.get("basic"), Mapping):
         fields = {**fields, **fields["basic"]}  # v1beta1
-    given = {name: fields.get(name) for name in _DEVICE.fields}
+    given = {name: fields.get(name) for name in _DEVICE}
     if isinstance(given["capacity"], Mapping):  # "80Gi" in the place of {value: 80Gi}
         given["capacity"] = {
             name: value if isinstance(value, Mapping) else {"value": value} for name, value in given["capacity"].items()
@@ -81,8 +75,9 @@ def read_device(fields: object, environment: Environment, driver: str | None = N
     if driver is not None:
         given["driver"] = driver
     device = copy_plain({name: value for name, value in given.items() if value is not None})
-    for problem in problems(device, _DEVICE, ("device",)):
-        raise InputError(f"{field_text(problem.path)}: {problem.message}")
+    for name, value in device.items():
+        for problem in problems(value, _DEVICE[name], path=("device", name)):
+            raise InputError(f"{field_text(problem.path)}: {problem.message}")
     is_list_enabled = environment.minor >= 37 or environment.is_list_attributes_enabled
     return device_view(
         device.get("driver", ""),

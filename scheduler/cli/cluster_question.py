@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,9 +24,17 @@ import click
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import DEFAULT, size_limit, size_option
 from scheduler.cli.known_names import names_of
-from scheduler.cli.options import cluster_options, files_option, find_connection, looks_inside
+from scheduler.cli.options import (
+    DEFAULT,
+    cluster_options,
+    files_option,
+    find_connection,
+    looks_inside,
+    size_limit,
+    size_option,
+    taken_as,
+)
 from scheduler.cli.terminal import caution, working
 from scheduler.model.nearest import nearest, some
 
@@ -255,49 +262,40 @@ def _features(config: Config, version: str, gates: Mapping[str, bool]) -> Featur
     return features_left(features, gates)
 
 
-def cluster_question(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `ClusterQuestion`, and these in one argument, `question`."""
-
-    @wraps(command)
-    def decorated(*args: Any, **given: Any) -> None:
-        question = ClusterQuestion(**{each.name: given.pop(each.name) for each in fields(ClusterQuestion)})
-        command(*args, question=question, **given)
-
-    # The last decorator's option is the first in --help.
-    options: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
-        files_option("Manifests or dumps, or a folder of them"),
-        cluster_options("Ask this file's cluster. Without -f default: $KUBECONFIG, ~/.kube/config, the pod's own."),
-        click.option(
-            "-n",
-            "--namespace",
-            shell_complete=names_of("namespace"),
-            help="Where names are looked for, and what -f files mean. Default: the context's.",
-        ),
-        click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Ask about all namespaces."),
-        click.option(
-            "--config",
-            "config_path",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="The scheduler's configuration file; without it everything is as by default.",
-        ),
-        click.option(
-            "--kube-scheduler-config",
-            "kube_config_path",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="kube-scheduler's configuration file: its pods are answered so. Default: as by its default plugins.",
-        ),
-        gates_option,
-        click.option(
-            "--kubernetes",
-            type=click.Choice(["1.36", "1.37", "1.38"]),
-            help="Kubernetes release to follow where releases differ (1.38: a beta). Default: that of --config, or the "
-            "cluster's.",
-        ),
-        size_option,
-    )
-    for decorate in reversed(options):
-        decorated = decorate(decorated)
-    return decorated
+cluster_question: Final = taken_as(
+    ClusterQuestion,
+    "question",
+    files_option("Manifests or dumps, or a folder of them"),
+    cluster_options("Ask this file's cluster. Without -f default: $KUBECONFIG, ~/.kube/config, the pod's own."),
+    click.option(
+        "-n",
+        "--namespace",
+        shell_complete=names_of("namespace"),
+        help="Where names are looked for, and what -f files mean. Default: the context's.",
+    ),
+    click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Ask about all namespaces."),
+    click.option(
+        "--config",
+        "config_path",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The scheduler's configuration file; without it everything is as by default.",
+    ),
+    click.option(
+        "--kube-scheduler-config",
+        "kube_config_path",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="kube-scheduler's configuration file: its pods are answered so. Default: as by its default plugins.",
+    ),
+    gates_option,
+    click.option(
+        "--kubernetes",
+        type=click.Choice(["1.36", "1.37", "1.38"]),
+        help="Kubernetes release to follow where releases differ (1.38: a beta). Default: that of --config, or the "
+        "cluster's.",
+    ),
+    size_option,
+)
+"""Gives a command the options of `ClusterQuestion`, and these in one argument, `question`."""
 
 
 def read_given(files: Sequence[str]) -> list[SourceObject]:

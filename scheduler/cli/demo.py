@@ -22,8 +22,7 @@ import uvloop
 
 from scheduler.cli.gate_options import gates_option
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import output_option
+from scheduler.cli.options import output_option, size_option
 from scheduler.cli.pod_devices import OURS
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import echo
@@ -135,7 +134,7 @@ async def _demo(objects: DemoObjects, feature_gates: dict[str, bool], *, output:
         config = Config(health_port=None, leader_election=election, feature_gates=feature_gates)
         connector = aiohttp.TCPConnector(ssl=cluster.tls)
         async with (
-            SchedulerApp(Connection.from_kubeconfig(cluster.kubeconfig_path), config) as app,
+            SchedulerApp(Connection(kubeconfig=cluster.kubeconfig_path), config) as app,
             aiohttp.ClientSession(cluster.url, headers=cluster.headers, connector=connector) as session,
         ):
             await app.synced()

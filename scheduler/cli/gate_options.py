@@ -5,29 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.model.nearest import near
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 _GATE_BY_WORD: Final = {gate.lower().removeprefix("dra"): gate for gate in FIELD_BY_GATE}
-
-
-def gates_option(command: _Command) -> _Command:
-    """`feature_gates`: a mapping of gate to bool."""
-    return click.option(
-        "--feature-gates",
-        "feature_gates",
-        default="",
-        metavar="GATE=true|false,…",
-        callback=_parsed,
-        help="Gates that differ from the defaults: DRADeviceTaints=false,DRAListTypeAttributes=true.",
-    )(command)
 
 
 def gate_named(written: str) -> str:
@@ -58,3 +43,14 @@ def _parsed(context: click.Context, parameter: click.Parameter, value: str) -> d
         return parse_gates(value)
     except ValueError as error:
         raise click.BadParameter(str(error), context, parameter) from None
+
+
+gates_option: Final = click.option(
+    "--feature-gates",
+    "feature_gates",
+    default="",
+    metavar="GATE=true|false,…",
+    callback=_parsed,
+    help="Gates that differ from the defaults: DRADeviceTaints=false,DRAListTypeAttributes=true.",
+)
+"""`feature_gates`: a mapping of gate to bool."""

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from scheduler.cli.gate_options import gates_option
-from scheduler.cli.input_size import size_option
-from scheduler.cli.options import cluster_options, files_option, find_connection, kubernetes_option, output_option
+from scheduler.cli.options import (
+    cluster_options,
+    files_option,
+    find_connection,
+    kubernetes_option,
+    output_option,
+    size_option,
+    taken_as,
+)
 from scheduler.cli.tables import print_document
 from scheduler.cli.terminal import caution, echo, verdict, working
 
@@ -55,45 +61,36 @@ class Inputs:
         return sources, settings, published, unread
 
 
-def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Inputs`, and these in one argument."""
-
-    @wraps(command)
-    def decorated(**given: Any) -> None:
-        inputs = Inputs(**{each.name: given.pop(each.name) for each in fields(Inputs)})
-        command(inputs, **given)
-
-    # The last decorator's option is the first in --help.
-    options = (
-        click.argument("paths", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]…"),
-        files_option("The same as FILE: a manifest, or a folder of them"),
-        kubernetes_option,
-        click.option(
-            "--driver",
-            default="",
-            help="The driver whose attributes are meant where an expression names no domain.",
-        ),
-        click.option(
-            "--driver-map",
-            "driver_map",
-            multiple=True,
-            metavar="WRITTEN=DRIVER",
-            help="What a driver is called: --driver-map nvidia.com/gpu=gpu.nvidia.com (repeatable).",
-        ),
-        click.option(
-            "--against",
-            multiple=True,
-            type=click.Path(allow_dash=True),
-            help="Compare with what a cluster has: files or folders of `dra-scheduler dump` or kubectl get "
-            "resourceslices,deviceclasses,nodes,pods,resourceclaims -A -o yaml (repeatable).",
-        ),
-        cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
-        gates_option,
-        size_option,
-    )
-    for decorate in reversed(options):
-        decorated = decorate(decorated)
-    return decorated
+takes_inputs: Final = taken_as(
+    Inputs,
+    "inputs",
+    click.argument("paths", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]…"),
+    files_option("The same as FILE: a manifest, or a folder of them"),
+    kubernetes_option,
+    click.option(
+        "--driver",
+        default="",
+        help="The driver whose attributes are meant where an expression names no domain.",
+    ),
+    click.option(
+        "--driver-map",
+        "driver_map",
+        multiple=True,
+        metavar="WRITTEN=DRIVER",
+        help="What a driver is called: --driver-map nvidia.com/gpu=gpu.nvidia.com (repeatable).",
+    ),
+    click.option(
+        "--against",
+        multiple=True,
+        type=click.Path(allow_dash=True),
+        help="Compare with what a cluster has: files or folders of `dra-scheduler dump` or kubectl get "
+        "resourceslices,deviceclasses,nodes,pods,resourceclaims -A -o yaml (repeatable).",
+    ),
+    cluster_options("Compare with this cluster; reads the same objects, changes nothing."),
+    gates_option,
+    size_option,
+)
+"""Gives a command the options of `Inputs`, and these in one argument."""
 
 
 @click.command()

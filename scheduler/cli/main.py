@@ -18,49 +18,26 @@ from scheduler.model.nearest import near
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C: 128 + SIGINT, as shells count."""
 
-_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": ("scheduler.cli.run:run", "Schedule pods of a cluster: the live scheduler."),
-    "demo": ("scheduler.cli.demo:demo", "Try it without a cluster: an embedded one, with GPUs and example pods."),
-    "explain": (
-        "scheduler.cli.explain:explain",
-        "Explain why a pod or claim does not fit, and find the smallest change that makes it fit.",
-    ),
-    "devices": (
-        "scheduler.cli.devices:devices",
-        "List which devices are free, the largest request that still fits, and who uses what.",
-    ),
-    "ui": (
-        "scheduler.cli.ui:ui",
-        "Show the devices, who has them, and who waits and why, in a browser.",
-    ),
-    "observe": (
-        "scheduler.cli.observe:observe",
-        "Serve page, metrics and JSON of a cluster beside its schedulers; reads only.",
-    ),
-    "dump": (
-        "scheduler.cli.dump:dump",
-        "Save everything that the scheduler reads in one file to share, without what is private.",
-    ),
-    "simulate": (
-        "scheduler.cli.simulate:simulate",
-        "Show which pods would run where, now or over time, and which would wait.",
-    ),
-    "make-room": (
-        "scheduler.cli.make_room:make_room",
-        "Find the fewest pods that would have to move so that one that waits fits.",
-    ),
-    "drain-device": (
-        "scheduler.cli.drain_device:drain_device",
-        "Find out who holds a device, where they would go, and how to empty it.",
-    ),
-    "mcp": ("scheduler.cli.mcp:mcp", "Answer agents over MCP: why pods wait, what would help, who holds which device."),
-    "config": ("scheduler.cli.config:config", "Check a configuration file, or show all settings."),
-    "lint": ("scheduler.cli.lint:lint", "Find what is old or wrong in manifests, with line and field."),
-    "convert": ("scheduler.cli.convert:convert", "Rewrite old manifests in resource.k8s.io/v1."),
-    "cel": ("scheduler.cli.cel:cel", "Check and evaluate CEL device selectors."),
-    "version": ("scheduler.cli.version:version", "Print the version, the commit and the supported Kubernetes."),
-    "completion": ("scheduler.cli.completion:completion", "Print a script for completion in bash, zsh or fish."),
+_COMMANDS: Final[Mapping[str, str]] = {
+    "run": "Schedule pods of a cluster: the live scheduler.",
+    "demo": "Try it without a cluster: an embedded one, with GPUs and example pods.",
+    "explain": "Explain why a pod or claim does not fit, and find the smallest change that makes it fit.",
+    "devices": "List which devices are free, the largest request that still fits, and who uses what.",
+    "ui": "Show the devices, who has them, and who waits and why, in a browser.",
+    "observe": "Serve page, metrics and JSON of a cluster beside its schedulers; reads only.",
+    "dump": "Save everything that the scheduler reads in one file to share, without what is private.",
+    "simulate": "Show which pods would run where, now or over time, and which would wait.",
+    "make-room": "Find the fewest pods that would have to move so that one that waits fits.",
+    "drain-device": "Find out who holds a device, where they would go, and how to empty it.",
+    "mcp": "Answer agents over MCP: why pods wait, what would help, who holds which device.",
+    "config": "Check a configuration file, or show all settings.",
+    "lint": "Find what is old or wrong in manifests, with line and field.",
+    "convert": "Rewrite old manifests in resource.k8s.io/v1.",
+    "cel": "Check and evaluate CEL device selectors.",
+    "version": "Print the version, the commit and the supported Kubernetes.",
+    "completion": "Print a script for completion in bash, zsh or fish.",
 }
+"""Each is a function of its name in a module of its name."""
 
 
 class _LazyGroup(click.Group):
@@ -72,8 +49,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module_name, attribute = _COMMANDS[cmd_name][0].split(":")
-        command = getattr(importlib.import_module(module_name), attribute)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"scheduler.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 
@@ -101,7 +78,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+            formatter.write_dl([*_COMMANDS.items()])
 
 
 @click.group(

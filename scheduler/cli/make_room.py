@@ -16,13 +16,12 @@ from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.known_names import complete_pod_or_file
 from scheduler.cli.manifests import ManifestError, read_manifests
+from scheduler.cli.move_plans import print_plan, questions_option
+from scheduler.cli.options import output_option
 from scheduler.cli.subjects import is_a_name, pod_named
-from scheduler.cli.tables import print_document, print_table
-from scheduler.cli.terminal import caution, echo, print_left_out
 from scheduler.model.nearest import listed, nearest
 
 if TYPE_CHECKING:
-    from scheduler.offline.making_room import Room
     from scheduler.offline.offline_cluster import SourceObject
 
 _DRA: Final = "resource.k8s.io/v1"
@@ -37,16 +36,8 @@ _NAME: Final = "room"
 @click.option("--free", "devices", metavar="TEXT", help='Room for devices instead: "4 gpu.example.com on one node".')
 @click.option("--free-profile", "profile", metavar="NAME", help="Room for a device with this profile instead.")
 @click.option("--moves-max", default=3, show_default=True, type=click.IntRange(1, 8), help="Plans of so many moves.")
-@click.option(
-    "--questions-max",
-    default=20_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Give up looking for a plan after so many questions to the scheduler.",
-)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True, help="Format."
-)
+@questions_option
+@output_option("table", "json", "yaml")
 @click.pass_context
 def make_room(
     ctx: click.Context,
@@ -71,8 +62,10 @@ def make_room(
     Exit codes: 0 it fits or there is a plan, 1 there is none or none was found, 2 wrong use or input.
     """
     from scheduler.offline import making_room
+    from scheduler.offline.altered import NoSuchObjectError
     from scheduler.offline.offline_cluster import SourceObject
-    from scheduler.offline.playing import BEGIN_MS, profiles_with
+    from scheduler.offline.playing import BEGIN_MS
+    from scheduler.offline.room_plan import document_of
 
     if sum(one is not None for one in (file, devices, profile)) != 1:
         raise click.UsageError("name one of a FILE or POD, --free and --free-profile")
@@ -91,18 +84,14 @@ def make_room(
         room = making_room.make_room(
             asked.given,
             wanted,
-            profile=profiles_with(asked.config, asked.features, {}, preempts=False),
-            features=asked.features,
-            now_ms=BEGIN_MS,
+            asked.config,
+            asked.features,
             moves_max=moves_max,
             questions_max=questions_max,
         )
-    except (making_room.NoSuchPodError, ManifestError) as error:
+    except (NoSuchObjectError, ManifestError) as error:
         raise WrongInputError(str(error)) from error
-    _print(room, output, None if is_named else file)
-    for problem in room.problems:
-        echo(f"warning: {problem}", is_error=True)
-    ctx.exit(0 if room.outcome in ("fits", "plan") else 1)
+    ctx.exit(print_plan(document_of(room, None if is_named else file), room.problems, output))
 
 
 def free_devices(written: str, given: Iterable[SourceObject]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -188,39 +177,3 @@ def pod_with(name: str, namespace: str, field: str, claim: str) -> dict[str, Any
             "resourceClaims": [{"name": "claim", field: claim}],
         },
     }
-
-
-# -- the answer -----------------------------------------------------------------------------------
-
-
-def _print(room: Room, output: str, file: str | None) -> None:
-    """Print the answer.
-
-    Args:
-        file: Where the pod is written; None for one that waits already, and for `--free`, which only asks.
-    """
-    from scheduler.offline.room_plan import commands, document_of, moved_text, verdict_of, warnings_of
-
-    if output in ("json", "yaml"):
-        print_document(document_of(room, file), output)
-        return
-    print_left_out(room.problems)
-    echo(verdict_of(room))
-    if room.moves:
-        rows = [
-            (str(number), f"{move.namespace}/{move.name}", move.source, move.target, moved_text(move))
-            for number, move in enumerate(room.moves, 1)
-        ]
-        print_table(("STEP", "POD", "FROM", "TO", "DEVICES"), rows)
-    for (namespace, name), (used, allowed) in sorted(room.budgets.items()):
-        rest = "and uses it up" if used == allowed else f"{allowed - used} are left"
-        echo(
-            f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go: the plan takes {used}, {rest}"
-        )
-    for text in warnings_of(room.moves):
-        caution(f"warning: {text}")
-    for line in commands(room, file):
-        echo(line)
-    if not room.moves:
-        for why, count in sorted(room.stays.items(), key=lambda one: (-one[1], one[0])):
-            echo(f"cannot move: {count} {'pod' if count == 1 else 'pods'}: {why}")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.input_size import size_limit
-from scheduler.cli.options import looks_inside
+from scheduler.cli.options import looks_inside, size_limit
 from scheduler.lint.documents import Document, ManifestError, parse_documents
 from scheduler.lint.findings import FieldPath
 

@@ -5,15 +5,15 @@ Not here: what they mean (`kube.serving`), their defaults (`config.sections.Serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from scheduler.cli.options import joined
+
 if TYPE_CHECKING:
     from scheduler.config import Config
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 _WHERE: Final = (
@@ -52,21 +52,9 @@ _ALLOWED: Final = click.option(
 )
 
 
-def serving_options(command: _F) -> _F:
-    """The options, in this order."""
-    return with_options((*_WHERE, *_GUARD, _ALLOWED), command)
-
-
-def guard_options(command: _F) -> _F:
-    """Those that say who may read, and how they know whom they ask."""
-    return with_options(_GUARD, command)
-
-
-def with_options(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
-    """The command with these options, in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+serving_options: Final = joined(*_WHERE, *_GUARD, _ALLOWED)
+guard_options: Final = joined(*_GUARD)
+"""Those that say who may read, and how they know whom they ask."""
 
 
 def with_serving(config: Config, options: Mapping[str, str | None]) -> Config:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -36,14 +36,6 @@ _BAR_MIN: Final = 100  # arrivals
 _NAMES_MAX: Final = 3
 """Nodes beside each refusal in a table; all are counted."""
 _COLUMNS: Final = ("namespace", "name", "outcome", "at", "bound", "ended", "node", "devices", "reason")
-
-
-def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise click.UsageError(
-            "making room is a command of its own: write dra-scheduler make-room FILE (or POD, --free, --free-profile), "
-            "and -f before each file of the cluster"
-        )
 
 
 @click.command()
@@ -100,12 +92,6 @@ def _say_make_room(_: click.Context, __: click.Parameter, value: str | None) -> 
     metavar="FILE",
     multiple=True,
     help="How many nodes like this (a Node, its ResourceSlices) the pods that wait need.",
-)
-@click.option(
-    *("--make-room-for", "--free", "--free-profile", "--moves-max", "--questions-max"),
-    hidden=True,
-    expose_value=False,
-    callback=_say_make_room,
 )
 @click.option("--plot", "plot_file", metavar="FILE.png|FILE.svg", help="Draw what was given out over time.")
 @click.option("--seed", type=int, help="Let arrivals come in another order, drawn from this.")
@@ -263,27 +249,16 @@ def _only(
     return in_scope if asked.is_strict else None
 
 
-def _progress(length: int) -> AbstractContextManager[Callable[[], None]]:
-    """Shown where a person waits for it; `simulate … > file` on a terminal shows it too."""
-    return _Bar(length) if length >= _BAR_MIN and sys.stderr.isatty() else _working()
-
-
 @contextmanager
-def _working() -> Iterator[Callable[[], None]]:
-    with working("asking the scheduler"):
-        yield lambda: None
-
-
-class _Bar:
-    def __init__(self, length: int) -> None:
-        self._bar = click.progressbar(length=length, label="arrivals", file=sys.stderr, update_min_steps=length // 100)
-
-    def __enter__(self) -> Callable[[], None]:
-        self._bar.__enter__()
-        return lambda: self._bar.update(1)
-
-    def __exit__(self, *about: object) -> None:
-        self._bar.__exit__(None, None, None)
+def _progress(length: int) -> Iterator[Callable[[], None]]:
+    """Shown where a person waits for it; `simulate … > file` on a terminal shows it too."""
+    if length >= _BAR_MIN and sys.stderr.isatty():
+        every = length // 100
+        with click.progressbar(length=length, label="arrivals", file=sys.stderr, update_min_steps=every) as bar:
+            yield lambda: bar.update(1)
+    else:
+        with working("asking the scheduler"):
+            yield lambda: None
 
 
 # -- the answer -----------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.serving_options import guard_options, with_options, with_serving
+from scheduler.cli.options import joined
+from scheduler.cli.serving_options import guard_options, with_serving
 from scheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -46,12 +47,11 @@ _CONTAINER_MEMORY: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgr
 def page_options(port: int) -> Callable[[_Command], _Command]:
     """`address`, `port` (this one by default) and `hosts` of a page."""
     number, hosts = click.IntRange(0, 65535), "Another name under which browsers may reach the page (repeatable); "
-    options = (
+    return joined(
         click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen."),
         click.option("--port", default=port, show_default=True, type=number, help="0: one that is free."),
         click.option("--host", "hosts", multiple=True, help=f"{hosts}requests that name none are refused."),
     )
-    return lambda command: with_options(options, command)
 
 
 @click.command()
@@ -152,7 +152,7 @@ async def page_of(kubeconfig: Path, name: str) -> AsyncIterator[str]:
     from scheduler.kube.credentials import Connection
 
     question = ClusterQuestion((), str(kubeconfig), None, None, {}, None, None, is_everywhere=True)
-    async with live_page(question, Connection.from_kubeconfig(kubeconfig), Where(), name) as page:
+    async with live_page(question, Connection(kubeconfig=kubeconfig), Where(), name) as page:
         yield page.url
 
 

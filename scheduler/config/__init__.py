@@ -17,7 +17,7 @@ Our own kind may have the fields of both; no field may be in both documents (ADR
 Not here: reading a file (`file`), which loads YAML and lint. A scheduler without a file needs neither to start.
 """
 
-from scheduler.config.profile_config import ProfileConfig, profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.sections import LeaderElection, Serving
 from scheduler.config.settings import Config
 
@@ -26,5 +26,4 @@ __all__ = [
     "LeaderElection",
     "ProfileConfig",
     "Serving",
-    "profile_plugins",
 ]

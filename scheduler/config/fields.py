@@ -7,10 +7,18 @@ Rules of this module
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -56,6 +64,16 @@ class Section(BaseModel):
         use_enum_values=True,
         defer_build=True,  # a section's validator is built with its first value: most plugins' arguments are in no file
     )
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> Self:
+        if errors := list(self._errors()):
+            raise FieldsError(errors)
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        """What breaks a rule across fields."""
+        return iter(())
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

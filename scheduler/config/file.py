@@ -51,11 +51,6 @@ class ConfigFile:
     words: tuple[str, ...] = ()
 
 
-def load_config(path: str | Path) -> Config:
-    """As `read_config`, without words."""
-    return read_config(path).config
-
-
 def read_config(path: str | Path) -> ConfigFile:
     """Read a configuration file (YAML or JSON).
 

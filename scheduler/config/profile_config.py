@@ -9,11 +9,11 @@ Source: k8s.io/kube-scheduler v0.36.3 config/v1/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from allocator import Features
 from scheduler.config.fields import FieldsError, SchedulerName, Section
@@ -109,15 +109,9 @@ class ProfileConfig(Section):
     def args_by_plugin(self) -> dict[str, PluginArgs]:
         return {one.name: one.args for one in self.plugin_config if isinstance(one.args, PluginArgs)}
 
-    @model_validator(mode="after")
-    def _check_across_fields(self) -> ProfileConfig:
+    def _errors(self) -> Iterator[FieldError]:
         found = expand(self.plugin_sets(), "plugins", _ANY)
-        errors = [*(found if isinstance(found, list) else ()), *self._argument_errors()]
-        if errors:
-            raise FieldsError(errors)
-        return self
-
-    def _argument_errors(self) -> Iterator[FieldError]:
+        yield from found if isinstance(found, list) else ()
         seen = set()
         for index, one in enumerate(self.plugin_config):
             path = f"pluginConfig[{index}]"
@@ -187,19 +181,3 @@ def _order(expanded: Expanded, plugins: Sequence[Plugin]) -> dict[str, tuple[str
         if point in points.get(GANG_SCHEDULING, ()):
             order[point] += (GANG_SCHEDULING,)
     return order
-
-
-def profile_plugins(
-    profile: Mapping[str, Any],
-    *,
-    nodes: TextSelector | None = None,
-    slices: TextSelector | None = None,
-    features: Features = _ANY,
-) -> Profile:
-    """The profile that a KubeSchedulerProfile (as JSON) makes, ready to run; arguments as for `ProfileConfig.profile`.
-
-    Raises:
-        pydantic.ValidationError: A field is unknown or of a wrong kind, or the plugins cannot work together.
-    """
-    config = ProfileConfig.model_validate(profile)
-    return config.profile(nodes=nodes, slices=slices, features=features)

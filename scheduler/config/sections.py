@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from scheduler.config.fields import FieldsError, SchedulerName, Seconds, Section, duration_text
+from scheduler.config.fields import SchedulerName, Seconds, Section, duration_text
 from scheduler.config.plugin_args import Int32, Int64
 from scheduler.validation.field_errors import FieldError, invalid, required
 
@@ -38,13 +38,9 @@ class LeaderElection(Section):
     resource_name: SchedulerName | None = None
     resource_namespace: SchedulerName | None = None
 
-    @model_validator(mode="after")
-    def _check_across_fields(self) -> LeaderElection:
-        if self.leader_elect and (errors := list(self._errors())):
-            raise FieldsError(errors)
-        return self
-
     def _errors(self) -> Iterator[FieldError]:
+        if not self.leader_elect:
+            return
         times = {"renewDeadline": self.renew_deadline, "retryPeriod": self.retry_period}
         for field, seconds in times.items():
             if seconds <= 0:
@@ -129,12 +125,6 @@ class Serving(Section):
     @property
     def names_certificate(self) -> bool:
         return bool(self.tls_cert_file or self.tls_private_key_file or self.cert_dir)
-
-    @model_validator(mode="after")
-    def _check_across_fields(self) -> Serving:
-        if errors := list(self._errors()):
-            raise FieldsError(errors)
-        return self
 
     def _errors(self) -> Iterator[FieldError]:
         pair = {"tlsCertFile": self.tls_cert_file, "tlsPrivateKeyFile": self.tls_private_key_file}

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from allocator import NEWEST_RELEASE, Features
 from scheduler.config.fields import (
-    FieldsError,
     NodeSelectorText,
     Seconds,
     Section,
@@ -124,12 +123,6 @@ class Config(Section):
     checks_invariants: bool = False
     tune_gc: bool = False
     preflight: bool = True
-
-    @model_validator(mode="after")
-    def _check_across_fields(self) -> Config:
-        if errors := list(self._errors()):
-            raise FieldsError(errors)
-        return self
 
     def _errors(self) -> Iterator[FieldError]:
         least = self.pod_initial_backoff_seconds

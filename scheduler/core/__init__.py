@@ -6,7 +6,7 @@ through `writes`. When nothing fits, `preempting` makes room and `reports` says 
 
 The folders, lowest first; a module imports from its own folder and from those above it in this list:
 
-  ground      inputs, outbox, timers, settings, versions, change_log: what every part takes
+  ground      inputs, outbox, timers, settings, versions, indexes, change_log: what every part takes
   counting    pods counted by label and place, for affinity and spreading
   state       what is known (`store`), what is held and not yet written (overlays), what a question supposes
   queue       which pod is next

@@ -49,6 +49,7 @@ from scheduler.own_certificate import make_certificate
 from scheduler.validation.api_fields import NEWEST
 from scheduler.validation.field_errors import Json
 
+_HOST: Final = "127.0.0.1"
 DEFAULT_WATCH_WINDOW: Final = 10_000
 """Changes of each kind that a watch can be resumed over."""
 DEFAULT_BOOKMARK_INTERVAL_S: Final = 60.0
@@ -60,7 +61,6 @@ class EmbeddedCluster:
     """The cluster; an async context manager.
 
     Args:
-        host: Address to listen on.
         port: Port to listen on; 0 takes a free one and keeps it over `restart`.
         token: The secret that clients must send; the kubeconfig holds it. None: no secret is asked for.
         controllers: Run the controllers; without them objects stay as clients write them.
@@ -78,7 +78,6 @@ class EmbeddedCluster:
     def __init__(
         self,
         *,
-        host: str = "127.0.0.1",
         port: int = 0,
         token: str | None = None,
         controllers: bool = True,
@@ -88,7 +87,6 @@ class EmbeddedCluster:
         grace_s_max: float = 0.0,
         minor: int = NEWEST,
     ) -> None:
-        self._host = host
         self._port = port
         self._token = token
         self._tls: ssl.SSLContext | None = None
@@ -96,7 +94,7 @@ class EmbeddedCluster:
         self._registry = registry or default_registry()
         self._store = ObjectStore(watch_window=watch_window)
         self.api = Api(self._registry, self._store, minor=minor)
-        self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, host))
+        self._server = HttpServer(self.api, bookmark_interval_s=bookmark_interval_s, guard=Guard(token, _HOST))
         self._runner: web.ServerRunner | None = None
         self._protocol_server: web.Server | None = None
         self._folder: Path | None = None
@@ -171,7 +169,7 @@ class EmbeddedCluster:
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         backlog, tls = _WAITING_CONNECTIONS_MAX, self._tls
-        site = web.TCPSite(runner, self._host, self._port, backlog=backlog, reuse_address=True, ssl_context=tls)
+        site = web.TCPSite(runner, _HOST, self._port, backlog=backlog, reuse_address=True, ssl_context=tls)
         await site.start()
         self._port = runner.addresses[0][1]
         self._protocol_server, self._runner = server, runner
@@ -195,7 +193,7 @@ class EmbeddedCluster:
         """`http://127.0.0.1:PORT`, with a token `https://…`."""
         if not self._port:
             raise RuntimeError("the embedded cluster has not been started: use `async with EmbeddedCluster()`")
-        return f"{'http' if self._token is None else 'https'}://{self._host}:{self._port}"
+        return f"{'http' if self._token is None else 'https'}://{_HOST}:{self._port}"
 
     @property
     def authority(self) -> Path | None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from allocator import Features
 from scheduler.embedded.loading import is_from_a_server
 from scheduler.explain.waiting import PODS_MAX, Waiting, alike, ask_all
+from scheduler.lint.pod_rules import autoscaled
 from scheduler.lint.view import View, mapping, text
 from scheduler.offline import PodResult, SourceObject, makes_pods
 from scheduler.offline.offline_cluster import key_of
@@ -40,7 +41,7 @@ def check_fit(views: Sequence[View], there: Sequence[SourceObject], *, now_ms: i
     asked = {key: view for key, view in by_key.items() if makes_pods(view.obj) or _is_waiting(view.obj)}
     old = asked.keys() & running
     notes = [f"{len(old)} pods or workloads run in the cluster already, and are not asked about"] if old else []
-    most = _autoscaled(views)
+    most = autoscaled(views)
     objects = [one for one in there if not _is_waiting(one.obj) and ((key := _key(one.obj)) not in asked or key in old)]
     objects += [SourceObject("", view.obj) for key, view in by_key.items() if key not in asked]
     objects += [SourceObject("", _scaled(asked[key].obj, most.get(key, 0))) for key in asked if key not in old]
@@ -88,17 +89,6 @@ def _running(objects: Sequence[SourceObject]) -> Iterator[_Key]:
 
 def _is_refused(view: View) -> bool:
     return any(finding.is_refusal for finding in view.findings)
-
-
-def _autoscaled(views: Sequence[View]) -> dict[_Key, int]:
-    """The most pods that an autoscaler makes of a workload."""
-    most: dict[_Key, int] = {}
-    for view in views:
-        spec = mapping(view.obj.get("spec"))
-        if view.kind == "HorizontalPodAutoscaler" and isinstance(spec.get("maxReplicas"), int):
-            target = mapping(spec.get("scaleTargetRef"))
-            most[text(target.get("kind")), view.namespace, text(target.get("name"))] = spec["maxReplicas"]
-    return most
 
 
 def _scaled(obj: dict[str, Any], most: int) -> dict[str, Any]:

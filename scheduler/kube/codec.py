@@ -44,23 +44,16 @@ from scheduler.model.claim import Consumer, DeviceCondition, ResourceClaim
 from scheduler.model.device_taint_rules import DeviceSelector, DeviceTaintRule
 from scheduler.model.keys import ClaimKey, ClaimUid, PodGroupKey
 from scheduler.model.label_selectors import TextSelector, selects_slice
-from scheduler.model.objects import Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
+from scheduler.model.objects import Condition, Namespace, Node, ObjectMeta, Pod, PodResourceClaim, Record
 from scheduler.model.pod_group import Disrupted, GroupCondition, PodGroup
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
-
-
-class _WireCondition(Record, frozen=True):
-    type: str
-    status: str = ""
-    reason: str = ""
-    message: str = ""
 
 
 class _WireDevice(Record, frozen=True):
     driver: str
     pool: str
     device: str
-    conditions: tuple[_WireCondition, ...] | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 class _WireClaimStatus(Record, frozen=True):
@@ -135,15 +128,8 @@ class _WirePodGroupSpec(Record, frozen=True, forbid_unknown_fields=True):
     preemption_policy: str | None = None
 
 
-class _WireGroupCondition(Record, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class _WirePodGroupStatus(Record, frozen=True):
-    conditions: tuple[_WireGroupCondition, ...] | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 class _WirePodGroup(Record, frozen=True):

@@ -61,10 +61,6 @@ class Connection:
     plugin_s_max: float = PLUGIN_S_MAX
 
     @classmethod
-    def from_kubeconfig(cls, path: str | Path, context: str | None = None) -> Connection:
-        return cls(kubeconfig=path, context=context)
-
-    @classmethod
     def find(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
         """kubectl's order: the given file, $KUBECONFIG, ~/.kube/config, the service account of the pod we run in.
 

@@ -57,7 +57,7 @@ from scheduler.model import pod_group
 from scheduler.model.api_rules import EXTENDED_RESOURCE_ANNOTATION, FINALIZER
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodGroupKey, PodKey, VolumeClaimKey
-from scheduler.model.objects import PREEMPTED_BY_SCHEDULER, Pod
+from scheduler.model.objects import DISRUPTION_TARGET, PREEMPTED_BY_SCHEDULER, Pod
 from scheduler.model.special_claim import special_claim_spec
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.timestamps import format_rfc3339
@@ -118,8 +118,8 @@ def encode_decision(decision: Answered, *, now_ms: int, is_transition: bool = Tr
             reply = Pod if decision.expect_revision is not None else None
             return _pod_patch(path, decision, status, STRATEGIC_MERGE_PATCH, reply)
         case PatchPodDisruption():
-            disruption = {"conditions": [_disruption(decision, now_ms)]}
-            return _pod_patch(path, decision, disruption, STRATEGIC_MERGE_PATCH, None)
+            disruption = _condition(DISRUPTION_TARGET, "True", PREEMPTED_BY_SCHEDULER, decision, now_ms)
+            return _pod_patch(path, decision, {"conditions": [disruption]}, STRATEGIC_MERGE_PATCH, None)
         case DeletePod():
             body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _expected(decision)}
             return Request("DELETE", path, orjson.dumps(body), JSON, "delete pods", None)
@@ -189,7 +189,9 @@ def _group_patch(decision: PatchPodGroupStatus, now_ms: int) -> Request:
     namespace, name = decision.group
     version = "v1alpha2" if decision.is_136 else "v1beta1"
     path = f"/apis/{pod_group.API_GROUP}/{version}/namespaces/{namespace}/{pod_group.RESOURCE}/{name}/status"
-    body = {"metadata": {"uid": decision.uid}, "status": {"conditions": [_group_condition(decision, now_ms)]}}
+    kind, changed_ms = pod_group.condition_type(is_136=decision.is_136), now_ms if decision.is_transition else None
+    condition = _condition(kind, str(decision.is_true), decision.reason, decision, changed_ms)
+    body = {"metadata": {"uid": decision.uid}, "status": {"conditions": [condition]}}
     right = f"patch {pod_group.RESOURCE}/status.{pod_group.API_GROUP}"
     return Request("PATCH", path, orjson.dumps(body), STRATEGIC_MERGE_PATCH, right, None)
 
@@ -284,46 +286,26 @@ def _claim_status(decision: WriteClaimStatus) -> dict[str, Any]:
 
 
 def _pod_status(decision: PatchPodStatus, now_ms: int, is_transition: bool) -> dict[str, Any]:
-    condition: dict[str, str | int] = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": decision.reason,
-        "message": decision.message,
-    }
-    if is_transition:
-        condition["lastTransitionTime"] = format_rfc3339(now_ms // 1000)
+    condition = _condition("PodScheduled", "False", decision.reason, decision, now_ms if is_transition else None)
     if decision.fence_ms is not None:
         condition["lastProbeTime"] = format_rfc3339(decision.fence_ms // 1000)
-    if decision.generation:
-        condition["observedGeneration"] = decision.generation
     status: dict[str, Any] = {"conditions": [condition]} if decision.reason else {}
     if decision.nominated_node is not None:
         status["nominatedNodeName"] = decision.nominated_node or None
     return status
 
 
-def _group_condition(decision: PatchPodGroupStatus, now_ms: int) -> dict[str, str | int]:
-    condition: dict[str, str | int] = {
-        "type": pod_group.condition_type(is_136=decision.is_136),
-        "status": str(decision.is_true),
-        "reason": decision.reason,
-        "message": decision.message,
-    }
-    if decision.is_transition:
-        condition["lastTransitionTime"] = format_rfc3339(now_ms // 1000)
-    if decision.generation:
-        condition["observedGeneration"] = decision.generation
-    return condition
-
-
-def _disruption(decision: PatchPodDisruption, now_ms: int) -> dict[str, Any]:
-    condition: dict[str, str | int] = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": PREEMPTED_BY_SCHEDULER,
-        "message": decision.message,
-        "lastTransitionTime": format_rfc3339(now_ms // 1000),
-    }
+def _condition(
+    kind: str,
+    status: str,
+    reason: str,
+    decision: PatchPodStatus | PatchPodGroupStatus | PatchPodDisruption,
+    changed_ms: int | None,
+) -> dict[str, str | int]:
+    """A condition of a status; `changed_ms`: of its transition, None where it is none."""
+    condition: dict[str, str | int] = {"type": kind, "status": status, "reason": reason, "message": decision.message}
+    if changed_ms is not None:
+        condition["lastTransitionTime"] = format_rfc3339(changed_ms // 1000)
     if decision.generation:
         condition["observedGeneration"] = decision.generation
     return condition

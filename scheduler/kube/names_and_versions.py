@@ -22,6 +22,7 @@ import msgspec
 
 from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.outcomes import JSON, Accepted
+from scheduler.kube.watched_kind import ListMeta
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import Record
 
@@ -30,11 +31,6 @@ _ACCEPT: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v
 
 Known: TypeAlias = Mapping[ObjectKey, tuple[str, str]]
 """Uid and resource version by name."""
-
-
-class _ListMeta(Record, frozen=True):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class _Meta(Record, frozen=True):
@@ -49,7 +45,7 @@ class _Item(Record, frozen=True):
 
 
 class _Head(Record, frozen=True):
-    metadata: _ListMeta
+    metadata: ListMeta
 
 
 class _Page(_Head, frozen=True):

@@ -11,7 +11,7 @@ Not here: which plugins read what (`Plugin.reads`), the kinds that every schedul
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -130,7 +130,7 @@ PLUGIN_KINDS: Final = (
 )
 
 
-def plugin_kinds(kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, WatchedKind]:
+def plugin_kinds() -> dict[str, WatchedKind]:
     """How to watch each of them, by name."""
     return {
         one.name: WatchedKind(
@@ -140,5 +140,5 @@ def plugin_kinds(kinds: Iterable[PluginKind] = PLUGIN_KINDS) -> dict[str, Watche
             served_as=ServedAs(one.group, ("v1",), one.plural),
             cost=one.cost,
         )
-        for one in kinds
+        for one in PLUGIN_KINDS
     }

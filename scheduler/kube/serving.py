@@ -119,9 +119,7 @@ async def guarded(config: Config, credentials: Credentials) -> AsyncIterator[Gua
     async with AsyncExitStack() as stack:
         asked = [
             await stack.enter_async_context(
-                ApiClient(
-                    await Connection.from_kubeconfig(path).open() if path else credentials, timeouts=_REVIEW_TIMEOUTS
-                )
+                ApiClient(await Connection(kubeconfig=path).open() if path else credentials, timeouts=_REVIEW_TIMEOUTS)
             )
             for path in (serving.authentication_kubeconfig, serving.authorization_kubeconfig)
         ]

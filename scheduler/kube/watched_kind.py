@@ -118,13 +118,15 @@ class Replacement:
             self.broken[event.name] = event
 
 
-class _ListMeta(Record, frozen=True):
+class ListMeta(Record, frozen=True):
+    """Of a list."""
+
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class _Page(Record, frozen=True):
-    metadata: _ListMeta = _ListMeta()
+    metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] | None = None
 
 

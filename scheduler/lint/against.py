@@ -8,7 +8,6 @@ Not here: drivers and attributes in expressions (`selector_rules`), classes (`cl
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from allocator import DecodeError, FaultKind, Features, PoolId, ResourceSlice, decode_slice, pool_faults
@@ -16,7 +15,7 @@ from scheduler.lint.context import Context
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.published import Published
 from scheduler.lint.view import View, mapping, text
-from scheduler.model.nearest import listed, nearest, some
+from scheduler.model.nearest import listed, nearest
 from scheduler.validation.releases import release_of
 
 _FAULTS: Final[dict[FaultKind, tuple[str, FieldPath]]] = {
@@ -41,22 +40,8 @@ def check_against(context: Context) -> None:
     if published is None:
         return
     for view in context.views:
-        if view.is_dra and view.kind == "DeviceClass":
-            _two_stacks(view, published, context.drivers_of_class(view.object_name))
         if view.is_dra and view.kind == "DeviceTaintRule" and published.slices:
             _taint_rule(view, published)
-
-
-def _two_stacks(view: View, published: Published, drivers: Collection[str]) -> None:
-    resource = text(mapping(view.obj.get("spec")).get("extendedResourceName"))
-    having = {one.node_name or "" for one in published.slices if one.driver in drivers}
-    if served := sorted(having & published.serving(resource)):
-        view.warning(
-            "two-stacks",
-            ("spec", "extendedResourceName"),
-            f"a device plugin serves {resource} on node {some(served, 3)}, where a "
-            "driver publishes the same devices: claims get none of them there, unless `twoStacks` says so",
-        )
 
 
 def _taint_rule(view: View, published: Published) -> None:

@@ -91,12 +91,13 @@ def check_extended_resources(context: Context) -> None:
             message = f"the DeviceClasses {some(classes[resource], 10)} have {resource}: one of them serves it"
             view.warning("extended-resource-twice", path, message, "a name of its own for each")
         drivers = context.drivers_of_class(name)
-        both = sorted(one for one in plugins.get(resource, ()) if any((each, one) in publishing for each in drivers))
-        if both:
+        having = {node for node in plugins.get(resource, ()) if any((one, node) in publishing for one in drivers)}
+        if having:
             message = (
-                f"a device plugin has {resource} on node {both[0]}, where the class has devices: each is given twice"
+                f"a device plugin serves {resource} on node {some(sorted(having), 3)}, where a "
+                "driver publishes the same devices: claims get none of them there, unless `twoStacks` says so"
             )
-            view.warning("extended-resource-twice", path, message, "end the device plugin there, or leave the name out")
+            view.warning("two-stacks", path, message, "end the device plugin there, or leave the name out")
 
 
 def check_admin_access(context: Context) -> None:

@@ -23,7 +23,7 @@ from scheduler.lint.emit import convert_text
 from scheduler.lint.findings import Finding, Place, Severity
 from scheduler.lint.gate_rules import check_gates
 from scheduler.lint.modernize import modernize, restore_metadata
-from scheduler.lint.pod_rules import check_pods, find_pod_specs
+from scheduler.lint.pod_rules import check_pods
 from scheduler.lint.published import Published, read_published
 from scheduler.lint.schema import check_fields
 from scheduler.lint.selector_rules import check_names, check_selectors
@@ -141,7 +141,7 @@ def _check(views: Sequence[View], settings: Settings, published: Published | Non
             check_rules(view, context)
             check_server_rules(view, settings.minor)
             check_gates(view, context)
-    check_pods(context, find_pod_specs(context))
+    check_pods(context)
     check_against(context)
     check_extended_resources(context)
     check_admin_access(context)

@@ -41,7 +41,7 @@ class Finding:
     """One finding.
 
     Attributes:
-        code: Stable name of the rule, kebab-case.
+        code: Stable name of the rule, kebab-case; docs/lint-codes.md explains each.
         field: The path in the file's object, as Kubernetes writes it.
         served: Since and until which Kubernetes release the shape was served; empty where it still is.
         fix: What to write instead, in v1.

@@ -20,14 +20,12 @@ from itertools import accumulate
 from typing import Final
 
 from cel import operators
-from cel.errors import CompileError
-from cel.parser.frontend import parse
 from cel.parser.lexer import IDENT, Tokens, tokenize
 from cel.parser.syntax import Call, Expr, Literal, MapExpr, Select, children
 from cel.quantity import Quantity
 from cel.semver import Semver
 from scheduler.lint.context import Context, is_id
-from scheduler.model.selector_reading import Part, driver_texts, is_device, is_field, walk
+from scheduler.model.selector_reading import Part, driver_texts, is_device, is_field, parsed, walk
 
 ACCESSORS: Final = ("string", "int", "bool", "version", "quantity", "list", "number", "double", "float")
 _ORDERINGS: Final = {
@@ -67,10 +65,13 @@ def find_mistakes(
         drivers: Of which a device has one.
         is_valid: Whether some release takes an expression, or a part of one.
     """
+    root = parsed(expression)
+    if root is None:
+        return []
+    finder = _Finder(expression, context, drivers, is_valid)
     try:
-        finder = _Finder(expression, context, drivers, is_valid)
-        finder.visit(finder.root, None)
-    except (CompileError, RecursionError):
+        finder.visit(root, None)
+    except RecursionError:
         return []
     return sorted(finder.found, key=lambda mistake: mistake.offset)
 
@@ -112,7 +113,6 @@ class _Finder:
         self.domain_of = context.domain_finder(drivers)
         self.is_valid = is_valid
         self.source = expression
-        self.root = parse(expression).expr
         self.tokens: Tokens = tokenize(expression)
         self.index_by_offset = {offset: index for index, offset in enumerate(self.tokens.offsets)}
         self.found: list[Mistake] = []

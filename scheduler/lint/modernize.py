@@ -25,7 +25,7 @@ from typing import Any, Final
 from scheduler.lint.context import is_id, legal_id
 from scheduler.lint.findings import NEVER_VALID, FieldPath, Severity
 from scheduler.lint.scheduler_config import CONFIG_GROUP, modernize_config
-from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, pod_specs, text
+from scheduler.lint.view import GROUP, V1, View, at, claim_spec_path, mapping, mappings, text
 from scheduler.validation.api_fields import kinds_in
 from scheduler.validation.slice_rules import warnings_of_rule
 
@@ -407,7 +407,7 @@ def _taint_rule(view: View, minor: int) -> None:
 
 def _pod_sources(view: View) -> None:
     """Lift `source` wherever a pod spec stands: in a Pod, in a template, in somebody's own resource."""
-    for path, spec in pod_specs(view):
+    for path, spec in view.pod_specs:
         for index, entry in mappings(spec.get("resourceClaims") if "containers" in spec else None):
             _lift_source(view, (*path, "resourceClaims", index), entry)
 

@@ -5,15 +5,15 @@ Not here: `source` of old pods (`modernize`), which fit (`scheduler.explain.lint
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.lint.context import Context
 from scheduler.lint.findings import NEVER_VALID, FieldPath
-from scheduler.lint.shapes import shape_of
-from scheduler.lint.view import View, mapping, mappings, pod_specs, request_parts, text
+from scheduler.lint.view import View, mapping, mappings, request_parts, text
 from scheduler.model.nearest import nearest
+from scheduler.validation.api_fields import type_of
 
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -26,44 +26,17 @@ MANY: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """A pod spec of a view, and how many pods it makes (`replicas`; for an autoscaler its maximum).
-
-    `replicas_path` is where that number stands, in `replicas_view`.
-    """
+    """A pod spec of a view, and how many pods it makes (`replicas`; for an autoscaler its maximum)."""
 
     view: View
     path: FieldPath
     spec: dict[str, Any]
-    replicas: int = 1
-    replicas_view: View | None = None
-    replicas_path: FieldPath = ()
+    replicas: int
 
 
-def find_pod_specs(context: Context) -> list[PodSpec]:
-    """Every pod spec of the files that names claims."""
-    scalers: dict[tuple[str, str, str], list[View]] = {}
-    for view in context.views:
-        if view.kind == "HorizontalPodAutoscaler":
-            target = mapping(mapping(view.obj.get("spec")).get("scaleTargetRef"))
-            key = (text(target.get("kind")), text(target.get("name")), view.namespace)
-            scalers.setdefault(key, []).append(view)
-    found = []
-    for view in context.views:
-        for path, spec in pod_specs(view):
-            if not isinstance(spec.get("containers"), list):
-                continue  # a group of pods has claims too, and nothing that uses them
-            if spec.get("resourceClaims") is not None or any(
-                mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
-            ):
-                found.append(
-                    _with_replicas(view, path, spec, scalers.get((view.kind, view.object_name, view.namespace), ()))
-                )
-    return found
-
-
-def check_pods(context: Context, specs: Sequence[PodSpec]) -> None:
-    """Report on every pod spec that names claims."""
-    for pod in specs:
+def check_pods(context: Context) -> None:
+    """Report on every pod spec of the files that names claims."""
+    for pod in _pod_specs(context):
         _claims(pod)
         _containers_claims(pod, context)
         _twice(pod, context)
@@ -71,19 +44,37 @@ def check_pods(context: Context, specs: Sequence[PodSpec]) -> None:
         _preset_node(pod, context)
 
 
-def _with_replicas(view: View, path: FieldPath, spec: dict[str, Any], scalers: Sequence[View]) -> PodSpec:
-    outer = mapping(view.obj.get("spec"))
+def _pod_specs(context: Context) -> Iterator[PodSpec]:
+    most = autoscaled(context.views)
+    for view in context.views:
+        replicas = max(_replicas(view), most.get((view.kind, view.namespace, view.object_name), 0))
+        for path, spec in view.pod_specs:
+            if not isinstance(spec.get("containers"), list):
+                continue  # a group of pods has claims too, and nothing that uses them
+            if spec.get("resourceClaims") is not None or any(
+                mapping(container.get("resources")).get("claims") for _, container in _containers((), spec)
+            ):
+                yield PodSpec(view, path, spec, replicas)
+
+
+def autoscaled(views: Iterable[View]) -> dict[tuple[str, str, str], int]:
+    """The most pods that autoscalers make of workloads, by kind, namespace and name."""
+    most: dict[tuple[str, str, str], int] = {}
+    for view in views:
+        spec = mapping(view.obj.get("spec"))
+        if view.kind == "HorizontalPodAutoscaler" and isinstance(spec.get("maxReplicas"), int):
+            target = mapping(spec.get("scaleTargetRef"))
+            key = text(target.get("kind")), view.namespace, text(target.get("name"))
+            most[key] = max(spec["maxReplicas"], most.get(key, 0))
+    return most
+
+
+def _replicas(view: View) -> int:
     if view.kind == "DaemonSet":
-        return PodSpec(view, path, spec, MANY, view, ("kind",))
+        return MANY
     name = {"Job": "parallelism"}.get(view.kind, "replicas" if view.kind in _REPLICATED else "")
-    count = outer.get(name) if name else 1
-    replicas = count if isinstance(count, int) and not isinstance(count, bool) else 1
-    pod = PodSpec(view, path, spec, replicas, view, ("spec", name) if name else ())
-    for scaler in scalers:
-        most = mapping(scaler.obj.get("spec")).get("maxReplicas")
-        if isinstance(most, int) and most > pod.replicas:
-            pod = PodSpec(view, path, spec, most, scaler, ("spec", "maxReplicas"))
-    return pod
+    count = mapping(view.obj.get("spec")).get(name) if name else 1
+    return count if isinstance(count, int) and not isinstance(count, bool) else 1
 
 
 def _containers(path: FieldPath, spec: dict[str, Any]) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -97,7 +88,7 @@ def _claims(pod: PodSpec) -> None:
 
     Fields of Kubernetes' own kinds `schema` knows; here they are looked at in other kinds, and what it cannot say.
     """
-    is_own = shape_of(text(pod.view.obj.get("apiVersion")), pod.view.kind) is not None
+    is_own = type_of(text(pod.view.obj.get("apiVersion")), pod.view.kind) is not None
     used = {
         text(entry.get("name"))
         for _, container in _containers(pod.path, pod.spec)

@@ -14,7 +14,6 @@ from typing import Any
 
 from allocator import AllocationError, DecodeError, DeviceClass, PoolId, ResourceSlice, decode_class, decode_slice
 from scheduler.lint.view import mapping, text
-from scheduler.model.resources import parse_nano
 
 
 @dataclass(slots=True)
@@ -41,15 +40,6 @@ class Published:
     drivers_by_domain: dict[str, set[str]] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-
-    def serving(self, resource: str) -> set[str]:
-        """The nodes on which a device plugin serves the resource."""
-        return {
-            text(mapping(one.get("metadata")).get("name"))
-            for one in self.objects
-            if one.get("kind") == "Node"
-            and parse_nano(mapping(mapping(one.get("status")).get("allocatable")).get(resource, 0))
-        }
 
     def domains_of(self, which: str, name: str) -> set[str]:
         """The domains under which an attribute or capacity of this name is published."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final, TypedDict, Unpack
 
 from scheduler.lint.documents import Document
@@ -82,6 +83,24 @@ class View:
     @property
     def object_name(self) -> str:
         return text(mapping(self.obj.get("metadata")).get("name"))
+
+    @cached_property
+    def pod_specs(self) -> list[tuple[FieldPath, dict[str, Any]]]:
+        """Path and value of the pod specs of a workload: whatever has containers or claims, in a kind of any group.
+
+        They are looked for once: who changes an object leaves them where they are.
+        """
+        found: list[tuple[FieldPath, dict[str, Any]]] = []
+        pending: list[tuple[FieldPath, Any]] = [((), self.obj)]
+        while pending:
+            path, value = pending.pop()
+            if isinstance(value, list):
+                pending += (((*path, index), child) for index, child in enumerate(value))
+            elif isinstance(value, dict):
+                if path and any(isinstance(value.get(name), list) for name in _OF_POD_SPECS):
+                    found.append((path, value))
+                pending += (((*path, name), child) for name, child in value.items() if isinstance(child, dict | list))
+        return found
 
     def moved(self, new: FieldPath, old: FieldPath) -> None:
         """What is at `new` in `obj` was written at `old` of the file's object."""
@@ -215,16 +234,3 @@ def selector_holders(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
     for path, spec in claim_specs(view):
         for here, _, part in request_parts(path, spec):
             yield here, part
-
-
-def pod_specs(view: View) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    """Path and value of the pod specs of a workload: whatever has containers or claims, in a kind of any group."""
-    pending: list[tuple[FieldPath, Any]] = [((), view.obj)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, list):
-            pending += (((*path, index), child) for index, child in enumerate(value))
-        elif isinstance(value, dict):
-            if path and any(isinstance(value.get(name), list) for name in _OF_POD_SPECS):
-                yield path, value
-            pending += (((*path, name), child) for name, child in value.items() if isinstance(child, dict | list))

@@ -6,7 +6,7 @@ becomes a ResourceClaimTemplate of its own, named after the workload, that the p
 Rules of this module
   1. An object that is taken out of another stands beside it, and is written or refused with it (same document).
 
-Not here: which claims a pod names, and what comes of it (`pod_rules`); single fields (`schema`, `shapes`).
+Not here: which claims a pod names, and what comes of it (`pod_rules`); single fields (`schema`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from scheduler.lint.findings import FieldPath
 from scheduler.lint.modernize import modernize_structure
-from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, pod_specs, text
+from scheduler.lint.view import V1, View, copy_plain, mapping, mappings, text
 from scheduler.model.nearest import near
 from scheduler.validation.api_fields import kinds_in, versions_of
 
@@ -37,7 +37,7 @@ def separate_templates(views: Sequence[View]) -> list[View]:
     result: list[View] = []
     for view in views:
         if not view.is_dra:
-            for path, spec in pod_specs(view):
+            for path, spec in view.pod_specs:
                 for made in list(_inline(view, path, spec, names)):
                     modernize_structure(made)
                     result.append(made)
@@ -181,7 +181,7 @@ def check_workload(view: View, minor: int) -> None:
         if isinstance(count, int) and count > _PODS_MAX:
             message = f"{count} pods: clusters are made for 150000, and simulate and explain make {_PODS_MAX} at most"
             view.warning("many-pods", ("spec", field), message, "a smaller number")
-    for path, spec in pod_specs(view):
+    for path, spec in view.pod_specs:
         _named_twice(view, path, spec)
         for list_name in _CONTAINER_LISTS:
             for index, container in mappings(spec.get(list_name)):

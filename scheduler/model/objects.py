@@ -298,11 +298,14 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"  # a condition's type
 PREEMPTED_BY_SCHEDULER: Final = "PreemptionByScheduler"  # its reason
 
 
-class PodCondition(Record, frozen=True):
-    type: str
+class Condition(Record, frozen=True):
+    type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
+
+
+class PodCondition(Condition, frozen=True):
     last_probe_time: str | None = None
 
 

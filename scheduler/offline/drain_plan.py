@@ -9,15 +9,9 @@ import json
 import shlex
 from typing import Any, Final
 
-from scheduler.offline.draining import Drain, DrainOutcome
-from scheduler.offline.room_plan import (
-    budgets_document,
-    comment,
-    move_document,
-    script_head,
-    step_commands,
-    warnings_of,
-)
+from scheduler.offline.draining import Drain
+from scheduler.offline.moving import Outcome
+from scheduler.offline.room_plan import comment, moves_of, plan_document, script_head, step_commands
 
 _BETA: Final = "Kubernetes 1.36 serves DeviceTaintRules only with --runtime-config and the gate DRADeviceTaintRules."
 
@@ -28,24 +22,15 @@ def verdict_of(drain: Drain) -> str:
     name += f" (with {len(drain.devices) - 1} partitions)" if len(drain.devices) > 1 else ""
     going, staying = sum(map(len, drain.steps)), len(drain.stays)
     match drain.outcome:
-        case DrainOutcome.FREE:
-            return f"nobody holds {name}: the taint alone keeps it free"
-        case DrainOutcome.PLAN:
+        case Outcome.PLAN:
             return f"{name} is free after {'1 pod has' if going == 1 else f'{going} pods have'} moved"
-        case DrainOutcome.NONE:
+        case Outcome.NONE:
             return f"no plan: {staying} of the {going + staying} that hold {name} would not get away from it"
-        case DrainOutcome.UNKNOWN:
+        case Outcome.UNKNOWN:
             used = "the steps for one question" if drain.is_out_of_steps else f"{drain.questions} questions"
             return f"unknown: no order in which all that hold {name} can move was found in {used}, and there may be one"
-
-
-def budget_texts(drain: Drain) -> list[str]:
-    """What each PodDisruptionBudget allows, and takes."""
-    return [
-        f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go now, and {used} would"
-        + (": the script waits for it" if used > allowed else "")
-        for (namespace, name), (used, allowed) in sorted(drain.budgets.items())
-    ]
+        case _:
+            return f"nobody holds {name}: the taint alone keeps it free"
 
 
 def commands(drain: Drain) -> list[str]:
@@ -55,9 +40,9 @@ def commands(drain: Drain) -> list[str]:
     if drain.rules[0]["apiVersion"].endswith("v1beta2"):
         applied.insert(0, comment(_BETA))
     evicting = json.dumps({"spec": {"taint": {"effect": "NoExecute"}}})
-    if drain.outcome is DrainOutcome.PLAN:
+    if drain.outcome is Outcome.PLAN:
         head = script_head("It stops at the first step that fails; the taint stays.")
-        applied = [*head[1:], *applied, *step_commands(drain.steps)]
+        applied = [*head[1:], *applied, *step_commands(drain)]
     return [
         *applied,
         "",
@@ -69,21 +54,16 @@ def commands(drain: Drain) -> list[str]:
 
 def document_of(drain: Drain) -> dict[str, Any]:
     """The answer for programs."""
+    stays = [
+        {"namespace": one.namespace, "name": one.name, "from": one.node, "devices": one.devices, "why": one.why}
+        for one in drain.stays
+    ]
     return {
         "outcome": str(drain.outcome),
         "text": verdict_of(drain),
         "devices": [one._asdict() for one in drain.devices],
-        "holders": [
-            *({**move_document(move), "step": number} for number, step in enumerate(drain.steps, 1) for move in step),
-            *(
-                {"namespace": one.namespace, "name": one.name, "from": one.node, "devices": one.devices, "why": one.why}
-                for one in drain.stays
-            ),
-        ],
-        "budgets": budgets_document(drain.budgets),
-        "questions": drain.questions,
+        "holders": [*moves_of(drain), *stays],
         "notes": drain.notes,
-        "warnings": warnings_of(move for step in drain.steps for move in step),
         "rules": drain.rules,
-        "commands": commands(drain),
+        **plan_document(drain, commands(drain)),
     }

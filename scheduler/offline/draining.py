@@ -18,49 +18,41 @@ Cost: some 10 ms for each pod that is played.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from allocator import DeviceId, Features
 from cel.quantity import Quantity
+from scheduler.config.settings import Config
 from scheduler.core.ground.core_settings import CoreSettings
 from scheduler.core.state.store import Store
-from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.offline.altered import NoSuchObjectError, device_named
 from scheduler.offline.group_mates import group_of
-from scheduler.offline.making_room import PLAY, QUESTIONS_MAX
-from scheduler.offline.moving import Board, Move, budgets_used, why_it_stays
+from scheduler.offline.moving import PLAY, QUESTIONS_MAX, Board, Move, MovePlan, Outcome, budgets_used, why_it_stays
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
-from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
+from scheduler.offline.playing import BEGIN_MS
+from scheduler.offline.verdicts import TURN_STEPS
 
 TAINT: Final = {"key": "dra-scheduler/drained", "effect": "NoSchedule"}
 _ORDERED_MAX: Final = 50
 """Steps of which other orders are tried than the first."""
 
+_PARTS_MAX: Final = 500
+_NOT_ASKED: Final = "was not asked about: the questions or steps were used up"
+_NAME_MAX: Final = 253
+_OWN_LENGTH: Final = 8
+
 _Key: TypeAlias = tuple[str, str]
-_Profiles: TypeAlias = Callable[[str], Profile]
 _Unit: TypeAlias = tuple[_Key, ...]
-
-
-class DrainOutcome(StrEnum):
-    """What became of the question."""
-
-    FREE = "free"
-    """Nobody holds the device."""
-    PLAN = "plan"
-    NONE = "none"
-    UNKNOWN = "unknown"
-    """No order was found before the questions or the steps were used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +66,28 @@ class Stay:
     why: str
 
 
-@dataclass(slots=True)
-class Drain:
-    """The answer.
+@dataclass(slots=True, kw_only=True)
+class Drain(MovePlan):
+    """The answer; without a plan, its steps are those who could go, one after the other.
 
     Attributes:
         devices: The device, and the partitions that are drained with it.
         rules: The DeviceTaintRules that keep new claims off them.
-        steps: Who goes at once, in order. Without a plan: those who could go, one step after the other.
         stays: Who holds it and does not go.
-        budgets: Of each PodDisruptionBudget: how many of its pods go, and how many it allows to go now.
-        is_out_of_steps: The steps of costly searches were used up, not the questions.
     """
 
-    outcome: DrainOutcome
     devices: tuple[DeviceId, ...]
     rules: list[dict[str, Any]]
-    steps: list[list[Move]] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
-    budgets: dict[_Key, tuple[int, int]] = field(default_factory=dict)
-    questions: int = 0
-    is_out_of_steps: bool = False
     notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def drain_device(
     objects: Sequence[SourceObject],
     written: str,
-    *,
-    profile: _Profiles,
+    config: Config | None,
     features: Features,
-    now_ms: int,
+    *,
     questions_max: int = QUESTIONS_MAX,
     steps_max: int = UNLIMITED_STEPS,
 ) -> Drain:
@@ -113,7 +95,7 @@ def drain_device(
 
     Args:
         written: POOL/DEVICE or DRIVER/POOL/DEVICE.
-        profile: Of each scheduler name, without PostFilter plugins.
+        config: Says which plugins answer; None: the default ones.
         steps_max: Steps of costly searches, about 4 us each, for all questions.
 
     Raises:
@@ -122,43 +104,34 @@ def drain_device(
     """
     if not features.device_taints:
         raise NoSuchObjectError(f"{written}: the feature gate DRADeviceTaints is off, so no taint keeps claims off it")
-
     try:
-        return _Search(partial(_Table, objects, written, profile, features, now_ms), questions_max, steps_max).find()
+        return _Search(partial(_Table, objects, written, config, features), questions_max, steps_max).find()
     except ApiError as error:  # of a dump that no API server wrote
         raise NoSuchObjectError(f"an API server refuses a part of the objects: {error.message}") from error
 
 
-class _Table:
+class _Table(Board):
     """The cluster with the device tainted, and the pods that run."""
 
     def __init__(
-        self, objects: Sequence[SourceObject], written: str, profile: _Profiles, features: Features, now_ms: int
+        self, objects: Sequence[SourceObject], written: str, config: Config | None, features: Features
     ) -> None:
-        self.cluster: Final = OfflineCluster(now_ms)
-        self.cluster.load(objects)
-        names = {scheduler_name_of(pod) for pod in self.cluster.pods()}
-        machine = new_machine(names, profile, features, CoreSettings(reports_causes=True))
-        self.run: Final = Run(self.cluster, Answers(machine, self.cluster, ()))
-        self.run.start()
-        self.run.until(now_ms)
-        self.store: Final = machine.store
+        cluster = OfflineCluster(BEGIN_MS)
+        cluster.load(objects)
+        super().__init__(cluster, config, features, settings=CoreSettings(reports_causes=True))
         published = {device.id for one in self.store.inventory.slices.values() for device in one.devices}
         held = {one for claim in self.store.claims.values() for one in _held(claim)}
-        self.devices: Final = _with_parts(self.store, device_named(written, published | held))
-        self.rules: Final = [_rule(device, features) for device in self.devices]
-        self.cluster.add([SourceObject("the rule", rule) for rule in self.rules])
-        self.run.observe_changes()
-        self.run.until(now_ms)
-        self.board: Final = Board(self.cluster, self.run)
-
-    def stored(self, unit: Iterable[_Key]) -> list[Stored]:
-        found = [self.cluster.api.store.get(POD.kind_id, *key) for key in unit]
-        return [pod for pod in found if pod is not None]
+        self.drained: Final = _with_parts(self.store, device_named(written, published | held))
+        if len(self.drained) > _PARTS_MAX:
+            parts = f"it has {len(self.drained) - 1} partitions, and {_PARTS_MAX - 1} at most are drained with it"
+            raise NoSuchObjectError(f"{written}: {parts}")
+        self.rules: Final = [_rule(device, features) for device in self.drained]
+        cluster.add([SourceObject("the rule", rule) for rule in self.rules])
+        self._decide()
 
     def stay(self, key: _Key, why: str) -> Stay:
         (pod,) = self.stored([key])
-        return Stay(*key, str(pod.obj["spec"].get("nodeName")), self.board.devices(pod), why)
+        return Stay(*key, str(pod.obj["spec"].get("nodeName")), self.devices(pod), why)
 
 
 def _held(claim: ResourceClaim) -> list[DeviceId]:
@@ -185,13 +158,19 @@ def _nano(counters: Iterable[tuple[str, Quantity]]) -> dict[str, int]:
 
 
 def _rule(device: DeviceId, features: Features) -> dict[str, Any]:
-    name = re.sub("[^a-z0-9]", "-", f"drain-{device.device}-{device.pool}".lower())
     return {
         "apiVersion": f"resource.k8s.io/{'v1' if features.has_137_semantics else 'v1beta2'}",
         "kind": "DeviceTaintRule",
-        "metadata": {"name": name[:253].rstrip("-")},
+        "metadata": {"name": _rule_name(device)},
         "spec": {"deviceSelector": device._asdict(), "taint": dict(TAINT)},
     }
+
+
+def _rule_name(device: DeviceId) -> str:
+    """Names that are cut, or read alike when they are joined, differ in its end."""
+    read = re.sub("[^a-z0-9]", "-", f"drain-{device.device}-{device.pool}-{device.driver}".lower())
+    own = hashlib.sha256(str(device).encode()).hexdigest()[:_OWN_LENGTH]
+    return f"{read[: _NAME_MAX - 1 - _OWN_LENGTH]}-{own}"
 
 
 class _Search:
@@ -205,13 +184,9 @@ class _Search:
         self._new_table: Final = new_table
         table = self._table = new_table()
         self._questions_max: Final = questions_max
-        self._steps_left = steps_max
-        self._drain: Final = Drain(DrainOutcome.FREE, table.devices, table.rules)
-        self._whys: Final[dict[_Unit, str]] = {}
-
-    @property
-    def _is_over(self) -> bool:
-        return self._drain.questions >= self._questions_max or self._steps_left <= 0
+        table.run.turns_left = steps_max // TURN_STEPS
+        self._drain: Final = Drain(outcome=Outcome.FREE, devices=table.drained, rules=table.rules)
+        self._is_over = False
 
     def find(self) -> Drain:
         drain, table = self._drain, self._table
@@ -224,19 +199,19 @@ class _Search:
         drain.budgets = budgets_used(table.store, [pod.uid for unit in going for pod in table.stored(unit)])
         waiting = self._go_in_first_order(going)
         if waiting and not must_stay and 1 < len(going) <= _ORDERED_MAX and not self._is_over:
-            self._table = self._new_table()
+            self._take_a_new_table()
             found = self._ordered(going)
             if found is not None and (replayed := self._replayed(found)) is not None:
-                drain.steps, waiting = replayed, []
-        drain.stays += (self._table.stay(key, self._whys[unit]) for unit in waiting for key in unit)
+                drain.steps, waiting = replayed, {}
+        drain.stays += (self._table.stay(key, why) for unit, why in waiting.items() for key in unit)
         if waiting and not must_stay and (self._is_over or len(going) > _ORDERED_MAX):
-            drain.outcome = DrainOutcome.UNKNOWN
+            drain.outcome = Outcome.UNKNOWN
         elif drain.stays:
-            drain.outcome = DrainOutcome.NONE
+            drain.outcome = Outcome.NONE
         elif drain.steps:
-            drain.outcome = DrainOutcome.PLAN
-        drain.is_out_of_steps = self._steps_left <= 0
-        drain.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
+            drain.outcome = Outcome.PLAN
+        drain.is_out_of_steps = not self._table.run.turns_left
+        drain.problems = table.problems
         return drain
 
     # -- who goes ----------------------------------------------------------------------------------
@@ -244,25 +219,26 @@ class _Search:
     def _units(self) -> list[_Unit]:
         """Who goes at once: those of most devices first, then the most important."""
         table = self._table
-        running = {pod.uid: pod for pod in table.cluster.stored_pods() if table.board.is_running(pod)}
-        running = {uid: pod for uid, pod in running.items() if PodUid(uid) in table.store.pods}
+        # Those without a node are left out of the store.
+        there = {uid for uid, pod in table.store.pods.items() if not pod.is_terminal}
+        running = {pod.uid: pod for pod in table.cluster.stored_pods() if pod.uid in there}
         groups: dict[object, set[str]] = {}
         for uid, pod in running.items():
             groups.setdefault(group_of(pod.obj) or uid, set()).add(uid)
-        merged: list[set[str]] = []
+        units: dict[str, set[str]] = {}  # of each uid: who goes with it
         for claim in sorted(table.store.claims.values(), key=lambda one: one.key):
-            if not {*table.devices}.isdisjoint(_held(claim)):
+            if not {*table.drained}.isdisjoint(_held(claim)):
                 users = self._users(claim, running)
-                users = set[str]().union(*(groups[group_of(running[uid].obj) or uid] for uid in users))
-                touching = [one for one in merged if one & users]
-                merged = [*(one for one in merged if not one & users), *([users.union(*touching)] if users else [])]
+                users = users.union(*(groups[group_of(running[uid].obj) or uid] for uid in users))
+                users = users.union(*(units.get(uid, ()) for uid in users))
+                units |= dict.fromkeys(users, users)
 
         def rank(unit: set[str]) -> tuple[int, int, _Unit]:
-            devices = sum(len(table.board.devices(running[uid])) for uid in unit)
+            devices = sum(len(table.devices(running[uid])) for uid in unit)
             priority = max(table.store.pods[PodUid(uid)].priority for uid in unit)
             return -devices, -priority, tuple(sorted((running[uid].namespace, running[uid].name) for uid in unit))
 
-        return [names for _, _, names in sorted(map(rank, merged))]
+        return [names for _, _, names in sorted(map(rank, {id(one): one for one in units.values()}.values()))]
 
     def _users(self, claim: ResourceClaim, running: Mapping[str, Stored]) -> set[str]:
         """Uids of the pods that a claim is reserved for; whoever else has it stays, and is told."""
@@ -293,55 +269,60 @@ class _Search:
                 return dict.fromkeys(unit, why)
         return {}
 
+    def _take_a_new_table(self) -> None:
+        """The cluster as it was; what was used up stays so."""
+        turns_left = self._table.run.turns_left
+        self._table = self._new_table()
+        self._table.run.turns_left = turns_left
+
     # -- where they go -----------------------------------------------------------------------------
 
-    def _go_in_first_order(self, units: Sequence[_Unit]) -> list[_Unit]:
-        """Play each that can go, whether or not those before it could; those that cannot."""
-        waiting = []
+    def _go_in_first_order(self, units: Sequence[_Unit]) -> dict[_Unit, str]:
+        """Play each that can go, whether or not those before it could; those that cannot, and why."""
+        waiting: dict[_Unit, str] = {}
         for unit in units:
-            moves = None if self._is_over else self._moved(unit)
-            if moves is None:
-                self._whys.setdefault(unit, "was not asked about: the questions or steps were used up")
-                waiting.append(unit)
+            moved = self._moved(unit)
+            if isinstance(moved, str):
+                waiting[unit] = moved
             else:
-                self._drain.steps.append(moves)
+                self._drain.steps.append(moved)
         return waiting
 
     def _ordered(self, units: Sequence[_Unit]) -> list[_Unit] | None:
         """An order in which all can go; then they have gone."""
         for unit in units:
-            if self._is_over:
-                return None
-            saved = self._table.board.snapshot(self._table.stored(unit))
-            if self._moved(unit) is None:
+            saved = self._table.snapshot(self._table.stored(unit))
+            if isinstance(self._moved(unit), str):
                 continue
             rest = [one for one in units if one is not unit]
             if (found := self._ordered(rest) if rest else []) is not None:
                 return [unit, *found]
-            self._table.board.restore(saved)
+            self._table.restore(saved)
         return None
 
     def _replayed(self, units: Sequence[_Unit]) -> list[list[Move]] | None:
         """The same on a new cluster, where nothing that was tried in vain has left a trace."""
-        self._table = self._new_table()
-        steps = [moves for unit in units if (moves := self._moved(unit)) is not None]
+        self._take_a_new_table()
+        steps = [moved for unit in units if not isinstance(moved := self._moved(unit), str)]
         return steps if len(steps) == len(units) else None
 
-    def _moved(self, unit: _Unit) -> list[Move] | None:
-        """Who goes, gone; None where one of them has no other place, and then nobody went."""
-        table = self._table
-        self._drain.questions += PLAY * len(unit)
-        turns_left, pods = table.run.turns_left, table.stored(unit)
-        saved = table.board.snapshot(pods)
-        moved = table.board.move(pods)
-        self._steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
-        if isinstance(moved, list):
-            given = {DeviceId(one["driver"], one["pool"], one["device"]) for move in moved for one in move.given}
-            if given.isdisjoint(table.devices):
-                return moved
+    def _moved(self, unit: _Unit) -> list[Move] | str:
+        """Who goes, gone; or why one of them would not get away, and then nobody went."""
+        table, drain = self._table, self._drain
+        most = self._questions_max - PLAY * len(unit)
+        self._is_over = self._is_over or not table.run.turns_left or drain.questions > most
+        if self._is_over:
+            return _NOT_ASKED
+        drain.questions += PLAY * len(unit)
+        pods = table.stored(unit)
+        saved = table.snapshot(pods)
+        moved = table.move(pods)
+        if not isinstance(moved, list):
+            why = f"would wait: {moved.reason}"
+            self._is_over = not table.run.turns_left
+        elif any((one["driver"], one["pool"], one["device"]) in table.drained for move in moved for one in move.given):
             why = f"tolerates the taint {TAINT['key']}, and would be given the device again"
         else:
-            why = f"would wait: {moved.reason}"
-        self._whys.setdefault(unit, why)
-        table.board.restore(saved)
-        return None
+            return moved
+        table.restore(saved)
+        return _NOT_ASKED if self._is_over else why

@@ -23,23 +23,22 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 from msgspec.structs import replace
 
 from allocator import Features
+from scheduler.config.settings import Config
 from scheduler.core.trying.dry_run import DryRuns, without
 from scheduler.core.trying.dry_run_memory import DryRunMemories
 from scheduler.embedded.controllers.owned import controller_of
-from scheduler.embedded.kinds.catalog import POD
 from scheduler.embedded.server.object_store import Stored
 from scheduler.embedded.server.statuses import ApiError
-from scheduler.framework.api import Profile
 from scheduler.framework.cycle import UNLIMITED_STEPS, Cycle
 from scheduler.framework.plan import Plan
 from scheduler.framework.status import UNFINISHED
@@ -47,61 +46,49 @@ from scheduler.kube.codec import Codec
 from scheduler.kube.outcomes import UndecodableError
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.objects import Pod
+from scheduler.offline.altered import NoSuchObjectError
 from scheduler.offline.every_node import EveryNode
-from scheduler.offline.moving import Board, Move, budgets_used, sharing_pods, why_it_stays
+from scheduler.offline.moving import (
+    PLAY,
+    QUESTIONS_MAX,
+    Board,
+    Move,
+    MovePlan,
+    Outcome,
+    budgets_used,
+    why_it_stays,
+)
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of
-from scheduler.offline.verdicts import TURN_STEPS, Answers, Run, new_machine, scheduler_name_of
+from scheduler.offline.playing import BEGIN_MS
+from scheduler.offline.verdicts import TURN_STEPS, scheduler_name_of
 
-QUESTIONS_MAX: Final = 20_000
 MOVES_MAX: Final = 3
-PLAY: Final = 10
-"""Questions that a played move counts as."""
 _SETS_MAX: Final = 1_000_000
 """Sets of pods that are compared before the first is looked at."""
 _PRIORITY_MAX: Final = 2**31 - 1
 _GATE: Final = "dra-scheduler/room-is-being-made"
 
 
-class RoomOutcome(StrEnum):
-    """What became of the search."""
-
-    FITS = "fits"
-    """Nothing needs to move."""
-    PLAN = "plan"
-    NONE = "none"
-    """There is no plan of so many moves."""
-    UNKNOWN = "unknown"
-    """None was found before the questions or the steps were used up."""
-
-
-@dataclass(slots=True)
-class Room:
-    """The answer.
+@dataclass(slots=True, kw_only=True)
+class Room(MovePlan):
+    """The answer; each step is one pod's move.
 
     Attributes:
         cordoned: The node that the pods leave; "" without a plan.
         node, devices: What the pod that waits is given.
-        budgets: Of each PodDisruptionBudget that the plan uses: how many of the pods it allows to go.
         stays: Why pods may not move, and how many of them, on nodes where the pod would fit without its pods.
         nodes: How many nodes those are.
         reason: Without a plan: what the scheduler says of the pod.
-        is_out_of_steps: The steps of costly searches were used up, not the questions.
     """
 
-    outcome: RoomOutcome
     pod: tuple[str, str]
     moves_max: int
-    moves: list[Move] = field(default_factory=list)
     cordoned: str = ""
     node: str = ""
     devices: list[dict[str, Any]] = field(default_factory=list)
-    budgets: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     stays: Counter[str] = field(default_factory=Counter)
     nodes: int = 0
-    questions: int = 0
     reason: str = ""
-    is_out_of_steps: bool = False
-    problems: list[str] = field(default_factory=list)
 
 
 class _Set(NamedTuple):
@@ -115,21 +102,17 @@ class _Set(NamedTuple):
     uids: tuple[str, ...]
 
 
-_Played: TypeAlias = tuple[list[Move], str, list[dict[str, Any]]]
-"""The moves, and the node and devices of the pod that waited."""
-
-
-class NoSuchPodError(ValueError):
-    """What room is to be made for is not one pod."""
+_Cost: TypeAlias = tuple[int, int, float]
+_Played: TypeAlias = tuple[list[list[Move]], str, list[dict[str, Any]]]
+"""The steps, and the node and devices of the pod that waited."""
 
 
 def make_room(
     objects: Sequence[SourceObject],
     asked: Sequence[SourceObject],
-    *,
-    profile: Callable[[str], Profile],
+    config: Config | None,
     features: Features,
-    now_ms: int,
+    *,
     moves_max: int = MOVES_MAX,
     questions_max: int = QUESTIONS_MAX,
     steps_max: int = UNLIMITED_STEPS,
@@ -138,74 +121,54 @@ def make_room(
 
     Args:
         asked: One pod, and what only it needs.
-        profile: Of each scheduler name, without PostFilter plugins.
+        config: Says which plugins answer; None: the default ones.
         steps_max: Steps of costly searches, about 4 us each, for all questions.
 
     Raises:
-        NoSuchPodError: `asked` has no pod or several, one that cannot be asked about, or the objects no plan can be
+        NoSuchObjectError: `asked` has no pod or several, one that cannot be asked about, or the objects no plan can be
             played with.
     """
-
-    def table() -> _Table:
-        return _Table(objects, asked, profile=profile, features=features, now_ms=now_ms)
-
     try:
-        return _Search(table, moves_max, questions_max, steps_max).find()
+        return _Search(partial(_Table, objects, asked, config, features), moves_max, questions_max, steps_max).find()
     except ApiError as error:  # of a dump that no API server wrote
-        raise NoSuchPodError(
+        raise NoSuchObjectError(
             f"no plan can be played, as an API server refuses a part of it: {error.message}"
         ) from error
 
 
-class _Table:
+class _Table(Board):
     """The cluster, the pod that waits behind a gate, and the pods that run."""
 
     def __init__(
         self,
         objects: Sequence[SourceObject],
         asked: Sequence[SourceObject],
-        *,
-        profile: Callable[[str], Profile],
+        config: Config | None,
         features: Features,
-        now_ms: int,
     ) -> None:
-        self.cluster: Final = OfflineCluster(now_ms)
+        cluster = OfflineCluster(BEGIN_MS)
         named = {_name(given) for given in asked}
-        self.cluster.load([given for given in objects if _name(given) not in named])  # the pod may wait there already
-        known = {pod.uid for pod in self.cluster.stored_pods()}
-        self.cluster.add([_gated(given) for given in asked])
-        new = [pod for pod in self.cluster.stored_pods() if pod.uid not in known]
+        cluster.load([given for given in objects if _name(given) not in named])  # the pod may wait there already
+        known = {pod.uid for pod in cluster.stored_pods()}
+        cluster.add([_gated(given) for given in asked])
+        new = [pod for pod in cluster.stored_pods() if pod.uid not in known]
         if len(new) != 1:
-            raise NoSuchPodError(_not_one_pod(new, asked, self.cluster))
+            raise NoSuchObjectError(_not_one_pod(new, asked, cluster))
         self.pod: Final = new[0]
-        names = {scheduler_name_of(pod.obj) for pod in self.cluster.stored_pods()}
-        self.machine: Final = new_machine(names, profile, features)
-        self.run: Final = Run(self.cluster, Answers(self.machine, self.cluster, {self.pod.uid}))
-        self.run.start()
-        self.run.until(now_ms)
-        self.board: Final = Board(self.cluster, self.run)
+        super().__init__(cluster, config, features, {self.pod.uid})
 
-    def stored(self, namespace: str, name: str) -> Stored:
-        found = self.cluster.api.store.get(POD.kind_id, namespace, name)
-        assert found is not None
-        return found
-
-    def play_named(self, node: str, pods: Sequence[Stored]) -> _Played | None:
-        """`play` with this cluster's pods of the same names."""
-        return self.play(node, [self.stored(pod.namespace, pod.name) for pod in pods])
-
-    def play(self, node: str, pods: Sequence[Stored]) -> _Played | None:
+    def play(self, node: str, pods: Iterable[tuple[str, str]]) -> _Played | None:
         """Cordon the node, move the pods, open it and place the pod that waits; None where one stays pending."""
-        self.board.cordon(node)
-        moves: list[Move] = []
-        for pod in pods:
-            moved = self.board.move([pod])
+        self.cordon(node)
+        steps: list[list[Move]] = []
+        for pod in self.stored(pods):
+            moved = self.move([pod])
             if not isinstance(moved, list):
                 return None
-            moves += moved
-        self.board.cordon(node, on=False)
-        placed = self.board.place(self.pod)
-        return (moves, *placed) if placed is not None else None
+            steps.append(moved)
+        self.cordon(node, on=False)
+        placed = self.place(self.pod)
+        return (steps, *placed) if placed is not None else None
 
 
 def _name(given: SourceObject) -> tuple[str, str, str]:
@@ -218,7 +181,7 @@ def _gated(given: SourceObject) -> SourceObject:
     if obj.get("kind") != "Pod" or not isinstance(obj.get("spec"), dict):
         return given
     if obj["spec"].get("schedulingGates"):
-        raise NoSuchPodError(f"{given.place}: the pod has schedulingGates; take them away to ask about it")
+        raise NoSuchObjectError(f"{given.place}: the pod has schedulingGates; take them away to ask about it")
     return SourceObject(given.place, {**obj, "spec": {**obj["spec"], "schedulingGates": [{"name": _GATE}]}})
 
 
@@ -232,6 +195,18 @@ def _not_one_pod(new: Sequence[Stored], asked: Sequence[SourceObject], cluster: 
     return f"room is made for one pod; there are {len(new)}: {', '.join(pod.name for pod in new[:3])}"
 
 
+def _set_of(node: str, chosen: Iterable[tuple[_Cost, Stored]]) -> _Set:
+    ordered = sorted(chosen, key=lambda one: (-one[0][0], one[0]))  # the largest moves first
+    return _Set(
+        sum(cost[0] for cost, _ in ordered),
+        sum(cost[1] for cost, _ in ordered),
+        tuple(sorted(cost[2] for cost, _ in ordered)),
+        tuple(sorted((pod.namespace, pod.name) for _, pod in ordered)),
+        node,
+        tuple(pod.uid for _, pod in ordered),
+    )
+
+
 class _Search:
     """One search.
 
@@ -242,9 +217,9 @@ class _Search:
     def __init__(self, new_table: Callable[[], _Table], moves_max: int, questions_max: int, steps_max: int) -> None:
         self._new_table: Final = new_table
         table = self._table = new_table()
-        self._questions_max: Final = questions_max
-        self._room: Final = Room(RoomOutcome.UNKNOWN, (table.pod.namespace, table.pod.name), moves_max)
-        self._movable: dict[str, Stored] = {}
+        self._questions_max, self._steps_max = questions_max, steps_max
+        self._room: Final = Room(pod=(table.pod.namespace, table.pod.name), moves_max=moves_max)
+        self._movable: Final[dict[str, tuple[str, str]]] = {}
         machine = table.machine
         self._nodes: Final = EveryNode(machine, table.cluster.now_ms, steps_max)  # it has the steps of all questions
         self._runner: Final = machine.runners[scheduler_name_of(table.pod.obj)]
@@ -252,16 +227,16 @@ class _Search:
         self._priority: Final = pod.priority
         # Asked with the highest priority, so that no pod is beyond it: who may move is a question of its own.
         self._pod: Final = replace(pod, spec=replace(pod.spec, priority=_PRIORITY_MAX))
-        self._shared: Final = sharing_pods(table.cluster)
+        shared = (one.reserved_for for one in table.store.claims.values() if len(one.reserved_for) > 1)
+        self._shared: Final = {user.uid for users in shared for user in users}
 
     def _decoded(self) -> Pod:
         """The pod as the scheduler reads it."""
-        stored = self._table.stored(self._table.pod.namespace, self._table.pod.name)
-        body = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **stored.obj})
+        body = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **self._table.pod.obj})
         try:
             return Codec().decode_pod(body)
         except UndecodableError as error:
-            raise NoSuchPodError(f"pod {stored.name} cannot be read by the scheduler") from error
+            raise NoSuchObjectError(f"pod {self._room.pod[1]} cannot be read by the scheduler") from error
 
     @property
     def _is_over(self) -> bool:
@@ -271,14 +246,14 @@ class _Search:
         room, table = self._room, self._table
         potential = self._potential_nodes()
         if potential is None:
-            placed = table.board.place(table.pod)
+            placed = table.place(table.pod)
             if placed is not None:
-                room.outcome, (room.node, room.devices) = RoomOutcome.FITS, placed
+                room.outcome, (room.node, room.devices) = Outcome.FITS, placed
             return self._ended()
-        sets = {node: self._sets_of(node, pods) for node, pods in potential.items()}
+        costs = {node: [(self._cost(pod), pod) for pod in pods] for node, pods in potential.items()}
         for size in range(1, room.moves_max + 1):
-            combined = (one for of_node in sets.values() for one in of_node(size))
-            compared = list(itertools.islice(combined, _SETS_MAX + 1))
+            chosen = ((node, some) for node, pods in costs.items() for some in itertools.combinations(pods, size))
+            compared = [_set_of(*one) for one in itertools.islice(chosen, _SETS_MAX + 1)]
             if len(compared) > _SETS_MAX:
                 return self._ended()
             for one in sorted(compared):
@@ -287,15 +262,16 @@ class _Search:
                 if self._try(one):
                     return self._ended()
         if not self._is_over:
-            room.outcome = RoomOutcome.NONE
+            room.outcome = Outcome.NONE
         return self._ended()
 
     def _ended(self) -> Room:
         room, table = self._room, self._table
         room.is_out_of_steps = self._nodes.steps_left <= 0
-        room.problems = [*map(str, table.cluster.loaded.problems), *table.run.answers.left_out.texts]
-        if room.outcome in (RoomOutcome.NONE, RoomOutcome.UNKNOWN) and not room.reason:
-            table.board.place(table.pod)
+        room.problems = table.problems
+        if room.outcome in (Outcome.NONE, Outcome.UNKNOWN):
+            table.run.turns_left = self._steps_max // TURN_STEPS
+            table.place(table.pod)
             room.reason = table.run.verdict(table.pod.obj).reason
         return room
 
@@ -327,12 +303,12 @@ class _Search:
         room.nodes += 1
         pods: list[Stored] = []
         for uid, pod in on_node.items():
-            stored = self._table.stored(pod.metadata.namespace, pod.metadata.name)
+            (stored,) = self._table.stored([(pod.metadata.namespace, pod.metadata.name)])
             if why := why_it_stays(cluster, stored) or self._why_not_for_this(stored, pod.priority):
                 room.stays[why] += 1
             else:
                 pods.append(stored)
-                self._movable[uid] = stored
+                self._movable[uid] = stored.namespace, stored.name
         if len(pods) < len(on_node) and not self._would_fit(name, tuple(PodUid(pod.uid) for pod in pods)):
             return []
         return pods
@@ -361,28 +337,11 @@ class _Search:
 
     # -- sets of pods ------------------------------------------------------------------------------
 
-    def _sets_of(self, node: str, pods: Sequence[Stored]) -> Callable[[int], Iterator[_Set]]:
-        costs = [(pod, self._cost(pod)) for pod in pods]
-
-        def sets(size: int) -> Iterator[_Set]:
-            for chosen in itertools.combinations(costs, size):
-                ordered = sorted(chosen, key=lambda one: (-one[1][0], one[1]))  # the largest moves first
-                yield _Set(
-                    sum(cost[0] for _, cost in ordered),
-                    sum(cost[1] for _, cost in ordered),
-                    tuple(sorted(cost[2] for _, cost in ordered)),
-                    tuple(sorted((pod.namespace, pod.name) for pod, _ in ordered)),
-                    node,
-                    tuple(pod.uid for pod, _ in ordered),
-                )
-
-        return sets
-
-    def _cost(self, pod: Stored) -> tuple[int, int, float]:
+    def _cost(self, pod: Stored) -> _Cost:
         """Devices, priority, and how long ago it was made, the oldest last."""
         created = str(pod.obj["metadata"].get("creationTimestamp") or "1970-01-01T00:00:00Z")
         priority = self._table.machine.ground.store.pods[PodUid(pod.uid)].priority
-        return len(self._table.board.devices(pod)), priority, -datetime.fromisoformat(created).timestamp()
+        return len(self._table.devices(pod)), priority, -datetime.fromisoformat(created).timestamp()
 
     def _try(self, one: _Set) -> bool:
         """Whether moving these pods makes room; then the room has the plan."""
@@ -396,21 +355,16 @@ class _Search:
             if self._is_over:
                 return False
             room.questions += PLAY * len(uids)
-            turns_left = table.run.turns_left
+            table.run.turns_left = self._nodes.steps_left // TURN_STEPS
             pods = [self._movable[uid] for uid in uids]
-            saved = table.board.snapshot([*pods, table.stored(table.pod.namespace, table.pod.name)])
+            saved = table.snapshot(table.stored([*pods, room.pod]))
             # On a new cluster no earlier move has left a trace: no name, no time, no memory of the scheduler's.
-            played = table.play(one.node, pods) and self._new_table().play_named(one.node, pods)
-            self._nodes.steps_left -= TURN_STEPS * (turns_left - table.run.turns_left)
+            played = table.play(one.node, pods) and self._new_table().play(one.node, pods)
+            self._nodes.steps_left = TURN_STEPS * table.run.turns_left
             if played is not None:
-                room.outcome, room.cordoned, room.budgets = RoomOutcome.PLAN, one.node, budgets
-                room.moves, room.node, room.devices = played
+                room.outcome, room.cordoned, room.budgets = Outcome.PLAN, one.node, budgets
+                room.steps, room.node, room.devices = played
                 return True
-            table.board.cordon(one.node, on=False)
-            table.board.restore(saved)
-            self._known_anew(pods)
+            table.cordon(one.node, on=False)
+            table.restore(saved)
         return False
-
-    def _known_anew(self, pods: Sequence[Stored]) -> None:
-        for pod in pods:
-            self._movable[pod.uid] = self._table.stored(pod.namespace, pod.name)

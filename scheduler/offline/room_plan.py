@@ -1,18 +1,18 @@
 """A plan to make room in words, as a document, and as commands that carry it out.
 
-Here too: the commands of moves, whatever they are for. Not here: finding the plan (`making_room`).
+Here too: what plans say of moves, whatever they are for. Not here: finding the plan (`making_room`).
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scheduler.model.device_text import device_text
 from scheduler.offline.making_room import Room
-from scheduler.offline.moving import Move
+from scheduler.offline.moving import Move, MovePlan
 
 
 def verdict_of(room: Room) -> str:
@@ -20,12 +20,12 @@ def verdict_of(room: Room) -> str:
     name = "/".join(room.pod)
     most = f"{room.moves_max} {'move' if room.moves_max == 1 else 'moves'}"
     if room.outcome == "fits":
-        return f"{name} fits on {room.node} as it is: {given_text(room.devices)}; nothing needs to move"
+        return f"{name} fits on {room.node} as it is: {_given_text(room.devices)}; nothing needs to move"
     if room.outcome == "plan":
-        count = len(room.moves)
+        count = len(room.steps)
         least = "; fewer moves off one node do not help" if count > 1 else ""
         moves = "1 move" if count == 1 else f"{count} moves"
-        return f"{name} fits on {room.node} after {moves}: {given_text(room.devices)}{least}"
+        return f"{name} fits on {room.node} after {moves}: {_given_text(room.devices)}{least}"
     if room.outcome == "none":
         where = "off any one node, each pod placed where the scheduler places it"
         return f"no plan: {name} does not fit after up to {most} {where}: {room.reason}"
@@ -37,22 +37,18 @@ def verdict_of(room: Room) -> str:
     return f"unknown: no plan for {name} {found}: {room.reason}"
 
 
-def given_text(devices: Sequence[Mapping[str, Any]]) -> str:
+def _given_text(devices: Sequence[Mapping[str, Any]]) -> str:
     """The devices that a pod has."""
     return ", ".join(map(device_text, devices)) or "no devices"
 
 
-def moved_text(move: Move) -> str:
-    """The devices that a pod has, and those that it would get."""
-    return f"{given_text(move.devices)} -> {given_text(move.given)}" if move.devices or move.given else "<none>"
-
-
-def warnings_of(moves: Iterable[Move]) -> list[str]:
+def _warnings_of(plan: MovePlan) -> list[str]:
     """What a person should know before pods are evicted."""
     return [
         f"{move.namespace}/{move.name} is a pod of Job {move.controller[1]}: what it has done so far is lost, and "
         "the Job may count it as a failure (spec.backoffLimit)"
-        for move in moves
+        for step in plan.steps
+        for move in step
         if move.controller[0] == "Job"
     ]
 
@@ -113,14 +109,14 @@ def script_head(told: str) -> list[str]:
 
 def commands(room: Room, file: str | None) -> list[str]:
     """A script that carries the plan out: each step waits until those before it are done."""
-    if not room.moves:
+    if not room.steps:
         return []
     node = shlex.quote(room.cordoned)
     lines = [
         *script_head("It stops at the first step that fails, and opens the node again in any case."),
         f"trap {shlex.quote(f'kubectl uncordon {node}')} EXIT",
         f"kubectl cordon {node}",
-        *step_commands([move] for move in room.moves),
+        *step_commands(room),
     ]
     lines += ["", "trap - EXIT", f"kubectl uncordon {node}"]
     if file is not None:
@@ -130,11 +126,10 @@ def commands(room: Room, file: str | None) -> list[str]:
     return lines
 
 
-def step_commands(steps: Iterable[Sequence[Move]]) -> list[str]:
+def step_commands(plan: MovePlan) -> list[str]:
     """Commands that move pods, those of a step at once, each step when the new pods of the one before have nodes."""
-    steps = list(steps)
-    lines = [f"echo {shlex.quote(f'warning: {text}')} >&2" for step in steps for text in warnings_of(step)]
-    for number, step in enumerate(steps, 1):
+    lines = [f"echo {shlex.quote(f'warning: {text}')} >&2" for text in _warnings_of(plan)]
+    for number, step in enumerate(plan.steps, 1):
         quoted = [(shlex.quote(move.namespace), shlex.quote(move.name), shlex.quote(move.source)) for move in step]
         owns = [str(index) if len(step) > 1 else "" for index in range(1, len(step) + 1)]
         lines.append("")
@@ -171,26 +166,40 @@ def comment(text: str) -> str:
     return "# " + "".join(one if one.isprintable() else " " for one in text)
 
 
-def move_document(move: Move) -> dict[str, Any]:
-    """A move for programs."""
+def moves_of(plan: MovePlan) -> list[dict[str, Any]]:
+    """The moves for programs."""
+    return [
+        {
+            "namespace": move.namespace,
+            "name": move.name,
+            "from": move.source,
+            "to": move.target,
+            "devices": move.devices,
+            "given": move.given,
+            "controller": "/".join(move.controller),
+            "namedClaims": list(move.named_claims),
+            "step": number,
+        }
+        for number, step in enumerate(plan.steps, 1)
+        for move in step
+    ]
+
+
+def plan_document(plan: MovePlan, commands: list[str]) -> dict[str, Any]:
+    """What programs are told of every plan."""
     return {
-        "namespace": move.namespace,
-        "name": move.name,
-        "from": move.source,
-        "to": move.target,
-        "devices": move.devices,
-        "given": move.given,
-        "controller": "/".join(move.controller),
-        "namedClaims": list(move.named_claims),
+        "budgets": [_budget(*one) for one in sorted(plan.budgets.items())],
+        "questions": plan.questions,
+        "warnings": _warnings_of(plan),
+        "commands": commands,
     }
 
 
-def budgets_document(budgets: Mapping[tuple[str, str], tuple[int, int]]) -> list[dict[str, Any]]:
-    """PodDisruptionBudgets for programs."""
-    return [
-        {"namespace": namespace, "name": name, "used": used, "allowed": allowed}
-        for (namespace, name), (used, allowed) in sorted(budgets.items())
-    ]
+def _budget(key: tuple[str, str], taken: tuple[int, int]) -> dict[str, Any]:
+    (namespace, name), (used, allowed) = key, taken
+    waits = ": the script waits for it" if used > allowed else ""
+    text = f"PodDisruptionBudget {namespace}/{name} allows {allowed} of its pods to go now, and {used} would{waits}"
+    return {"namespace": namespace, "name": name, "used": used, "allowed": allowed, "text": text}
 
 
 def document_of(room: Room, file: str | None) -> dict[str, Any]:
@@ -205,13 +214,10 @@ def document_of(room: Room, file: str | None) -> dict[str, Any]:
             "devices": room.devices,
         },
         "cordoned": room.cordoned or None,
-        "moves": [move_document(move) for move in room.moves],
-        "budgets": budgets_document(room.budgets),
+        "moves": moves_of(room),
         "movesMax": room.moves_max,
-        "questions": room.questions,
         "nodes": room.nodes,
         "cannotMove": dict(sorted(room.stays.items())),
-        "warnings": warnings_of(room.moves),
-        "commands": commands(room, file)[1:],
+        **plan_document(room, commands(room, file)[1:]),
         **({"reason": room.reason} if room.reason else {}),
     }

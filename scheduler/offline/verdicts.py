@@ -31,21 +31,13 @@ from scheduler.config.kube_scheduler import KUBE_SCHEDULER, KubeProfile, stock
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
 from scheduler.core.ground.core_settings import CoreSettings
-from scheduler.core.ground.inputs import (
-    Deleted,
-    Input,
-    RelistFinished,
-    TimerFired,
-)
+from scheduler.core.ground.inputs import Deleted, Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
 from scheduler.embedded.kinds.catalog import CLAIM, POD
 from scheduler.embedded.server.object_store import ChangeType
 from scheduler.framework.api import Profile
-from scheduler.framework.decisions import (
-    Decision,
-    RecordEvent,
-)
+from scheduler.framework.decisions import Decision, RecordEvent
 from scheduler.framework.diagnosis import cause_of, with_cause, without_cause
 from scheduler.kube.codec import Codec
 from scheduler.kube.decision_requests import answer_of, encode_decision

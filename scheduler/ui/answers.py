@@ -1,7 +1,7 @@
-"""The forms of the page's answers; its scripts have the same as types (`static/js/answer_types.d.ts`).
+"""The forms of the page's answers; its scripts have the same as types (`Api`).
 
-`python -m tests.ui.answer_types` writes these types. `ANSWERS` says which address below /api/ answers what. What the
-commands print too has its form there (`scheduler.inventory.device_answer`).
+`python -m tests.ui.answer_types` writes these types, which only `tsc` reads. `ANSWERS` says which address below /api/
+answers what. What the commands print too has its form there (`scheduler.inventory.device_answer`).
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class PodAnswer(Explanation, frozen=True, kw_only=True):
     unlisted: tuple[str, ...] = ()
 
 
-# -- what if: of what `simulate` and `make-room` answer, what the page shows ------------------------------------------
+# -- what if: of what `simulate`, `make-room` and `drain-device` answer, what the page shows ---------------------------
 
 
 class GivenDevice(Struct, frozen=True, kw_only=True):
@@ -265,15 +265,34 @@ class Played(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-class RoomMove(Struct, frozen=True, kw_only=True):
-    """A pod that would have to move, with its devices there and the ones it would be given."""
+class PlannedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays."""
 
     namespace: str
     name: str
     source: str = field(name="from")
-    target: str = field(name="to")
     devices: tuple[GivenDevice, ...]
-    given: tuple[GivenDevice, ...]
+    step: int = 0
+    target: str = field(default="", name="to")
+    given: tuple[GivenDevice, ...] = ()
+    why: str = ""
+
+
+class PlannedBudget(Struct, frozen=True, kw_only=True):
+    """What a PodDisruptionBudget allows, and takes."""
+
+    text: str
+
+
+class MovePlan(Struct, frozen=True, kw_only=True):
+    """What came of looking for a plan, and the commands that carry it out."""
+
+    outcome: str
+    text: str
+    budgets: tuple[PlannedBudget, ...]
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...]
+    commands: tuple[str, ...]
 
 
 class RoomPod(Struct, frozen=True, kw_only=True):
@@ -283,17 +302,21 @@ class RoomPod(Struct, frozen=True, kw_only=True):
     name: str
 
 
-class RoomPlan(Struct, frozen=True, kw_only=True):
-    """What would have to move for a pod, and the commands that do it."""
+class RoomPlan(MovePlan, frozen=True, kw_only=True):
+    """What would have to move for a pod."""
 
-    outcome: str
-    text: str
     pod: RoomPod
-    moves: tuple[RoomMove, ...]
+    moves: tuple[PlannedPod, ...]
     cannot_move: dict[str, int] = field(name="cannotMove")
-    warnings: tuple[str, ...]
-    problems: tuple[str, ...]
-    commands: tuple[str, ...]
+
+
+class DrainPlan(MovePlan, frozen=True, kw_only=True):
+    """Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about."""
+
+    devices: tuple[GivenDevice, ...]
+    holders: tuple[PlannedPod, ...]
+    more: int
+    notes: tuple[str, ...]
 
 
 ANSWERS: Final[Mapping[str, type[Struct]]] = {
@@ -305,4 +328,5 @@ ANSWERS: Final[Mapping[str, type[Struct]]] = {
     "pod": PodAnswer,
     "whatif": Played,
     "whatif?room": RoomPlan,
+    "whatif?drain": DrainPlan,
 }

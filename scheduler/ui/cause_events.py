@@ -18,13 +18,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from scheduler.core.reports.pod_conditions import without_numbers
-from scheduler.explain.waiting import Key, Waiting
+from scheduler.explain.waiting import Key, Waiting, by_turns
 from scheduler.framework.decisions import RecordEvent
 from scheduler.kube.api_requests import ApiClient
 from scheduler.kube.event_records import EventSeries
 from scheduler.kube.outcomes import Accepted, Rejected, text_of
 from scheduler.model.api_rules import cut_note
-from scheduler.ui.first_looks import by_turns
 
 REASON: Final = "WhyPending"
 REPORTER: Final = "dra-scheduler-observe"
@@ -72,7 +71,8 @@ class CauseEvents:
         Returns:
             Why the server takes none, "" where it does.
         """
-        for (one,) in by_turns([[one] for one in pods if one.outcome in _OUTCOMES and not one.is_first_look]):
+        told = (one for one in pods if one.outcome in _OUTCOMES and not one.is_first_look)
+        for one in by_turns(told, lambda one: one.key[0]):
             uid, note = uids.get(one.key, ""), cut_note(f"[{one.kind}] {one.told}")
             said = uid, without_numbers(note)
             if not uid or said in self._said:

@@ -13,16 +13,15 @@ Not here: the list (`explain.waiting`), and how it looks (`responses`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
 from typing import Final
 
 from msgspec import to_builtins
 
 from scheduler.answering import played
-from scheduler.explain.waiting import AllWaiting, Key, Waiting, alike, as_own
+from scheduler.explain.waiting import AllWaiting, Key, Waiting, alike, as_own, by_turns
 from scheduler.ui.responses import Document, pending_picture
 
 _REST: Final = 3
@@ -63,7 +62,7 @@ class FirstLooks:
         again = [row for row in brief if row[0].maker.edited in self._asked_before]
         if not rested:
             self._asked_before.clear()
-        self._left = [*by_turns(rested), *by_turns(again)][:_ROWS_MAX]
+        self._left = [*by_turns(rested, _namespace), *by_turns(again, _namespace)][:_ROWS_MAX]
         self._found, self._rows, self._ask = found, rows, ask
 
     def shown(self, document: Document) -> Document:
@@ -97,9 +96,5 @@ class FirstLooks:
             await asyncio.sleep(_REST * (loop.time() - begun_s))
 
 
-def by_turns(rows: Iterable[list[Waiting]]) -> Iterator[list[Waiting]]:
-    """A row of each namespace, then the second of each."""
-    by_namespace: dict[str, list[list[Waiting]]] = {}
-    for row in rows:
-        by_namespace.setdefault(row[0].key[0], []).append(row)
-    return filter(None, chain.from_iterable(zip_longest(*by_namespace.values())))
+def _namespace(row: list[Waiting]) -> str:
+    return row[0].key[0]

@@ -224,6 +224,7 @@ class UiServer:
             copies=_number(query.get("copies", "1")) or 0,
             without=query.get("without", ""),
             room=_pod_in(query.get("room", "")),
+            drain=query.get("drain", ""),
         )
         found = await self._what_if.answer(await self._source.objects(), question)
         return {**found, "now": await self._source.given_out()}
@@ -237,30 +238,26 @@ class UiServer:
             return web.Response(headers=headers)
         response = web.StreamResponse(headers=headers)
         self._listeners += 1
+        newer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        newer.set_result(self._source.version)
         try:
             await response.prepare(request)
-            version, end_s = -1, asyncio.get_running_loop().time() + _LISTENING_S
+            end_s = asyncio.get_running_loop().time() + _LISTENING_S
             while self._guard.readers is None or asyncio.get_running_loop().time() < end_s:
-                newer = self._source.version if version < 0 else await self._newer(version)
-                if newer is None:
+                # Not ended with the beat: each wait begins with the source's rest.
+                if not (await asyncio.wait([newer], timeout=_BEAT_S))[0]:
                     await response.write(b": still here\n\n")
                     continue
-                version = newer
+                version = newer.result()
+                newer = asyncio.ensure_future(self._source.changed_since(version))
                 said = json.dumps({"version": version, "problems": list(self._source.problems())})
                 await response.write(f"event: version\ndata: {said}\n\n".encode())
             return response
         except (ConnectionError, asyncio.CancelledError):
             return response
         finally:
+            newer.cancel()
             self._listeners -= 1
-
-    async def _newer(self, version: int) -> int | None:
-        """None: nothing for a while."""
-        try:
-            async with asyncio.timeout(_BEAT_S):
-                return await self._source.changed_since(version)
-        except TimeoutError:
-            return None
 
 
 def _after(request: web.BaseRequest) -> int:

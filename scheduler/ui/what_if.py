@@ -2,7 +2,7 @@
 
 One question at a time is played; so many wait for it, and whoever comes beyond them is refused.
 
-Numbers are those of `simulate` (`scheduler.offline.playing`, `making_room`).
+Answers are those of the commands `simulate`, `make-room` and `drain-device` (`scheduler.offline`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
 from scheduler.offline import OfflineCluster, SourceObject, name_of
 from scheduler.offline.altered import NoSuchObjectError, copies, is_running, node_of, not_made_again, renamed, without
-from scheduler.offline.making_room import NoSuchPodError, make_room
+from scheduler.offline.drain_plan import document_of as drain_document
+from scheduler.offline.draining import drain_device
+from scheduler.offline.making_room import make_room
 from scheduler.offline.offline_cluster import key_of
-from scheduler.offline.playing import BEGIN_MS, document_of, find_refusals, play, profiles_with
+from scheduler.offline.playing import document_of, find_refusals, play, profiles_with
 from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
 from scheduler.offline.verdicts import PodResult
@@ -47,13 +49,14 @@ class BusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WhatIfRequest:
-    """One of: objects more, copies of a pod that is there, a node less, room for a pod that waits."""
+    """One of: objects more, copies of a pod that is there, a node less, room for a pod, a device to drain."""
 
     manifest: str = ""
     pod: Key | None = None
     copies: int = 1
     without: str = ""
     room: Key | None = None
+    drain: str = ""
 
 
 class WhatIf:
@@ -85,8 +88,10 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
     try:
         if question.room is not None:
             return _room(objects, question.room, config)
+        if question.drain:
+            return _drain(objects, question.drain, config)
         given, asked = _altered(objects.given, question)
-    except (ManifestError, NoSuchObjectError, NoSuchPodError) as error:
+    except (ManifestError, NoSuchObjectError) as error:
         raise WrongQuestionError(str(error)) from error
     lost = not_made_again(objects.given, given, [f"node/{question.without}"]) if question.without else ""
     profile = profiles_with(config, objects.features, {}, preempts=True)
@@ -183,16 +188,22 @@ def _room(objects: Objects, key: Key, config: Config | None) -> Document:
     waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key]
     if not waits or node_of(waits[0].obj):
         raise WrongQuestionError(f"no pod that waits is named {'/'.join(key)}")
-    room = make_room(
-        objects.given,
-        waits,
-        profile=profiles_with(config, objects.features, {}, preempts=False),
-        features=objects.features,
-        now_ms=BEGIN_MS,
-        questions_max=_QUESTIONS_MAX,
-        steps_max=STEPS_MAX,
+    room = make_room(objects.given, waits, config, objects.features, questions_max=_QUESTIONS_MAX, steps_max=STEPS_MAX)
+    return {**room_document(room, None), "problems": [*objects.unlisted, *room.problems]}
+
+
+def _drain(objects: Objects, device: str, config: Config | None) -> Document:
+    drain = drain_device(
+        objects.given, device, config, objects.features, questions_max=_QUESTIONS_MAX, steps_max=STEPS_MAX
     )
-    return {**room_document(room, None), "notes": [], "problems": [*objects.unlisted, *room.problems]}
+    found = drain_document(drain)
+    return {
+        **found,
+        "holders": found["holders"][:_ROWS_MAX],
+        "more": max(0, len(found["holders"]) - _ROWS_MAX),
+        "notes": found["notes"][:_ROWS_MAX],
+        "problems": [*objects.unlisted, *drain.problems],
+    }
 
 
 def _text(played: Simulated, question: WhatIfRequest) -> str:

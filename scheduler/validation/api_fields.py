@@ -1,8 +1,8 @@
 """The fields of Kubernetes' kinds, the kinds there are, and the releases and gates of both.
 
-The tables are `api_types.txt`, `api_kinds.txt` and `api_gates.txt`, for the releases OLDEST to BETA, and
-`api_handling.txt`. Lint and the embedded server ask it, each with words of its own. `tests/lint/test_api_fields.py`
-compares it with the released Go types and with the Kubernetes client's models, which take 0.15 s and 40 MiB to load.
+The tables are `api_types.txt`, `api_kinds.txt` and `api_gates.txt`, for the releases OLDEST to BETA. Lint and the
+embedded server ask it, each with words of its own. `tests/lint/test_api_fields.py` compares it with the released Go
+types and with the Kubernetes client's models, which take 0.15 s and 40 MiB to load.
 
 Not here: what a value of the right type must be (`claim_refusals`, `slice_rules`).
 """
@@ -106,20 +106,6 @@ def _age(api_version: str) -> tuple[bool, bool, int]:
     """Kubernetes' order: v2, v1, v1beta2, v1beta1, v1alpha3."""
     version = api_version.rpartition("/")[2]
     return "alpha" in version, "beta" in version, -int("".join(filter(str.isdigit, version)))
-
-
-class Handling(NamedTuple):
-    """What is done about a field that is not read: `how` is harmless or refused; `why` says more."""
-
-    how: str
-    why: str
-
-
-@cache
-def handling() -> Mapping[str, Handling]:
-    """By `Type.field`: the fields of objects that decide which no decoder reads."""
-    rows = ((*left.split(" | "), fields) for left, fields in _table("api_handling.txt").items())
-    return {field: Handling(how, why) for how, why, fields in rows for field in fields.split()}
 
 
 class Gate(NamedTuple):

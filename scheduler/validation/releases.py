@@ -18,7 +18,6 @@ from scheduler.validation.api_fields import KNOWN, NEWEST, gates
 KIND: Final = "ServerVersion"
 API_VERSION: Final = "dra-scheduler/v1alpha1"
 _NAMED_MAX: Final = 4
-_BETA: Final = RELEASES[-1]
 
 
 def release_of(minor: int) -> str:

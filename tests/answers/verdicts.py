@@ -22,7 +22,7 @@ import orjson
 from pydantic import ValidationError
 
 from allocator import Features
-from scheduler.config.profile_config import profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.core.ground.inputs import Input, Observed
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
@@ -153,12 +153,12 @@ def _off(plugin: Any) -> Any:
 
 def _profile(config: Any, features: Features) -> Profile:
     if config is None:
-        return profile_plugins(_as_kube_scheduler({}), features=features)
+        return ProfileConfig.model_validate(_as_kube_scheduler({})).profile(features=features)
     profiles = config.get("profiles", [{}]) if isinstance(config, Mapping) else None
     if not isinstance(profiles, list) or len(profiles) != 1:
         raise CaseError("config: expected null or an object with one profile")
     try:
-        return profile_plugins(_as_kube_scheduler(profiles[0]), features=features)
+        return ProfileConfig.model_validate(_as_kube_scheduler(profiles[0])).profile(features=features)
     except ValidationError as error:
         wrong = (
             "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in one["loc"]) + f": {one['msg']}"

@@ -124,7 +124,7 @@ def answer(row: Mapping[str, Any]) -> dict[str, Any]:
         if row.get("disable_check"):
             parsed = parse(row["expr"], options=ENVIRONMENT.parse_options)
             types = defaultdict(lambda: DYN)
-            unchecked = Checked(parsed, parsed.expr, ENVIRONMENT, types, {}, has_constants=True)
+            unchecked = Checked(parsed.source, {}, parsed.expr, ENVIRONMENT, types, {}, has_constants=True)
             check_constants(unchecked)
             return {"value": in_order(encode_value(plan(unchecked).evaluate({})))}
         if "bindings" in row:

@@ -17,20 +17,20 @@ from cel.parser.syntax import Call, Comprehension, Expr, Ident, ListExpr, Litera
 def show(node: Expr) -> str:
     """A tree as text that shows its shape."""
     match node:
-        case Literal(value):
+        case Literal(value=value):
             return f"{value}u" if isinstance(value, UInt) else repr(value)
-        case Ident(name):
+        case Ident(name=name):
             return name
-        case Select(operand, field, test_only):
+        case Select(operand=operand, field=field, test_only=test_only):
             return f"{show(operand)}.{field}" + ("?" if test_only else "")
-        case Call(function, target, args):
+        case Call(function=function, target=target, args=args):
             receiver = "" if target is None else f"{show(target)}."
             return f"{receiver}{function}({', '.join(map(show, args))})"
-        case ListExpr(elements, optional):
+        case ListExpr(elements=elements, optional_indices=optional):
             return f"[{', '.join(('?' if i in optional else '') + show(e) for i, e in enumerate(elements))}]"
-        case MapExpr(entries):
+        case MapExpr(entries=entries):
             return "{" + ", ".join(f"{'?' * e.optional}{show(e.key)}: {show(e.value)}" for e in entries) + "}"
-        case StructExpr(name, fields):
+        case StructExpr(type_name=name, fields=fields):
             return f"{name}{{{', '.join(f'{f.name}: {show(f.value)}' for f in fields)}}}"
         case Comprehension():
             names = node.iter_var if node.iter_var2 is None else f"{node.iter_var},{node.iter_var2}"
@@ -138,7 +138,7 @@ def test_every_node_has_an_id_of_its_own() -> None:
     while pending:
         node = pending.pop()
         seen.append(node.id)
-        for name in node.__slots__:
+        for name in node.__struct_fields__:
             value = getattr(node, name)
             pending += [part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Node)]
     assert len(seen) == len(set(seen))

@@ -259,16 +259,16 @@ def test_calendar_agrees_with_datetime(moment: datetime.datetime) -> None:
     seconds = delta.days * 86400 + delta.seconds
     stamp = Timestamp(seconds * 10**9 + delta.microseconds * 1000)
     fields = (
-        of_time("getFullYear", stamp),
-        of_time("getMonth", stamp) + 1,
-        of_time("getDate", stamp),
-        of_time("getHours", stamp),
-        of_time("getMinutes", stamp),
-        of_time("getSeconds", stamp),
+        of_time("year", stamp),
+        of_time("month", stamp) + 1,
+        of_time("day_of_month_1_based", stamp),
+        of_time("hours", stamp),
+        of_time("minutes", stamp),
+        of_time("seconds", stamp),
     )
     assert fields == (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second)
-    assert of_time("getDayOfYear", stamp) + 1 == moment.timetuple().tm_yday
-    assert of_time("getDayOfWeek", stamp) == moment.isoweekday() % 7
+    assert of_time("day_of_year", stamp) + 1 == moment.timetuple().tm_yday
+    assert of_time("day_of_week", stamp) == moment.isoweekday() % 7
     assert timestamp_functions.parse_timestamp(timestamp_functions.format_timestamp(stamp)) == stamp
 
 
@@ -300,10 +300,10 @@ def test_impossible_durations(text: str) -> None:
     [("", 0), ("UTC", 0), ("+05:30", 5), ("-02:30", 21), ("Asia/Kolkata", 5), ("America/New_York", 19)],
 )
 def test_time_zones(zone: str, hour: int) -> None:
-    assert of_time("getHours", Timestamp(0), zone) == hour
+    assert of_time("hours", Timestamp(0), zone) == hour
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/City", "../etc/passwd", "a:b", ":", "+1"])
 def test_unknown_time_zones_are_errors(zone: str) -> None:
     with pytest.raises(EvaluationError):
-        of_time("getHours", Timestamp(0), zone)
+        of_time("hours", Timestamp(0), zone)

@@ -142,6 +142,7 @@ class Move(_Part):
     given: tuple[GivenDevice, ...] = Field(description="What it would get.")
     controller: str = Field(description="KIND/NAME of who makes it again.")
     named_claims: tuple[str, ...] = Field(alias="namedClaims")
+    step: int = Field(description="When it goes, from 1.")
 
 
 class UsedBudget(_Part):
@@ -151,6 +152,7 @@ class UsedBudget(_Part):
     name: str
     used: int
     allowed: int
+    text: str
 
 
 class RoomAnswer(_Part):

@@ -37,7 +37,7 @@ async def test_credentials_that_are_not_accepted_are_named(tmp_path: Path) -> No
     async with misbehaving(*[status(401, "Unauthorized", "Unauthorized")] * 2) as server:
         path = kubeconfig(tmp_path, server.url)
         with pytest.raises(ClusterReadError) as raised:
-            await asyncio.to_thread(read_cluster, Connection.from_kubeconfig(path))
+            await asyncio.to_thread(read_cluster, Connection(kubeconfig=path))
 
     assert str(raised.value) == (
         "cannot list ResourceSlice objects: the API server does not accept the credentials of "
@@ -55,7 +55,7 @@ async def test_credentials_that_are_not_accepted_are_named(tmp_path: Path) -> No
 )
 def test_a_server_that_cannot_be_reached_is_said_in_words(tmp_path: Path, server: str, complaint: str) -> None:
     with pytest.raises(ClusterReadError) as raised:
-        read_cluster(Connection.from_kubeconfig(kubeconfig(tmp_path, server)))
+        read_cluster(Connection(kubeconfig=kubeconfig(tmp_path, server)))
 
     assert complaint in str(raised.value)
 
@@ -174,9 +174,7 @@ async def test_without_the_claims_no_device_counts_as_free_and_other_pods_are_an
 @pytest.mark.parametrize("kind", ["resourceclaims", "devicetaintrules"])
 async def test_devices_are_not_given_out_where_those_in_use_may_not_be_seen(tmp_path: Path, kind: str) -> None:
     async with without(kind, code=HTTPStatus.FORBIDDEN) as url:
-        read = await asyncio.to_thread(
-            read_cluster, Connection.from_kubeconfig(kubeconfig(tmp_path, url)), is_whole=True
-        )
+        read = await asyncio.to_thread(read_cluster, Connection(kubeconfig=kubeconfig(tmp_path, url)), is_whole=True)
 
     assert {obj["kind"] for obj in read.objects} == {"Node", "Pod"}
 

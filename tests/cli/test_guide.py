@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from scheduler.config.file import load_config
+from scheduler.config.file import read_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,7 @@ def test_the_shown_configuration_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(shown)
 
-    assert load_config(path).writes_in_flight == 64
+    assert read_config(path).config.writes_in_flight == 64
 
 
 def test_the_config_map_holds_a_valid_configuration(tmp_path: Path) -> None:
@@ -26,4 +26,4 @@ def test_the_config_map_holds_a_valid_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(config_map["data"]["config.yaml"])
 
-    assert load_config(path).tune_gc
+    assert read_config(path).config.tune_gc

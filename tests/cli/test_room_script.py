@@ -19,8 +19,8 @@ from scheduler.app import SchedulerApp
 from scheduler.config import Config, LeaderElection
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.kube.credentials import Connection
-from scheduler.offline.making_room import Room, RoomOutcome
-from scheduler.offline.moving import Move
+from scheduler.offline.making_room import Room
+from scheduler.offline.moving import Move, Outcome
 from scheduler.offline.room_plan import commands
 from tests.offline.causes import pod, template
 from tests.offline.test_making_room import NODES, Obj, big, count_of, fleet, plan, run, runs
@@ -106,7 +106,7 @@ def test_a_name_is_never_a_command(tmp_path: Path) -> None:
     """A dump is somebody's file: its names are not those that an API server would take."""
     name = 'a\'; touch "$LOG.owned" #\ntouch $LOG.owned\n`touch $LOG.owned`'
     move = Move(name, name, name, name, [], [], ("Job", name), (name,))
-    room = Room(RoomOutcome.PLAN, (name, name), 3, [move], cordoned=name)
+    room = Room(outcome=Outcome.PLAN, pod=(name, name), moves_max=3, steps=[[move]], cordoned=name)
     code, told = carried_out(tmp_path, commands(room, name), pod=f"{name} uid")
     assert code == 0
     assert "create --raw" in told
@@ -154,7 +154,7 @@ async def test_it_does_on_a_cluster_what_the_plan_says(tmp_path: Path, is_draine
             assert process.returncode == 0, (command, output, errors)
             return output.decode()
 
-        connection = Connection.from_kubeconfig(cluster.kubeconfig_path)
+        connection = Connection(kubeconfig=cluster.kubeconfig_path)
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
         await cluster.apply([*fleet(*NODES), template(count_of(1)), deployment(2)])
         async with SchedulerApp(connection, config) as app:

@@ -429,10 +429,3 @@ def test_a_shape_is_one_node(world: str, tmp_path: Path) -> None:
     assert (result.exit_code, "a shape is one Node with its ResourceSlices; there are 0" in result.output) == (2, True)
     assert answer("-f", world, "--what-node", shape(tmp_path / "one.json", 1))["shapes"][0]["count"] == 0
     assert run("-f", world, "--what-node", none, "-o", "name").exit_code == 2
-
-
-@pytest.mark.parametrize("option", ["--make-room-for", "--free", "--free-profile", "--moves-max", "--questions-max"])
-def test_an_option_of_make_room_says_what_to_write_now(world: str, option: str) -> None:
-    result = run("-f", world, option, "1")
-    assert (result.exit_code, "write dra-scheduler make-room FILE" in result.stderr) == (2, True)
-    assert option not in run("--help").stdout

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from scheduler.config import Config, ProfileConfig
-from scheduler.config.file import ConfigError, load_config, parse_config
+from scheduler.config.file import ConfigError, parse_config, read_config
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\n"
@@ -79,7 +79,7 @@ featureGates:
   DRAConsumableCapacity: false
 """
     )
-    config = load_config(path)
+    config = read_config(path).config
 
     assert config.scheduler_names == ("gpu-scheduler", "batch.example.com")
     args = [profile.dynamic_resources for profile in config.profiles]
@@ -99,7 +99,7 @@ featureGates:
 
 def test_shipped_configuration_is_accepted(config_file):
     manifest = yaml.safe_load((ROOT / "manifests" / "base" / "configmap.yaml").read_text())
-    config = load_config(config_file(manifest["data"]["config.yaml"]))
+    config = read_config(config_file(manifest["data"]["config.yaml"])).config
 
     assert config.scheduler_names == ("dra-scheduler",)
     assert config.health_port == 10259
@@ -107,7 +107,7 @@ def test_shipped_configuration_is_accepted(config_file):
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
 def test_empty_file_sets_nothing(config_file, text):
-    assert load_config(config_file(text)) == Config()
+    assert read_config(config_file(text)).config == Config()
 
 
 def test_python_names_serve_in_code():
@@ -230,14 +230,14 @@ def test_python_names_serve_in_code():
 )
 def test_complaints_name_the_place_and_the_cure(config_file, text, complaint):
     with pytest.raises(ConfigError) as raised:
-        load_config(config_file(text))
+        read_config(config_file(text))
 
     assert str(raised.value).startswith(complaint)
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(config_file):
     with pytest.raises(ConfigError) as raised:
-        load_config(config_file(HEAD + "writesInFlight: no\nrequestTimeout: soon\n"))
+        read_config(config_file(HEAD + "writesInFlight: no\nrequestTimeout: soon\n"))
 
     assert [line.split(": ")[0] for line in str(raised.value).splitlines()] == ["config.yaml:3:1", "config.yaml:4:1"]
 
@@ -246,12 +246,12 @@ def test_file_that_is_no_text(config_file):
     Path(config_file("")).write_bytes(b"\x7fELF\x02\x01\xff\xfe")
 
     with pytest.raises(ConfigError, match=r"^config.yaml: not UTF-8 text \(byte 6\): is this a configuration file\?$"):
-        load_config("config.yaml")
+        read_config("config.yaml")
 
 
 def test_file_that_is_not_there(config_file):
     with pytest.raises(ConfigError, match=r"^missing.yaml: No such file or directory$"):
-        load_config("missing.yaml")
+        read_config("missing.yaml")
 
 
 @pytest.mark.parametrize(

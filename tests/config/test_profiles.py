@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from scheduler.config.plugin_args import ARGS_BY_PLUGIN, PluginArgs
-from scheduler.config.profile_config import ProfileConfig, profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.framework.runner import Runner
 from scheduler.plugins import DEFAULT_PROFILE, ROW_BY_NAME, default_plugins
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -31,7 +31,7 @@ ESSENTIAL = named("PrioritySort", "DefaultBinder")
 
 
 def test_nothing_said_is_the_default_profile():
-    profile = profile_plugins({})
+    profile = ProfileConfig.model_validate({}).profile()
 
     assert profile.plugins == default_plugins()
     assert expanded().by_point["filter"] == (
@@ -52,7 +52,9 @@ def test_disabled_at_one_point_it_stays_at_the_others():
 
 
 def test_disabled_everywhere_it_is_not_built():
-    profile = profile_plugins({"plugins": {"multiPoint": {"disabled": named("TaintToleration")}}})
+    profile = ProfileConfig.model_validate(
+        {"plugins": {"multiPoint": {"disabled": named("TaintToleration")}}}
+    ).profile()
 
     assert "TaintToleration" not in {plugin.name for plugin in profile.plugins}
 
@@ -147,14 +149,14 @@ def test_what_cannot_work_is_named(plugins, error):
 
 def test_the_runner_calls_what_is_on_in_the_order_of_each_point():
     runner = Runner(
-        profile_plugins(
+        ProfileConfig.model_validate(
             {
                 "plugins": {
                     "filter": {"disabled": named("NodeResourcesFit"), "enabled": named("NodeAffinity")},
                     "score": {"disabled": named("*"), "enabled": weighted(NodeResourcesFit=6)},
                 }
             }
-        )
+        ).profile()
     )
 
     assert [one.name for one in runner._filter][:2] == ["NodeAffinity", "NodeName"]
@@ -164,7 +166,7 @@ def test_the_runner_calls_what_is_on_in_the_order_of_each_point():
 
 
 def test_arguments_reach_the_plugin():
-    profile = profile_plugins(
+    profile = ProfileConfig.model_validate(
         {
             "pluginConfig": [
                 {
@@ -173,7 +175,7 @@ def test_arguments_reach_the_plugin():
                 }
             ]
         }
-    )
+    ).profile()
     (devices,) = (plugin for plugin in profile.plugins if plugin.name == "DynamicResources")
 
     assert isinstance(devices, DynamicResources)
@@ -202,5 +204,5 @@ def test_each_argument_is_a_field_of_its_plugin(name):
     ids=["as it is", "named, as behind upstream's gate", "disabled", "no point of it"],
 )
 def test_groups_are_waited_for_whatever_a_configuration_says(plugins: dict[str, Any]) -> None:
-    profile = profile_plugins({"schedulerName": "x", "plugins": plugins})
+    profile = ProfileConfig.model_validate({"schedulerName": "x", "plugins": plugins}).profile()
     assert profile.at("PreEnqueue")[-1].name == "GangScheduling"

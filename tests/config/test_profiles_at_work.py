@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from allocator import Features
-from scheduler.config.profile_config import profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.core.ground.inputs import Input, RelistFinished, TimerFired
 from scheduler.core.machine import Machine
 from scheduler.core.observation import KINDS
@@ -22,7 +22,10 @@ def nodes_of(profiles: dict[str, dict[str, Any]], *nodes: Any, schedulers: tuple
     """By scheduler name the node to which its pod is bound; no name, no binding."""
     uids = itertools.count(1)
     machine = Machine(
-        [profile_plugins({"schedulerName": name, **profile}) for name, profile in profiles.items()],
+        [
+            ProfileConfig.model_validate({"schedulerName": name, **profile}).profile()
+            for name, profile in profiles.items()
+        ],
         features=Features(),
         new_uid=lambda: f"uid-{next(uids)}",
     )
@@ -75,7 +78,7 @@ def test_each_profile_has_its_weights() -> None:
 
 def test_how_many_nodes_are_looked_at() -> None:
     def fitting(percentage: int | None) -> int:
-        profile = profile_plugins({"percentageOfNodesToScore": percentage})
+        profile = ProfileConfig.model_validate({"percentageOfNodesToScore": percentage}).profile()
         return profile.enough_nodes(1_000, least=100)
 
     assert [fitting(one) for one in (None, 0, 1, 30, 100)] == [100, 100, 100, 300, 1_000]

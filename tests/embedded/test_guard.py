@@ -132,7 +132,7 @@ async def test_the_kubeconfig_holds_the_token_and_is_ours_alone(guarded_cluster:
     assert config["clusters"][0]["cluster"]["server"] == guarded_cluster.url
     assert {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+    async with ApiClient(await Connection(kubeconfig=path).open()) as client:
         assert isinstance(await client.send("POST", PODS, json.dumps(POD).encode()), Accepted)
     async with ApiClient(await Connection(url=guarded_cluster.url, ca=guarded_cluster.authority).open()) as client:
         refused = await client.send("GET", PODS)
@@ -196,7 +196,7 @@ async def test_a_served_cluster_has_a_random_token(command: list[str]) -> None:
         authority = base64.b64decode(server["certificate-authority-data"]).decode()
         async with ApiClient(await Connection(url=server["server"], ca=authority).open()) as client:
             refused = await client.send("GET", PODS)
-        async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+        async with ApiClient(await Connection(kubeconfig=path).open()) as client:
             allowed = await client.send("GET", PODS)
     finally:
         process.terminate()

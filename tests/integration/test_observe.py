@@ -274,7 +274,7 @@ async def test_each_write_is_refused(observed: RealCluster) -> None:
     path = observed.control_plane.service_account_kubeconfig(*ACCOUNT)
     resources = {(one.group, one.resource) for one in RIGHTS} | {*MORE_RESOURCES}
     let_through = []
-    async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+    async with ApiClient(await Connection(kubeconfig=path).open()) as client:
         for group, resource in sorted(resources):
             for verb in WRITES:
                 right = Right("ClusterRole", group, resource, verb)

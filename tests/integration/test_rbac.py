@@ -135,7 +135,7 @@ class Guarded:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ApiClient]:
-        async with ApiClient(await Connection.from_kubeconfig(self.kubeconfig).open()) as client:
+        async with ApiClient(await Connection(kubeconfig=self.kubeconfig).open()) as client:
             yield client
 
     async def grant(self, client: ApiClient, *, without: Right | None = None) -> None:
@@ -235,7 +235,7 @@ def app_of(guarded: Guarded) -> SchedulerApp:
     """As in a pod: what may pass is waited for."""
     election = LeaderElection(resource_namespace=guarded.namespace)
     config = Config(health_port=0, leader_election=election)
-    return SchedulerApp(Connection.from_kubeconfig(guarded.kubeconfig), config, is_patient=True)
+    return SchedulerApp(Connection(kubeconfig=guarded.kubeconfig), config, is_patient=True)
 
 
 async def test_a_missing_right_is_named_by_readyz_until_it_is_granted(guarded: Guarded) -> None:

@@ -125,7 +125,7 @@ async def main() -> None:
         kubeconfig = (await cluster.stdout.readline()).decode().partition("KUBECONFIG=")[2].strip()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    credentials = await Connection.from_kubeconfig(Path(kubeconfig)).open()
+    credentials = await Connection(kubeconfig=Path(kubeconfig)).open()
     async with ApiClient(credentials) as client:
         capacity = {"cpu": "640", "memory": "5Ti", "pods": "100000"}
         for number in range(20):

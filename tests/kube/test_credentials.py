@@ -100,7 +100,7 @@ async def test_a_rotated_authority_is_read_again_when_the_certificate_is_not_tru
                 monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rsplit(":", 1)[1])
                 connection = Connection(in_cluster=True)
             case _:
-                connection = Connection.from_kubeconfig(write_kubeconfig())
+                connection = Connection(kubeconfig=write_kubeconfig())
         async with ApiClient(await connection.open()) as client:
             assert isinstance(await client.send("POST", "/api", b"{}"), Accepted)
             rotating.rotate_server()
@@ -144,7 +144,7 @@ async def test_a_certificate_that_stays_untrusted_is_not_asked_again_while_the_f
     async with misbehaving(tls=rotating.context) as server:
         rotating.rotate_server()
         path = kubeconfig(tmp_path, user={"exec": plugin}, server=server.url, **{"certificate-authority": "ca.crt"})
-        outcomes = await asked(Connection.from_kubeconfig(path), times=5)
+        outcomes = await asked(Connection(kubeconfig=path), times=5)
 
     assert [type(one) for one in outcomes] == [Rejected] * 5
     assert ran.read_text() == "\n"  # the plugin is nobody to ask about that
@@ -167,7 +167,7 @@ async def test_a_token_in_a_file_is_read_again_before_it_is_refused(tmp_path, mo
             given = {"tokenFile": "token", "token": "less"} if source == "token-file" else {"token": "first"}
             cluster = {"server": server.url, "certificate-authority": "ca.crt"}
             path = kubeconfig(tmp_path, user=given, **cluster)
-            connection = Connection.from_kubeconfig(path)
+            connection = Connection(kubeconfig=path)
         async with ApiClient(await connection.open()) as client:
             await client.send("GET", "/version")
             token.write_text("second\n")
@@ -183,7 +183,7 @@ async def test_a_file_that_is_half_written_changes_nothing_until_it_is_whole(tmp
     async with misbehaving(*[reply({})] * 4) as server:
         path = kubeconfig(tmp_path, user={"token": "first"}, server=server.url)
         whole = path.read_text()
-        async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+        async with ApiClient(await Connection(kubeconfig=path).open()) as client:
             path.write_text(whole[: len(whole) // 2])
             await client.send("GET", "/version")
             path.unlink()
@@ -212,7 +212,7 @@ async def test_a_client_certificate_from_files_and_from_data(tmp_path):
     async with misbehaving(reply({}), reply({}), tls=tls) as server:
         for user in (files, data):
             path = kubeconfig(tmp_path, user=user, server=server.url, **cluster)
-            assert isinstance((await asked(Connection.from_kubeconfig(path)))[0], Accepted)
+            assert isinstance((await asked(Connection(kubeconfig=path)))[0], Accepted)
 
 
 @pytest.mark.usefixtures("looks_each_time")
@@ -227,7 +227,7 @@ async def test_a_client_certificate_that_was_renewed_is_used(tmp_path):
             (tmp_path / "my.crt").write_bytes(signed.certificate.read_bytes())
             (tmp_path / "my.key").write_bytes(signed.key.read_bytes())
             if signed is old:
-                opened = await Connection.from_kubeconfig(path).open()
+                opened = await Connection(kubeconfig=path).open()
         async with ApiClient(opened) as client:
             assert isinstance(await client.send("GET", "/version"), Accepted)
 
@@ -239,7 +239,7 @@ async def test_an_encrypted_key_is_an_error_and_no_question(tmp_path):
     openssl("ec", "-aes256", "-passout", "pass:secret", "-in", client.key, "-out", encrypted)
     user = {"client-certificate": str(client.certificate), "client-key": str(encrypted)}
     with pytest.raises(CredentialsError, match='user "u": client certificate and key cannot be used'):
-        await Connection.from_kubeconfig(kubeconfig(tmp_path, user=user, server="https://127.0.0.1:1")).open()
+        await Connection(kubeconfig=kubeconfig(tmp_path, user=user, server="https://127.0.0.1:1")).open()
 
 
 @pytest.mark.parametrize("cluster", [{"insecure-skip-tls-verify": True}, {"tls-server-name": "localhost"}])
@@ -249,7 +249,7 @@ async def test_what_a_cluster_says_about_its_certificate_is_done(tmp_path, clust
     async with misbehaving(reply({}), tls=authority.server().server_context()) as server:
         assert authority.certificate.exists()
         path = kubeconfig(tmp_path, server=server.url, **cluster, **ca)
-        assert isinstance((await asked(Connection.from_kubeconfig(path)))[0], Accepted)
+        assert isinstance((await asked(Connection(kubeconfig=path)))[0], Accepted)
 
 
 # -- exec plugins --
@@ -271,7 +271,7 @@ async def test_a_plugin_is_asked_again_before_its_answer_expires(tmp_path):
     soon = _answer(token="'$(wc -l < ran)'", expirationTimestamp="2000-01-01T00:00:00Z")
     plugin = _plugin(tmp_path, f"cd {tmp_path}; echo >> ran; {soon}")
     async with misbehaving(*[reply({})] * 3) as server:
-        await asked(Connection.from_kubeconfig(kubeconfig(tmp_path, user={"exec": plugin}, server=server.url)), times=3)
+        await asked(Connection(kubeconfig=kubeconfig(tmp_path, user={"exec": plugin}, server=server.url)), times=3)
 
         assert [one.headers["Authorization"] for one in server.asked] == ["Bearer 2", "Bearer 3", "Bearer 4"]
 
@@ -295,7 +295,7 @@ async def test_a_plugin_may_give_a_client_certificate_and_is_told_of_the_cluster
     async with misbehaving(reply({}), tls=tls) as server:
         cluster = {"server": server.url, "certificate-authority": "ca/ca.crt"}
         path = kubeconfig(tmp_path, user={"exec": plugin}, **cluster)
-        assert isinstance((await asked(Connection.from_kubeconfig(path)))[0], Accepted)
+        assert isinstance((await asked(Connection(kubeconfig=path)))[0], Accepted)
 
         told, mine, first = (tmp_path / "told").read_text().strip().split("|")
         assert (mine, first) == ("mine", "first")
@@ -379,7 +379,7 @@ async def test_a_plugin_that_cannot_be_used_is_named_with_what_it_said(tmp_path,
     )
     path = kubeconfig(tmp_path, user={"exec": given}, server="https://127.0.0.1:1")
     with pytest.raises(CredentialsError, match=complaint) as raised:
-        await Connection.from_kubeconfig(path).open()
+        await Connection(kubeconfig=path).open()
     assert 'user "u"' in str(raised.value)
     assert str(path) in str(raised.value)
 
@@ -388,7 +388,7 @@ async def test_a_plugin_that_must_ask_is_refused_without_a_terminal(tmp_path, mo
     monkeypatch.setattr(sys, "stdin", None)
     plugin = _plugin(tmp_path, "exit 0", interactiveMode="Always")
     with pytest.raises(CredentialsError, match="interactiveMode: Always"):
-        await Connection.from_kubeconfig(kubeconfig(tmp_path, user={"exec": plugin}, server="http://a")).open()
+        await Connection(kubeconfig=kubeconfig(tmp_path, user={"exec": plugin}, server="http://a")).open()
 
 
 # kubernetes-asyncio 36.1 uses what Python 3.12 advises against.
@@ -401,11 +401,11 @@ async def test_an_auth_provider_is_asked_by_the_library_and_its_errors_name_it(t
     token = f"head.{claims}.signature"
     async with misbehaving(reply({})) as server:
         path = kubeconfig(tmp_path, user=provider(**{"id-token": token}), server=server.url)
-        await asked(Connection.from_kubeconfig(path))
+        await asked(Connection(kubeconfig=path))
         assert server.asked[0].headers["Authorization"] == f"Bearer {token}"
     path = kubeconfig(tmp_path, user=provider(), server="http://127.0.0.1:1")
     with pytest.raises(CredentialsError, match='user "u": auth-provider: ConfigException: oidc: No valid id-token'):
-        await Connection.from_kubeconfig(path).open()
+        await Connection(kubeconfig=path).open()
 
 
 # -- for whom, and which way --
@@ -421,7 +421,7 @@ async def test_impersonation_is_sent_with_every_request_and_watch(tmp_path):
     }
     async with misbehaving(reply({}), watch(bookmark(1))) as server:
         path = kubeconfig(tmp_path, user=user, server=server.url)
-        async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+        async with ApiClient(await Connection(kubeconfig=path).open()) as client:
             await client.send("POST", "/api", b"{}")
             async with client.stream("/api/v1/pods?watch=true", inactivity_s=5) as response:
                 await response.content.read()
@@ -448,9 +448,9 @@ async def test_what_would_begin_another_header_is_not_sent():
 async def test_an_http_proxy_is_used(tmp_path):
     async with misbehaving(reply({})) as proxy:
         path = kubeconfig(tmp_path, server="http://apiserver.test:8080", **{"proxy-url": proxy.url})
-        assert isinstance((await asked(Connection.from_kubeconfig(path)))[0], Accepted)
+        assert isinstance((await asked(Connection(kubeconfig=path)))[0], Accepted)
         assert proxy.asked[0].headers["Host"] == "apiserver.test:8080"
-    outcome = (await asked(Connection.from_kubeconfig(path)))[0]
+    outcome = (await asked(Connection(kubeconfig=path)))[0]
     assert isinstance(outcome, Rejected)
     assert outcome.message.startswith("cannot connect to the proxy 127.0.0.1:")
 
@@ -481,7 +481,7 @@ async def test_the_first_file_wins_and_paths_are_relative_to_their_file(tmp_path
         second = kubeconfig(tmp_path / "two", user={"tokenFile": "token"}, server="http://nowhere.invalid")
         second.write_text(second.read_text().replace('"current-context": "x"', '"current-context": "y"'))
         joined = os.pathsep.join([str(tmp_path / "missing"), str(first), str(second)])
-        await asked(Connection.from_kubeconfig(joined))
+        await asked(Connection(kubeconfig=joined))
 
         assert server.asked[0].headers["Authorization"] == "Bearer of two"
 
@@ -493,7 +493,7 @@ async def test_a_usual_kubeconfig_needs_no_client_library(tmp_path):
     path = kubeconfig(tmp_path, user={"token": "t"}, server="https://127.0.0.1:1")
     code = (
         "import asyncio, sys; from scheduler.kube.credentials import Connection;"
-        f"asyncio.run(Connection.from_kubeconfig({str(path)!r}).open()); sys.exit('kubernetes_asyncio' in sys.modules)"
+        f"asyncio.run(Connection(kubeconfig={str(path)!r}).open()); sys.exit('kubernetes_asyncio' in sys.modules)"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
     assert await process.wait() == 0

@@ -74,7 +74,7 @@ async def test_a_rotated_authority_costs_no_pod(tmp_path: Path) -> None:
         told = tmp_path / "ca.crt"
         # Without a lease: the authority may be told later than one lasts.
         config = Config(health_port=None, leader_election=LeaderElection(leader_elect=False))
-        async with SchedulerApp(Connection.from_kubeconfig(path), config) as app:
+        async with SchedulerApp(Connection(kubeconfig=path), config) as app:
             await app.synced()
             plane.request("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "before"}} | POD)
             await _bound(plane, "before")
@@ -94,12 +94,12 @@ async def test_who_restricts_himself_is_restricted(tmp_path: Path) -> None:
     built_or_skip("controlplane")
     with ControlPlane(controllers=()) as plane:
         path = _kubeconfig(tmp_path, plane, **{"as": "jane", "as-groups": ["readers"], "as-user-extra": {"a/b": ["c"]}})
-        async with ApiClient(await Connection.from_kubeconfig(path).open()) as client:
+        async with ApiClient(await Connection(kubeconfig=path).open()) as client:
             review = b'{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}'
             answer = await client.send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
             refused = await client.send("GET", "/api/v1/pods")
         with pytest.raises(PreflightError, match="not permitted: create pods/binding"):
-            async with SchedulerApp(Connection.from_kubeconfig(path), Config(health_port=None)):
+            async with SchedulerApp(Connection(kubeconfig=path), Config(health_port=None)):
                 raise AssertionError("not reached")
 
     assert isinstance(answer, Accepted)

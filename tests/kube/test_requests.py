@@ -362,7 +362,7 @@ async def test_kubeconfig_gives_server_and_token(tmp_path):
             }
         )
     )
-    credentials = await Connection.from_kubeconfig(path).open()
+    credentials = await Connection(kubeconfig=path).open()
     assert (credentials.url, credentials.authorization()) == ("http://127.0.0.1:1", "Bearer first")
 
     path.write_text(path.read_text().replace("first", "second"))
@@ -375,7 +375,7 @@ async def test_kubeconfig_that_is_malformed_names_the_file(tmp_path):
     path = tmp_path / "config"
     path.write_text("clusters: []\nusers: []\ncontexts: []\ncurrent-context: missing\n")
     with pytest.raises(CredentialsError, match=f"{path}: .*missing"):
-        await Connection.from_kubeconfig(path).open()
+        await Connection(kubeconfig=path).open()
 
 
 async def test_basic_authentication(tmp_path):
@@ -390,7 +390,7 @@ async def test_basic_authentication(tmp_path):
             }
         )
     )
-    credentials = await Connection.from_kubeconfig(path).open()
+    credentials = await Connection(kubeconfig=path).open()
     assert credentials.authorization() == "Basic bWU6cHc="
 
 
@@ -416,7 +416,7 @@ async def test_exec_plugin_is_asked_again_when_its_token_is_refused(tmp_path):
                 }
             )
         )
-        credentials = await Connection.from_kubeconfig(path).open()
+        credentials = await Connection(kubeconfig=path).open()
         answer.write_text(json.dumps(credential | {"status": {"token": "second"}}))
         async with sending(server, credentials=credentials) as (client, _):
             outcome = await client.send("GET", "/version")
@@ -438,7 +438,7 @@ async def test_credentials_that_cannot_be_refreshed_are_tried_again_later(tmp_pa
                 }
             )
         )
-        credentials = await Connection.from_kubeconfig(path).open()
+        credentials = await Connection(kubeconfig=path).open()
         path.unlink()
         async with sending(server, credentials=credentials) as (client, _):
             outcome = await client.send("POST", "/api", b"{}")

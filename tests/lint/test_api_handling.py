@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.validation.api_fields import handling
 from tests.lint.decided_fields import decided
+from tests.lint.handling import handling
 
 OF_DECODERS = {"harmless": {"harmless", "ignored"}, "refused": {"refused"}}
 

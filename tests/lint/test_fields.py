@@ -246,6 +246,13 @@ def test_what_stands_in_a_flat_request_keeps_its_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(("count", "messages"), [(2**63 - 1, []), (2**63, ["must fit into 64 bits"])])
+def test_a_number_fits_into_64_bits(count: int, messages: list[str]) -> None:
+    text = claim(f"- name: gpu\n  exactly: {{deviceClassName: gpu, count: {count}}}\n")
+
+    assert [one.message.split(": ")[-1] for one in errors(text) if one.code == "invalid-value"] == messages
+
+
 def test_a_read_that_the_class_does_not_guard_is_told_only_where_the_class_is_known() -> None:
     text = selecting('device.attributes["a.b"].model == "x"', before="")
     broad = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec: {}\n"

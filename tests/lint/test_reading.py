@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
-from scheduler.config.file import ConfigError, load_config
+from scheduler.config.file import ConfigError, read_config
 from scheduler.embedded.cluster import EmbeddedCluster
 from scheduler.lint.documents import ManifestError, Text, parse_all, parse_documents
 from scheduler.lint.engine import Source, convert, lint
@@ -268,7 +268,7 @@ def test_the_schedulers_configuration_is_read_in_the_same_way(tmp_path: Path) ->
     file.write_text("apiVersion: dra-scheduler/v1alpha1\nkind: DraSchedulerConfiguration\nprofiles: " + "[" * 40_000)
 
     with pytest.raises(ConfigError, match="nested too deeply"):
-        load_config(file)
+        read_config(file)
 
 
 async def test_so_is_what_the_embedded_cluster_is_sent() -> None:

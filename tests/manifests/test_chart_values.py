@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from scheduler.cli.main import cli
-from scheduler.config.file import load_config
+from scheduler.config.file import read_config
 from scheduler.config.sections import LeaderElection
 from scheduler.kube.permissions import PERMISSIONS
 from tests.manifests.rendering import CHART, Object, chart_text, helm, named, objects, with_image
@@ -189,7 +189,7 @@ def test_in_the_default_schedulers_place_it_shares_that_ones_lease(tmp_path: Pat
     items = objects(chart_text(values, namespace="kube-system"))
     path = tmp_path / "config.yaml"
     path.write_text(named(items, "ConfigMap")["data"]["config.yaml"])
-    config, role = load_config(path), named(items, "Role")
+    config, role = read_config(path).config, named(items, "Role")
 
     assert (config.scheduler_names, config.lease_names) == (("default-scheduler",), ("kube-scheduler",))
     assert (role["metadata"]["namespace"], role["rules"][0]["resourceNames"]) == ("kube-system", ["kube-scheduler"])

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scheduler.config import Config
-from scheduler.config.file import load_config
+from scheduler.config.file import read_config
 from scheduler.config.settings import TOPOLOGY_GATE
 from scheduler.kube.feature_gates import METRICS_PATH
 from scheduler.kube.permissions import LEASES as LEASE_RIGHTS
@@ -167,7 +167,7 @@ def test_the_charts_configuration_is_accepted(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(named(objects(chart_text(values)), "ConfigMap")["data"]["config.yaml"])
-    config = load_config(path)
+    config = read_config(path).config
 
     assert config.scheduler_names == names
     assert config.leader_election.leader_elect
@@ -317,7 +317,7 @@ def test_the_role_is_for_the_leases_that_the_configuration_names(case: str, tmp_
     path = tmp_path / "config.yaml"
     path.write_text(named(items, "ConfigMap")["data"]["config.yaml"])
 
-    assert load_config(path).lease_names == leases
+    assert read_config(path).config.lease_names == leases
     rules = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in named(items, "Role")["rules"]}
     assert rules == {("get", "update"): list(leases), ("create",): None}
 
@@ -351,7 +351,7 @@ def test_without_preemption_nobody_tries_and_no_right_is_given(given: Mapping[st
     def read(values: Mapping[str, object]) -> Config:
         path = tmp_path / "config.yaml"
         path.write_text(named(objects(chart_text(values)), "ConfigMap")["data"]["config.yaml"])
-        return load_config(path)
+        return read_config(path).config
 
     def granted(values: Mapping[str, object]) -> set[tuple[str, str]]:
         rules = named(objects(chart_text(values)), "ClusterRole")["rules"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import cli
+from scheduler.offline import draining
 from tests.cli.answers import DrainAnswer
 from tests.cli.test_room_script import carried_out
 from tests.offline.causes import COUNTERS, allocated, claim, counted, device_class, gpu, node, request, slice_, template
@@ -179,7 +181,7 @@ def test_a_budget_that_forbids(tmp_path: Path, allowed: int, outcome: str) -> No
     found = drained(tmp_path, [*fleet(*NODES), *runs("a", "node-1", 0, labels=labels), budget(allowed, **labels)])
     assert found["outcome"] == outcome
     if outcome == "plan":
-        assert found["budgets"] == [{"namespace": "default", "name": "budget", "used": 1, "allowed": 1}]
+        assert [(one["name"], one["used"], one["allowed"]) for one in found["budgets"]] == [("budget", 1, 1)]
     else:
         assert stays(found) == {"a": "PodDisruptionBudget default/budget allows 0 of its pods to go now"}
 
@@ -207,6 +209,13 @@ def test_unknown_is_not_none(tmp_path: Path) -> None:
     found = drained(tmp_path, world, "node-1/gpu-0", "--questions-max", "10")
     assert (found["outcome"], "there may be one" in found["text"]) == ("unknown", True)
     assert stays(found) == {"b": "was not asked about: the questions or steps were used up"}
+
+
+def test_a_group_is_asked_about_whole_or_not(tmp_path: Path) -> None:
+    """One of 5,000 pods would be played for a minute, whatever the bound."""
+    held = [one for name in ("w-0", "w-1") for one in runs(name, "node-1", int(name[-1]), schedulingGroup=GROUP)]
+    found = drained(tmp_path, [*fleet(*NODES), *held], "node-1/gpu-0", "--questions-max", "19")
+    assert (found["outcome"], found["questions"]) == ("unknown", 0)
 
 
 # -- which device -----------------------------------------------------------------------------------
@@ -239,6 +248,30 @@ def test_drivers_have_equal_names(tmp_path: Path) -> None:
     assert drained(tmp_path, world, "nic.example.com/node-1/gpu-0")["outcome"] == "free"
 
 
+@pytest.mark.parametrize(
+    ("driver", "pool", "device"),
+    [
+        ("nic.example.com", "node-1", "gpu-0"),  # of another driver
+        ("example.com", "gpu", "gpu-0-node-1"),  # names that read alike when they are joined
+        ("gpu.example.com", "node/1", "gpu-0"),
+        ("gpu.example.com", "x" * 253, "gpu-0"),
+        ("gpu.example.com", f"{'x' * 252}y", "gpu-0"),
+    ],
+)
+def test_a_rule_is_of_one_device_alone(tmp_path: Path, driver: str, pool: str, device: str) -> None:
+    """Another device's rule of the same name would be replaced by it, and lose its taint."""
+    given = slice_(gpu(device), name="other")
+    given["spec"] |= {"driver": driver, "pool": {**given["spec"]["pool"], "name": pool}}
+    world = [*fleet(*NODES), given]
+    names = [
+        drained(tmp_path, world, written)["rules"][0]["metadata"]["name"]
+        for written in ("gpu.example.com/node-1/gpu-0", f"{driver}/{pool}/{device}")
+    ]
+    assert names[0] == "drain-gpu-0-node-1-gpu-example-com-bbf36176"
+    assert names[0] != names[1]
+    assert all(len(name) <= 253 and re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) for name in names)
+
+
 def test_a_whole_device_goes_with_its_partitions(tmp_path: Path) -> None:
     parts = slice_(
         counted("part-0", "40Gi"), counted("part-1", "40Gi"), counted("gpu-0", "80Gi"), pool={"resourceSliceCount": 2}
@@ -253,6 +286,16 @@ def test_a_whole_device_goes_with_its_partitions(tmp_path: Path) -> None:
     assert len(found["rules"]) == 3
     # A part goes alone, and its holder may be given the other.
     assert went(drained(tmp_path, world, "node-1/part-1")) == [(1, "a", "node-1", ["part-0"])]
+
+
+def test_a_device_of_very_many_partitions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets a rule."""
+    monkeypatch.setattr(draining, "_PARTS_MAX", 2)
+    pool = {"resourceSliceCount": 2}
+    parts = slice_(counted("part-0", "40Gi"), counted("part-1", "40Gi"), counted("gpu-0", "80Gi"), pool=pool)
+    world = [device_class(), node("node-1"), parts, slice_(name="counters", pool=pool, sharedCounters=COUNTERS)]
+    result = run(tmp_path, world, "node-1/gpu-0")
+    assert (result.exit_code, "it has 2 partitions, and 1 at most are drained" in result.output) == (2, True)
 
 
 def test_taints_must_be_on(tmp_path: Path) -> None:

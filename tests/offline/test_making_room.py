@@ -224,8 +224,8 @@ def test_a_budget_is_never_exceeded(tmp_path: Path, allowed: int, outcome: str) 
     found = plan(tmp_path, world, big(4))
     assert found["outcome"] == outcome
     if outcome == "plan":
-        assert found["budgets"] == [{"namespace": "default", "name": "budget", "used": 2, "allowed": 2}]
-        assert "the plan takes 2, and uses it up" in run(tmp_path, world, big(4)).output
+        assert [(one["name"], one["used"], one["allowed"]) for one in found["budgets"]] == [("budget", 2, 2)]
+        assert "allows 2 of its pods to go now, and 2 would\n" in run(tmp_path, world, big(4)).output
 
 
 # -- outcomes ---------------------------------------------------------------------------------------

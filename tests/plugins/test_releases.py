@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from allocator import Features
-from scheduler.config.profile_config import profile_plugins
+from scheduler.config.profile_config import ProfileConfig
 from scheduler.plugins import DEFAULT_PROFILE, default_plugins
 from tests.answers.verdicts import Cases
 from tests.plugins.recorded_cases import PARTS, Case, ours
@@ -94,9 +94,9 @@ def test_what_a_file_orders_itself_stays_so(minor: str) -> None:
     written = {"filter": {"enabled": [{"name": "TaintToleration"}, {"name": "NodeUnschedulable"}]}}
     features = Features(kubernetes=minor)
 
-    ordered = profile_plugins({"plugins": written}, features=features).order["Filter"]
+    ordered = ProfileConfig.model_validate({"plugins": written}).profile(features=features).order["Filter"]
 
     assert ordered[:2] == ("TaintToleration", "NodeUnschedulable")
     first = ["NodeUnschedulable", "NodeName"] if minor == "1.36" else ["NodeName", "NodeUnschedulable"]
-    plain = profile_plugins({}, features=features).order["Filter"]
+    plain = ProfileConfig.model_validate({}).profile(features=features).order["Filter"]
     assert [name for name in plain if name in first] == first

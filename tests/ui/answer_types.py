@@ -1,8 +1,8 @@
 """The types of the page's answers for its scripts, from the forms in `scheduler.ui.answers`.
 
-    python -m tests.ui.answer_types    # writes scheduler/ui/static/js/answer_types.d.ts
+    python -m tests.ui.answer_types    # writes tests/ui/tools/answer_types.d.ts
 
-The file is not `answers.d.ts`: tsc would take that for the types of `answers.js`.
+Only `tsc` reads the file. Its namespace is there for all scripts without an import, so browsers need no file of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, inspect
 
 from scheduler.ui.answers import ANSWERS
 
-PATH: Final = Path(__file__).parents[2] / "scheduler/ui/static/js/answer_types.d.ts"
+PATH: Final = Path(__file__).parent / "tools/answer_types.d.ts"
 _NAMES: Final = {
     inspect.AnyType: "unknown",
     inspect.NoneType: "null",
@@ -35,30 +35,31 @@ def declarations() -> str:
 
 def _lines() -> Iterator[str]:
     yield "// Written by `python -m tests.ui.answer_types` from scheduler/ui/answers.py."
-    yield ""
-    yield "/** What each address below /api/ answers. */"
-    yield "export interface Answers {"
+    yield "declare namespace Api {"
+    yield "  /** What each address below /api/ answers. */"
+    yield "  interface Answers {"
     left: dict[type[Struct], None] = {}
     for path, form in ANSWERS.items():
-        yield f"  {path if path.isidentifier() else json.dumps(path)}: {_text(inspect.type_info(form), left)};"
-    yield "}"
+        yield f"    {path if path.isidentifier() else json.dumps(path)}: {_text(inspect.type_info(form), left)};"
+    yield "  }"
     done: set[type[Struct]] = set()
     while waiting := [form for form in left if form not in done]:
         for form in waiting:
             done.add(form)
             yield ""
             yield from _declared(form, left)
+    yield "}"
 
 
 def _declared(form: type[Struct], left: dict[type[Struct], None]) -> Iterator[str]:
-    yield f"/** {(getdoc(form) or '').splitlines()[0]} */"
-    yield f"export interface {form.__name__} {{"
+    yield f"  /** {(getdoc(form) or '').splitlines()[0]} */"
+    yield f"  interface {form.__name__} {{"
     info = inspect.type_info(form)
     assert isinstance(info, inspect.StructType)
     for one in info.fields:
         mark = "?" if form.__struct_config__.omit_defaults and not one.required else ""
-        yield f"  {one.encode_name}{mark}: {_text(one.type, left)};"
-    yield "}"
+        yield f"    {one.encode_name}{mark}: {_text(one.type, left)};"
+    yield "  }"
 
 
 def _text(kind: inspect.Type, left: dict[type[Struct], None]) -> str:

@@ -28,6 +28,7 @@ VIEWS: Final = (
     ("pod?pod=default/runs", "text=Since its creation"),
     ("whatif?without=node-1", "[aria-label=Answer]"),
     ("whatif?room=default/waits", "[aria-label=Answer]"),
+    ("whatif?drain=node-1/gpu-0", "[aria-label=Answer]"),
 )
 PARTITIONS: Final = (("devices?rack=example.com/rack&device=gpu.example.com+mig-0+gpu-0-one-2", "aside h2"),)
 

@@ -22,6 +22,7 @@ QUESTIONS: Final = {
     "pod": "pod?namespace=default&name=waits",
     "whatif": "whatif?pod=default/waits&copies=2",
     "whatif?room": "whatif?room=default/waits",
+    "whatif?drain": "whatif?drain=node-1/gpu-0",
 }
 
 

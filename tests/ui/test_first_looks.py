@@ -151,3 +151,12 @@ async def test_who_would_fit_alone_and_waits_for_what_others_take_keeps_the_caus
     document = await corrected(source)
     assert {row["name"]: (row["outcome"], row["cause"]) for row in document["pods"]} == listed
     assert brief(document) == []
+
+
+async def test_a_namespace_of_thousands_of_pods_keeps_those_of_others_not_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PODS_MAX", 4)
+    found = await of(
+        *(wants(98, f"p{number}", "a-greedy-team") for number in range(9)), wants(99, "one", "team")
+    ).pending()
+    assert {row["namespace"] for row in found["pods"]} == {"a-greedy-team", "team"}
+    assert (found["waiting"], found["notAsked"]) == (10, 6)

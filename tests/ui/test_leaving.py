@@ -186,6 +186,7 @@ NOW: dict[str, Any] = {"now_ms": 0, "features": Features()}
         pytest.param(lambda read: ask_all(read.given, **NOW), id="pending"),
         pytest.param(lambda read: answer(read, WhatIfRequest(pod=KEY)), id="what if"),
         pytest.param(lambda read: answer(read, WhatIfRequest(room=KEY)), id="room"),
+        pytest.param(lambda read: answer(read, WhatIfRequest(drain="node-1/gpu-0")), id="drain"),
     ],
 )
 async def test_whatever_plays_a_machine_looks_whether_somebody_waits(

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.fleet import NAMESPACE
-from benchmarks.page import churn, clustered
+from benchmarks.page import clustered, fleet_of
+from benchmarks.page_hour import Changes
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 
 pytestmark = needs_chromium
@@ -21,12 +22,12 @@ _ANSWERS = """count => new Promise(done => {
 
 
 async def test_what_a_tab_keeps_does_not_grow_with_its_answers() -> None:
-    async with clustered(40) as (api, url, _), opened_browser() as browser:
+    async with clustered(40) as (api, served), opened_browser() as browser:
         page = await new_page(browser, viewport={"width": 1280, "height": 900})
-        await page.goto(f"{url}#/devices")
+        await page.goto(f"{served.page}#/devices")
         await page.wait_for_selector(".legend")
         kept = await _kept_by(page)
-        changing = asyncio.create_task(churn(api, 40, 50))
+        changing = asyncio.create_task(Changes(api, fleet_of(40)).run())
         await page.evaluate(_ANSWERS, 10)
         before = await kept()
         await page.evaluate(_ANSWERS, 40)

@@ -16,6 +16,8 @@ from scheduler.offline import SourceObject
 from scheduler.ui.data_source import FileSource, Objects, Source
 from scheduler.ui.server import UiServer
 from tests.offline.causes import node
+from tests.offline.test_draining import shared as sharing
+from tests.offline.test_making_room import budget, runs
 from tests.ui.chromium import needs_chromium, new_page, opened_browser
 from tests.ui.test_what_if import POD
 from tests.ui.worlds import HOSTILE, crowd, fleet, hostile, partitioned, source, workload
@@ -211,7 +213,32 @@ async def test_a_pods_page_says_which_plugin_refuses_and_what_has_happened(page:
     assert "DynamicResources\t3" in await page.inner_text("details[open]")
 
 
-async def test_what_if_is_asked_in_four_ways_and_the_address_asks_again(page: Any, server: UiServer) -> None:
+async def test_a_device_says_where_its_pods_would_go(page: Any) -> None:
+    held, other = runs("a", "node-1", 0), runs("b", "node-1", 0, kind="")
+    given = [SourceObject(f"object {number}", one) for number, one in enumerate(sharing(held, [*other]))]
+    given += [SourceObject("budget", budget(1, app="a"))]
+    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url.rstrip("/"))
+        await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-1+gpu-0")
+        await page.click("aside >> text=Where would its pods go?")
+        await page.wait_for_selector("[aria-label=Answer] >> text=no plan: 1 of the 2 that hold node-1/gpu-0")
+        rows = await page.locator("[aria-label=Answer] tbody tr").all_inner_texts()
+        assert [row.split("\t") for row in rows] == [
+            ["1. default/a", "node-1 → node-1", "node-1/gpu-0 → node-1/gpu-1"],
+            ["default/b", "node-1", "has no controller that would make it again"],
+        ]
+        said = await page.inner_text("[aria-label=Answer]")
+        assert "PodDisruptionBudget default/budget allows 1 of its pods to go now, and 1 would" in said
+        assert "dra-scheduler drain-device gpu.example.com/node-1/gpu-0" in said
+        await page.click("[aria-label=Answer] summary >> text=The commands that do it")
+        await page.click("[aria-label=Answer] details button")
+        await page.wait_for_selector("[aria-label=Answer] details [role=status] >> text=copied")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied == await page.inner_text("[aria-label=Answer] pre")
+        assert "DeviceTaintRule" in copied
+
+
+async def test_what_if_is_asked_in_five_ways_and_the_address_asks_again(page: Any, server: UiServer) -> None:
     await page.goto(f"{server.url}#/pod?pod=default/waits")
     await page.click("text=What if there were one more of it?")
     await page.wait_for_selector("[aria-label=Answer] >> text=0 of 1 would run, 1 would wait.")
@@ -226,6 +253,9 @@ async def test_what_if_is_asked_in_four_ways_and_the_address_asks_again(page: An
     await page.goto(f"{server.url}#/pod?pod=default/waits")
     await page.click("text=What would have to move for it?")
     await page.wait_for_selector("[aria-label=Answer] >> text=no plan: default/waits does not fit")
+    await page.fill("input[name=drain]", "node-2/gpu-0")
+    await page.click("form:has(input[name=drain]) button")
+    await page.wait_for_selector("[aria-label=Answer] >> text=nobody holds node-2/gpu-0")
     await page.fill("textarea", POD)
     await page.click("form:has(textarea) button")
     await page.wait_for_selector("[aria-label=Answer] >> text=1 of 1 would run")
@@ -328,6 +358,24 @@ async def test_on_a_telephone_rows_are_folded_and_a_page_is_short(page: Any) -> 
         assert await page.locator(".rest thead th").count() == 3
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390
         assert await page.evaluate("document.documentElement.scrollHeight") < 2500
+
+
+async def test_on_a_telephone_the_header_takes_two_lines_and_says_all_that_it_has(page: Any) -> None:
+    """It took four."""
+    await page.set_viewport_size({"width": 390, "height": 800})
+    many = [one for number in range(25) for one in workload(40, f"web-{number}")]
+    async with served(page, source(*many, *hostile())) as server:
+        for view in ("overview", "pending", "warnings"):
+            await page.goto(f"{server.url}#/{view}?theme=light")
+            await page.wait_for_selector("header nav .count >> text=1,002")
+            assert (await page.locator("header").bounding_box())["height"] < 64
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        links = page.locator("header nav a, header .source, header .link, header select")
+        boxes = [await one.bounding_box() for one in await links.all()]
+        assert len(boxes) == 8
+        assert all(one["x"] >= 0 and one["width"] > 20 and one["x"] + one["width"] <= 390 for one in boxes), boxes
+        assert await page.get_by_role("heading", name="dra-scheduler", level=1).count() == 1
+        assert await page.get_by_role("combobox", name="Theme").count() == 1
 
 
 @pytest.mark.parametrize("nodes", [0, 4, 300, 5000])

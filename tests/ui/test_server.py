@@ -261,6 +261,32 @@ class Changing(FileSource):
         return self.now
 
 
+async def test_a_source_that_rests_longer_than_a_beat_goes_on_resting_and_then_tells(
+    server: UiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[int] = []
+    may_tell = asyncio.Event()
+
+    async def rest(version: int) -> int:
+        rests.append(version)
+        await may_tell.wait()
+        may_tell.clear()
+        return version + 1
+
+    monkeypatch.setattr(server_, "_BEAT_S", 0.001)
+    monkeypatch.setattr(server._source, "changed_since", rest)
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}api/events") as reply:
+        while await reply.content.readline() != b": still here\n":
+            pass
+        for _ in range(8):
+            await reply.content.readline()
+        assert rests == [1]  # each time anew it would rest as long as before: other people's questions keep it resting
+        may_tell.set()
+        while not (line := await reply.content.readline()).startswith(b"data: "):
+            pass
+        assert json.loads(line[6:])["version"] == 2
+
+
 async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Shape] = []
     made = server._source._devices

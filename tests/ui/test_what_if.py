@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -17,6 +18,9 @@ from scheduler.ui.data_source import Objects
 from scheduler.ui.server import UiServer
 from scheduler.ui.what_if import BusyError, WhatIf, WhatIfRequest, WrongQuestionError, answer
 from tests.offline.causes import Obj, claim, pod, request
+from tests.offline.test_draining import drained
+from tests.offline.test_draining import shared as sharing
+from tests.offline.test_making_room import budget, fleet, runs
 from tests.offline.test_many_pods import workload
 from tests.ui.worlds import objects, source
 
@@ -93,6 +97,51 @@ def test_where_the_steps_are_used_up_there_may_be_room(monkeypatch: pytest.Monke
     assert "make-room has no such bound" in found["text"]
 
 
+SHARED: Final = sharing(runs("a", "node-1", 0), runs("b", "node-1", 0))
+
+
+def drain(given: Sequence[Obj]) -> dict[str, Any]:
+    objects = [SourceObject(f"object {number}", one) for number, one in enumerate(given)]
+    return answer(Objects(objects, Features()), WhatIfRequest(drain="node-1/gpu-0"))
+
+
+def test_a_device_is_drained_as_by_the_command(tmp_path: Path) -> None:
+    world = [*SHARED, budget(1, app="b")]
+    found, printed = drain(world), drained(tmp_path, world)
+
+    assert printed["outcome"] == "plan"
+    assert {name: found[name] for name in printed} == printed
+    assert (found["more"], found["problems"]) == (0, [])
+
+
+GROUP: Final = {"schedulingGroup": {"podGroupName": "workers"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "questions"),
+    [(SHARED, 10), ([*fleet("node-1"), *runs("a", "node-1", 0, **GROUP), *runs("b", "node-1", 1, **GROUP)], 20)],
+    ids=["between two pods", "in the midst of two that go at once"],
+)
+def test_where_the_steps_are_used_up_the_device_may_be_drained(
+    given: list[Obj], questions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod with costly selectors on many nodes takes thousands of turns: it is left in the midst of them."""
+    monkeypatch.setattr(what_if, "STEPS_MAX", 2500)
+    found = drain(given)
+
+    assert (found["outcome"], found["questions"]) == ("unknown", questions)
+    assert "in the steps for one question, and there may be one" in found["text"]
+    assert "was not asked about: the questions or steps were used up" in {one.get("why") for one in found["holders"]}
+
+
+def test_few_of_many_holders_are_named() -> None:
+    many = sharing(*(runs(f"pod-{number}", "node-1", 0, kind="") for number in range(250)))
+    found = drain(many)
+
+    assert found["text"].startswith("no plan: 250 of the 250 that hold node-1/gpu-0")
+    assert (len(found["holders"]), found["more"]) == (200, 50)
+
+
 def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "STEPS_MAX", 1)
     found = answer(world(), WhatIfRequest(pod=("default", "waits"), copies=2))
@@ -112,6 +161,7 @@ def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch)
         pytest.param(WhatIfRequest(pod=("default", "waits"), copies=501), "from 1 to 500", id="too many copies"),
         pytest.param(WhatIfRequest(without="node-7"), "there is no such object", id="no such node"),
         pytest.param(WhatIfRequest(without="node-7/x"), "there is no such object", id="no name"),
+        pytest.param(WhatIfRequest(drain="node-1/gpu-7"), "did you mean node-1/gpu-", id="no such device"),
         pytest.param(WhatIfRequest(room=("default", "runs")), "no pod that waits is named default/runs", id="it runs"),
     ],
 )
@@ -174,7 +224,7 @@ async def test_only_the_page_asks(server: UiServer, headers: dict[str, str], sta
             assert (found["now"], places(found)) == ({"gpu.example.com": 1 / 6}, {"mine": "node-2"})
 
 
-@pytest.mark.parametrize("path", ["api/devices", "api/whatif?without=node-1"])
+@pytest.mark.parametrize("path", ["api/devices", "api/whatif?without=node-1", "api/whatif?drain=node-1/gpu-0"])
 async def test_what_another_site_embeds_is_refused(server: UiServer, path: str) -> None:
     async with aiohttp.ClientSession() as session:
         for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):

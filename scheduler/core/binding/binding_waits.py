@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.core.binding.binding import BindingCycle, Bindings
+from scheduler.core.ground.indexes import drop
 from scheduler.core.state.ground import Ground, Part
 from scheduler.model.keys import ClaimKey, PodUid
 
@@ -66,10 +67,7 @@ class BindingWaits(Part):
         self._timers.cancel(binding.timer)
         binding.timer = None
         for key in binding.awakened_by:
-            pods = self._by_claim[key]
-            del pods[binding.uid]
-            if not pods:
-                del self._by_claim[key]
+            drop(self._by_claim, key, binding.uid)
         binding.awakened_by = ()
         binding.awaits_revision = None
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from scheduler.core.binding.binding_cycle import BindingCycles
 from scheduler.core.binding.withdrawals import Use, Withdrawals
+from scheduler.core.ground.indexes import drop
 from scheduler.core.state.double_allocations import Rival
 from scheduler.core.state.ground import Ground, Part
 from scheduler.core.state.store import claims_of
@@ -160,11 +161,8 @@ class DeviceConflicts(Part):
         self._report(other, seen, rival.what, fates.get(other.key))
 
     def _forget_unreported(self, one: ClaimUid, other: ClaimUid) -> None:
-        for claim, against in ((one, other), (other, one)):
-            rivals = self._unreported.get(claim, {})
-            rivals.pop(against, None)
-            if not rivals:
-                self._unreported.pop(claim, None)
+        drop(self._unreported, one, other)
+        drop(self._unreported, other, one)
 
     def _yield(self, claim: ResourceClaim, text: str) -> Fate:
         use = self._withdrawals.use_of(claim, except_pod=None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
+from scheduler.core.ground.indexes import drop
 from scheduler.framework.pod_counts_view import PodQuestion
 from scheduler.model.keys import NodeName
 from scheduler.model.label_set import LabelSet, likenesses_count
@@ -132,10 +133,7 @@ class PodCount:
     def _move(self, name: NodeName, old: str | None, new: str | None) -> None:
         assert self._names is not None
         if old is not None:
-            names = self._names[old]
-            del names[name]
-            if not names:
-                del self._names[old]
+            drop(self._names, old, name)
         if new is not None:
             self._names.setdefault(new, {})[name] = None
 

@@ -13,12 +13,13 @@ Cost: O(victims and claims of the record) for each that is over.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from allocator import PoolId
+from scheduler.core.ground.indexes import drop
 from scheduler.core.ground.inputs import WriteRejected
 from scheduler.core.state.claim_overlay import ClaimOverlay, is_same_taking
 from scheduler.core.state.store import Store
@@ -27,9 +28,6 @@ from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
 from scheduler.model.objects import Pod
 from scheduler.model.special_claim import is_provisional
-
-_Key = TypeVar("_Key", bound=Hashable)
-_Kept = TypeVar("_Kept")
 
 
 class Record(Struct, eq=False):
@@ -153,31 +151,31 @@ class PreemptionRecords:
     def remove(self, record: Record) -> None:
         del self._records[record.uid]
         for victim in record.victims:
-            _forget(self._by_victim, victim, record)
+            drop(self._by_victim, victim, record.uid)
         for claim in record.claims:
-            _forget(self._by_claim, claim, record)
+            drop(self._by_claim, claim, record.uid)
         for pool in _pools(record.given):
-            _forget(self._by_pool, pool, record)
+            drop(self._by_pool, pool, record.uid)
         del self._store.nominations.preempting[record.uid]
         self._store.renominate(record.uid)
 
     def keep_nothing(self, record: Record) -> None:
         """What is kept for the record's pod is for everybody from here on."""
         for pool in _pools(record.given):
-            _forget(self._by_pool, pool, record)
+            drop(self._by_pool, pool, record.uid)
         record.given = ()
         self._tell(record)
 
     def victim_over(self, record: Record, uid: PodUid) -> None:
         """The victim is not on the node any more."""
         del record.victims[uid]
-        _forget(self._by_victim, uid, record)
+        drop(self._by_victim, uid, record.uid)
         self._tell(record)
 
     def claim_over(self, record: Record, key: ClaimKey) -> None:
         """The claim's recorded devices are free, or somebody else's."""
         del record.claims[key]
-        _forget(self._by_claim, key, record)
+        drop(self._by_claim, key, record.uid)
         self._tell(record)
 
     def is_released(self, record: Record, held: Held) -> bool:
@@ -223,11 +221,3 @@ def _pools(helds: Iterable[Held]) -> dict[PoolId, None]:
         for result in held.allocation.results
         if not result.admin_access
     }
-
-
-def _forget(index: dict[_Key, dict[PodUid, _Kept]], key: _Key, record: Record) -> None:
-    records = index.get(key, {})
-    if record.uid in records:
-        del records[record.uid]
-        if not records:
-            del index[key]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from scheduler.core.ground.indexes import drop
 from scheduler.core.queue.queued_pod import QueuedPod, SignatureGroup
 from scheduler.framework.api import Action, ClusterEvent, Plugin, Resource, TargetedHints
 from scheduler.framework.cluster_view import ClusterView
@@ -136,10 +137,7 @@ class WaitingPods:
         group = queued.group
         if group is None or queued.uid not in group.members:
             for key in _keys(queued.runner.scheduler_name, queued.unschedulable_plugins):
-                pods = self._alone_by_plugin[key]
-                del pods[queued.uid]
-                if not pods:
-                    del self._alone_by_plugin[key]
+                drop(self._alone_by_plugin, key, queued.uid)
             return
         del group.members[queued.uid]
         group.namespaces[queued.namespace] -= 1
@@ -153,11 +151,7 @@ class WaitingPods:
         """The group has no members and no leader."""
         self._groups.pop(group.signature, None)
         for key in _keys(group.signature.scheduler_name, group.unschedulable_plugins):
-            groups = self._groups_by_plugin.get(key)
-            if groups is not None:
-                groups.pop(group.signature, None)
-                if not groups:
-                    del self._groups_by_plugin[key]
+            drop(self._groups_by_plugin, key, group.signature)
 
 
 def _keys(scheduler_name: str, unschedulable_plugins: Iterable[str]) -> list[tuple[str, str]]:

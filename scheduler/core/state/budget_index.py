@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from scheduler.core.ground.indexes import drop
 from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.disruption_budget import DisruptionBudget
 from scheduler.model.keys import ObjectKey
@@ -42,7 +43,4 @@ class DisruptionBudgets(NewestObjects[ObjectKey, DisruptionBudget]):
         if new is not None:
             self._by_namespace.setdefault(new.key.namespace, {})[new.key.name] = new
         elif old is not None:
-            budgets = self._by_namespace[old.key.namespace]
-            del budgets[old.key.name]
-            if not budgets:
-                del self._by_namespace[old.key.namespace]
+            drop(self._by_namespace, old.key.namespace, old.key.name)

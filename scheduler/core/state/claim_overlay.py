@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from allocator import Allocation, DeviceId, InUse, PoolId
+from scheduler.core.ground.indexes import drop
 from scheduler.core.state.double_allocations import DoubleAllocations
 from scheduler.core.state.store import Store
 from scheduler.model.claim import ResourceClaim
@@ -138,11 +139,7 @@ class ClaimOverlay:
         return (stored,) if is_same_taking(stored, held) else (stored, held)
 
     def _drop(self, claim: ClaimUid) -> None:
-        hold = self._hold_by_claim.pop(claim)
-        claims = self._holds_by_pod[hold.pod]
-        del claims[claim]
-        if not claims:
-            del self._holds_by_pod[hold.pod]
+        drop(self._holds_by_pod, self._hold_by_claim.pop(claim).pod, claim)
 
     def _count(self, claim: ClaimUid) -> bool:
         """Bring the count in line; whether the claim counts what it did not count before."""

@@ -36,6 +36,7 @@ from allocator import (
     overdrawn_capacities,
     overdrawn_counters,
 )
+from scheduler.core.ground.indexes import drop
 from scheduler.core.state.store import Store
 from scheduler.model.keys import ClaimUid
 
@@ -71,10 +72,7 @@ class DoubleAllocations:
     def recount(self, claim: ClaimUid, allocations: Iterable[Allocation]) -> None:
         """Take note of all that `claim` counts now."""
         for device in self._devices.pop(claim, ()):
-            holders = self._holders[device]
-            del holders[claim]
-            if not holders:
-                del self._holders[device]
+            drop(self._holders, device, claim)
         devices = held_devices(allocations, has_shares=self._store.features.consumable_capacity)
         if devices:
             self._devices[claim] = devices

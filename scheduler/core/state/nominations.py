@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.core.ground.indexes import drop
 from scheduler.framework.preemption import Preemption
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, NodeName, PodUid
@@ -53,10 +54,7 @@ class Nominations:
         """
         before = self._node_of.pop(uid, "")
         if before and before != node:
-            pods = self._by_node[NodeName(before)]
-            del pods[uid]
-            if not pods:
-                del self._by_node[NodeName(before)]
+            drop(self._by_node, NodeName(before), uid)
             yield NodeName(before)
         if node and pod is not None:
             name = self._node_of[uid] = NodeName(node)

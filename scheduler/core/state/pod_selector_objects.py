@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from scheduler.core.ground.indexes import drop
 from scheduler.core.ground.newest_objects import NewestObjects
 from scheduler.model.keys import ObjectKey
 from scheduler.model.objects import LabelSelector, Pod
@@ -35,10 +36,7 @@ class Services(NewestObjects[ObjectKey, PodSelector]):
 
     def _replaced(self, old: PodSelector | None, new: PodSelector | None) -> None:
         if old is not None and old.labels:
-            at = _found_by(old)
-            del self._by_label[at][old.key]
-            if not self._by_label[at]:
-                del self._by_label[at]
+            drop(self._by_label, _found_by(old), old.key)
         if new is not None and new.labels:
             self._by_label.setdefault(_found_by(new), {})[new.key] = new
 

@@ -16,11 +16,12 @@ a change of its version, when somebody asks.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from scheduler.core.ground.indexes import drop
 from scheduler.core.ground.newest_objects import UNCHANGED, Unchanged
 from scheduler.core.ground.versions import Versions
 from scheduler.model.keys import NodeName, ObjectKey, PodUid
@@ -253,11 +254,7 @@ class StorageObjects:
 
     def unlink_pod(self, pod: Pod) -> None:
         for claim in volume_claims(pod):
-            users = self._users.get(claim)
-            if users is not None:
-                users.pop(pod.uid, None)
-                if not users:
-                    del self._users[claim]
+            drop(self._users, claim, pod.uid)
 
     def nodes_that_see(self, old: AnyStorageObject | None, new: AnyStorageObject | None) -> Collection[str] | None:
         """The nodes about which a plugin may answer differently after this change; None for all."""
@@ -350,11 +347,11 @@ class StorageObjects:
                 del self._groups[type(old), name]
         if isinstance(old, PersistentVolume) and old.spec.claim_ref is not None:
             ref = old.spec.claim_ref
-            _drop(self._claimed, ObjectKey(ref.namespace, ref.name), old.name)
+            drop(self._claimed, ObjectKey(ref.namespace, ref.name), old.name)
         elif isinstance(old, PersistentVolumeClaim):
-            _drop(self._claim_names, old.key.namespace, old.key.name)
+            drop(self._claim_names, old.key.namespace, old.key.name)
         elif isinstance(old, VolumeAttachment):
-            _drop(self._attached, old.spec.node_name, old.key)
+            drop(self._attached, old.spec.node_name, old.key)
 
     def _has_changed(self, group: _Group, name: str) -> None:
         group.version, group.listed = self._next_version(), None
@@ -363,13 +360,6 @@ class StorageObjects:
     def _next_version(self) -> int:
         self._last_version += 1
         return self._last_version
-
-
-def _drop(index: dict[Any, dict[Any, None]], at: Hashable, member: Hashable) -> None:
-    members = index[at]
-    del members[member]
-    if not members:
-        del index[at]
 
 
 def _provisioner(one: AnyStorageObject) -> str:

@@ -27,6 +27,7 @@ from allocator import ClaimSpec, DeviceClass, Features, Inventory, PoolId, Resou
 from allocator.values.remembered import MemoryLedger
 from scheduler.core.counting.pod_counts import PodCounts
 from scheduler.core.ground.change_log import ChangeLog
+from scheduler.core.ground.indexes import drop
 from scheduler.core.ground.newest_objects import UNCHANGED, NewestObjects, ObjectsByUid, Unchanged
 from scheduler.core.ground.versions import Versions
 from scheduler.core.state.budget_index import DisruptionBudgets
@@ -182,10 +183,7 @@ class Store:
 
     def _unlink_claims(self, uid: PodUid) -> None:
         for claim in self._claims_by_pod.pop(uid, ()):
-            users = self._pods_by_claim[claim]
-            del users[uid]
-            if not users:
-                del self._pods_by_claim[claim]
+            drop(self._pods_by_claim, claim, uid)
 
     def _count(self, uid: PodUid) -> None:
         """Bring the pod's place in node sums in line with what is known of it."""
@@ -196,10 +194,8 @@ class Store:
         counted = self._counted_on.get(uid)
         if counted is not None and counted != node:
             del self._counted_on[uid]
-            others = self._counted_by_node[counted]
-            self.priorities.remove(others.pop(uid).priority)
-            if not others:
-                del self._counted_by_node[counted]
+            self.priorities.remove(self._counted_by_node[counted][uid].priority)
+            drop(self._counted_by_node, counted, uid)
             info = self.node_infos.get(counted)
             if info is not None:
                 info.remove_pod(uid)
@@ -319,10 +315,7 @@ class Store:
         claim = self.claims.delete(uid, revision)
         if claim is not None:
             self._want(claim, -1)
-            names = self._claim_names[claim.key.namespace]
-            del names[uid]
-            if not names:
-                del self._claim_names[claim.key.namespace]
+            drop(self._claim_names, claim.key.namespace, uid)
         return claim
 
     def claim_names(self, namespace: str) -> Collection[str]:

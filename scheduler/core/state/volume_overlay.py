@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from scheduler.core.ground.indexes import drop
 from scheduler.core.state.store import Store
 from scheduler.model.keys import ObjectKey, PodUid
 from scheduler.model.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
@@ -98,11 +99,7 @@ class VolumeOverlay:
                 yield f"{type(hold.held).__name__} {key} is not seen as it is held"
 
     def _drop(self, key: ObjectKey) -> None:
-        pod = self._holds.pop(key).pod
-        keys = self._by_pod[pod]
-        del keys[key]
-        if not keys:
-            del self._by_pod[pod]
+        drop(self._by_pod, self._holds.pop(key).pod, key)
 
     def _seen(self, held: Holdable) -> Holdable | None:
         if isinstance(held, PersistentVolume):

@@ -1,6 +1,6 @@
 """The columns `kubectl get` shows, kind by kind: server-side printing.
 
-To give a kind columns of its own, add an entry to `_BY_KIND`; other kinds show NAME and AGE.
+To give a kind columns of its own, add an entry to `_SHOWN`; other kinds show NAME and AGE.
 
 Source: k8s.io/kubernetes v1.36.3 pkg/printers/internalversion/printers.go (names, order, priorities and texts).
 Differs on purpose: columns for `-o wide` that an embedded cluster has no values for are left out.
@@ -8,10 +8,11 @@ Differs on purpose: columns for `-o wide` that an embedded cluster has no values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Final
+from functools import cache
+from typing import Final, TypeAlias
 
 from scheduler.embedded.server.field_selectors import read_path
 from scheduler.model.timestamps import parse_rfc3339
@@ -32,8 +33,9 @@ class Column:
     name: str
     cell: Cell
     type: str = "string"
-    priority: int = 0
     format: str = ""
+    _: KW_ONLY
+    priority: int = 0
 
 
 def parse_time(text: Json) -> datetime | None:
@@ -97,10 +99,6 @@ def _at(path: str, default: Json = "") -> Cell:
 
 
 NAME: Final = Column("Name", _name, format="name")
-AGE: Final = Column(
-    "Age",
-    _age,
-)
 
 
 # -- pods ------------------------------------------------------------------------------------------
@@ -264,126 +262,101 @@ def _driver_count(obj: Mapping[str, Json], now: datetime) -> int:
     return len((obj.get("spec") or {}).get("drivers") or ())
 
 
-_BY_KIND: Final[dict[str, tuple[Column, ...]]] = {
-    "Pod": (
-        NAME,
-        Column("Ready", _pod_ready),
-        Column("Status", pod_status_text),
-        Column("Restarts", _pod_restarts),
-        AGE,
-        Column("IP", _pod_ip, priority=1),
-        Column("Node", _at("spec.nodeName", default=_NONE), priority=1),
-        Column("Nominated Node", _at("status.nominatedNodeName", default=_NONE), priority=1),
-    ),
-    "Node": (
-        NAME,
-        Column("Status", _node_status),
-        Column("Roles", _node_roles),
-        AGE,
-        Column("Version", _at("status.nodeInfo.kubeletVersion")),
-    ),
-    "Namespace": (NAME, Column("Status", _at("status.phase")), AGE),
-    "Event": (
-        Column("Last Seen", _event_last),
-        Column("Type", _at("type")),
-        Column("Reason", _at("reason")),
-        Column("Object", _event_object),
-        Column("Message", _at("message")),
-    ),
-    "Deployment": (
-        NAME,
-        Column("Ready", _deployment_ready),
-        Column("Up-to-date", _at("status.updatedReplicas", default=0)),
-        Column("Available", _at("status.availableReplicas", default=0)),
-        AGE,
-    ),
-    "ReplicaSet": (
-        NAME,
-        Column("Desired", _at("spec.replicas", default=1), type="integer"),
-        Column("Current", _at("status.replicas", default=0), type="integer"),
-        Column("Ready", _at("status.readyReplicas", default=0), type="integer"),
-        AGE,
-    ),
-    "Job": (
-        NAME,
-        Column("Status", _job_status),
-        Column("Completions", _job_completions),
-        Column("Duration", _job_duration),
-        AGE,
-    ),
-    "ResourceClaim": (
-        NAME,
-        Column("State", claim_state),
-        AGE,
-    ),
-    "ResourceSlice": (
-        NAME,
-        Column("Node", _at("spec.nodeName")),
-        Column("Driver", _at("spec.driver")),
-        Column("Pool", _at("spec.pool.name")),
-        AGE,
-    ),
-    "DeviceTaintRule": (
-        NAME,
-        Column("Key", _at("spec.taint.key")),
-        Column("Value", _at("spec.taint.value")),
-        Column("Effect", _at("spec.taint.effect")),
-        Column("TimeAdded", _taint_added),
-        AGE,
-    ),
-    "PersistentVolume": (
-        NAME,
-        Column("Capacity", _at("spec.capacity.storage")),
-        Column("Access Modes", _access_modes),
-        Column("Reclaim Policy", _at("spec.persistentVolumeReclaimPolicy")),
-        Column("Status", _volume_phase),
-        Column("Claim", _claim_of_volume),
-        Column("StorageClass", _at("spec.storageClassName")),
-        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", default=_UNSET)),
-        Column("Reason", _at("status.reason")),
-        AGE,
-        Column("VolumeMode", _at("spec.volumeMode", default=_UNSET), priority=1),
-    ),
-    "PersistentVolumeClaim": (
-        NAME,
-        Column("Status", _volume_phase),
-        Column("Volume", _at("spec.volumeName")),
-        Column("Capacity", _claim_capacity),
-        Column("Access Modes", _access_modes),
-        Column("StorageClass", _at("spec.storageClassName")),
-        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", default=_UNSET)),
-        AGE,
-        Column("VolumeMode", _at("spec.volumeMode", default=_UNSET), priority=1),
-    ),
-    "StorageClass": (
-        NAME,
-        Column("Provisioner", _at("provisioner")),
-        Column("ReclaimPolicy", _at("reclaimPolicy")),
-        Column("VolumeBindingMode", _at("volumeBindingMode")),
-        Column("AllowVolumeExpansion", _at("allowVolumeExpansion", default=False)),
-        AGE,
-    ),
-    "CSINode": (NAME, Column("Drivers", _driver_count, type="integer"), AGE),
-    "VolumeAttachment": (
-        NAME,
-        Column("Attacher", _at("spec.attacher"), format="name"),
-        Column("PV", _at("spec.source.persistentVolumeName")),
-        Column("Node", _at("spec.nodeName")),
-        Column("Attached", _at("status.attached", default=False), type="boolean"),
-        AGE,
-    ),
-    "Lease": (NAME, Column("Holder", _at("spec.holderIdentity")), AGE),
-    "PriorityClass": (
-        NAME,
-        Column("Value", _at("value", default=0), type="integer"),
-        Column("Global-Default", _at("globalDefault", default=False), type="boolean"),
-        AGE,
-    ),
+_Cells: TypeAlias = Mapping[str, str | Cell | tuple[str | Cell, *tuple[str, ...]]]
+"""By column: the path of a value, or what works it out, alone or with the column's type and format."""
+
+_SHOWN: Final[Mapping[str, _Cells]] = {
+    "Pod": {"Ready": _pod_ready, "Status": pod_status_text, "Restarts": _pod_restarts},
+    "Node": {"Status": _node_status, "Roles": _node_roles, "Age": _age, "Version": "status.nodeInfo.kubeletVersion"},
+    "Namespace": {"Status": "status.phase"},
+    "Deployment": {
+        "Ready": _deployment_ready,
+        "Up-to-date": _at("status.updatedReplicas", default=0),
+        "Available": _at("status.availableReplicas", default=0),
+    },
+    "ReplicaSet": {
+        "Desired": (_at("spec.replicas", default=1), "integer"),
+        "Current": (_at("status.replicas", default=0), "integer"),
+        "Ready": (_at("status.readyReplicas", default=0), "integer"),
+    },
+    "Job": {"Status": _job_status, "Completions": _job_completions, "Duration": _job_duration},
+    "ResourceClaim": {"State": claim_state},
+    "ResourceSlice": {"Node": "spec.nodeName", "Driver": "spec.driver", "Pool": "spec.pool.name"},
+    "DeviceTaintRule": {
+        "Key": "spec.taint.key",
+        "Value": "spec.taint.value",
+        "Effect": "spec.taint.effect",
+        "TimeAdded": _taint_added,
+    },
+    "PersistentVolume": {
+        "Capacity": "spec.capacity.storage",
+        "Access Modes": _access_modes,
+        "Reclaim Policy": "spec.persistentVolumeReclaimPolicy",
+        "Status": _volume_phase,
+        "Claim": _claim_of_volume,
+        "StorageClass": "spec.storageClassName",
+        "VolumeAttributesClass": _at("spec.volumeAttributesClassName", default=_UNSET),
+        "Reason": "status.reason",
+    },
+    "PersistentVolumeClaim": {
+        "Status": _volume_phase,
+        "Volume": "spec.volumeName",
+        "Capacity": _claim_capacity,
+        "Access Modes": _access_modes,
+        "StorageClass": "spec.storageClassName",
+        "VolumeAttributesClass": _at("spec.volumeAttributesClassName", default=_UNSET),
+    },
+    "StorageClass": {
+        "Provisioner": "provisioner",
+        "ReclaimPolicy": "reclaimPolicy",
+        "VolumeBindingMode": "volumeBindingMode",
+        "AllowVolumeExpansion": _at("allowVolumeExpansion", default=False),
+    },
+    "CSINode": {"Drivers": (_driver_count, "integer")},
+    "VolumeAttachment": {
+        "Attacher": (_at("spec.attacher"), "string", "name"),
+        "PV": "spec.source.persistentVolumeName",
+        "Node": "spec.nodeName",
+        "Attached": (_at("status.attached", default=False), "boolean"),
+    },
+    "Lease": {"Holder": "spec.holderIdentity"},
+    "PriorityClass": {
+        "Value": (_at("value", default=0), "integer"),
+        "Global-Default": (_at("globalDefault", default=False), "boolean"),
+    },
+}
+"""Behind NAME; AGE comes last where it is not among them."""
+
+_VOLUME_MODE: Final[_Cells] = {"VolumeMode": _at("spec.volumeMode", default=_UNSET)}
+_WIDE: Final[Mapping[str, _Cells]] = {
+    "Pod": {
+        "IP": _pod_ip,
+        "Node": _at("spec.nodeName", default=_NONE),
+        "Nominated Node": _at("status.nominatedNodeName", default=_NONE),
+    },
+    **dict.fromkeys(("PersistentVolume", "PersistentVolumeClaim"), _VOLUME_MODE),
+}
+"""Behind these, with `-o wide` only."""
+_EVENT: Final[_Cells] = {
+    "Last Seen": _event_last,
+    "Type": "type",
+    "Reason": "reason",
+    "Object": _event_object,
+    "Message": "message",
 }
 
-_DEFAULT: Final = (NAME, AGE)
 
-
-def columns_of(kind: str) -> Iterable[Column]:
+@cache
+def columns_of(kind: str) -> tuple[Column, ...]:
     """The columns of a kind, in order."""
-    return _BY_KIND.get(kind, _DEFAULT)
+    if kind == "Event":
+        return (*_columns(_EVENT),)
+    shown = _SHOWN.get(kind, {})
+    shown = shown if "Age" in shown else {**shown, "Age": _age}
+    return (NAME, *_columns(shown), *_columns(_WIDE.get(kind, {}), priority=1))
+
+
+def _columns(cells: _Cells, priority: int = 0) -> Iterator[Column]:
+    for name, shown in cells.items():
+        cell, *how = shown if isinstance(shown, tuple) else (shown,)
+        yield Column(name, _at(cell) if isinstance(cell, str) else cell, *how, priority=priority)

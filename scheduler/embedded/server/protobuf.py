@@ -12,6 +12,7 @@ Source: k8s.io/api v0.36.3 and k8s.io/apimachinery v0.36.3 generated.proto (fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from scheduler.embedded.server.statuses import ApiError, bad_request, unsupported_media_type
@@ -25,56 +26,30 @@ from scheduler.model.protobuf_wire import (
 )
 from scheduler.validation.field_errors import Json
 
-Fields = Mapping[int, tuple[str, str]]
-"""Field number -> (JSON name, type): a scalar, another message, `[message]`, `{string}`, or `-`: not read."""
-
-_KINDS: Final = frozenset(
-    {
-        "ConfigMap",
-        "DeleteOptions",
-        "Eviction",
-        "Namespace",
-        "SelfSubjectAccessReview",
-    }
-)
-
-_MESSAGES: Final[dict[str, Fields]] = {
-    "TypeMeta": {1: ("apiVersion", "string"), 2: ("kind", "string")},
-    "ObjectMeta": {
-        1: ("name", "string"),
-        2: ("generateName", "string"),
-        3: ("namespace", "string"),
-        5: ("uid", "string"),
-        6: ("resourceVersion", "string"),
-        8: ("creationTimestamp", "-"),
-        11: ("labels", "{string}"),
-        12: ("annotations", "{string}"),
-        14: ("finalizers", "[string]"),
-    },
-    "Namespace": {1: ("metadata", "ObjectMeta"), 2: ("spec", "-"), 3: ("status", "-")},
-    "ConfigMap": {1: ("metadata", "ObjectMeta"), 2: ("data", "{string}"), 4: ("immutable", "bool")},
-    "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "ReviewSpec"), 3: ("status", "-")},
-    "ReviewSpec": {1: ("resourceAttributes", "ResourceAttributes"), 2: ("nonResourceAttributes", "PathAttributes")},
-    "ResourceAttributes": {
-        1: ("namespace", "string"),
-        2: ("verb", "string"),
-        3: ("group", "string"),
-        4: ("version", "string"),
-        5: ("resource", "string"),
-        6: ("subresource", "string"),
-        7: ("name", "string"),
-    },
-    "PathAttributes": {1: ("path", "string"), 2: ("verb", "string")},
-    "Eviction": {1: ("metadata", "ObjectMeta"), 2: ("deleteOptions", "DeleteOptions")},
-    "DeleteOptions": {
-        1: ("gracePeriodSeconds", "int"),
-        2: ("preconditions", "Preconditions"),
-        3: ("orphanDependents", "bool"),
-        4: ("propagationPolicy", "string"),
-        5: ("dryRun", "[string]"),
-    },
-    "Preconditions": {1: ("uid", "string"), 2: ("resourceVersion", "string")},
+_KINDS: Final = frozenset({"ConfigMap", "DeleteOptions", "Eviction", "Namespace", "SelfSubjectAccessReview"})
+_MESSAGES: Final[Mapping[str, str]] = {
+    "TypeMeta": "1:apiVersion 2:kind",
+    "ObjectMeta": "1:name 2:generateName 3:namespace 5:uid 6:resourceVersion 8:creationTimestamp=- "
+    "11:labels={string} 12:annotations={string} 14:finalizers=[string]",
+    "Namespace": "1:metadata=ObjectMeta 2:spec=- 3:status=-",
+    "ConfigMap": "1:metadata=ObjectMeta 2:data={string} 4:immutable=bool",
+    "SelfSubjectAccessReview": "1:metadata=ObjectMeta 2:spec=ReviewSpec 3:status=-",
+    "ReviewSpec": "1:resourceAttributes=ResourceAttributes 2:nonResourceAttributes=PathAttributes",
+    "ResourceAttributes": "1:namespace 2:verb 3:group 4:version 5:resource 6:subresource 7:name",
+    "PathAttributes": "1:path 2:verb",
+    "Eviction": "1:metadata=ObjectMeta 2:deleteOptions=DeleteOptions",
+    "DeleteOptions": "1:gracePeriodSeconds=int 2:preconditions=Preconditions 3:orphanDependents=bool "
+    "4:propagationPolicy 5:dryRun=[string]",
+    "Preconditions": "1:uid 2:resourceVersion",
 }
+"""Fields as `number:name=type`, a string where none is said; `-`: not read."""
+
+
+@cache
+def _fields(message: str) -> Mapping[int, tuple[str, str]]:
+    entries = (entry.partition(":") for entry in _MESSAGES[message].split())
+    typed = ((int(number), rest.partition("=")) for number, _, rest in entries)
+    return {number: (name, kind or "string") for number, (name, _, kind) in typed}
 
 
 def decode_object(body: bytes) -> dict[str, Json]:
@@ -96,7 +71,7 @@ def decode_object(body: bytes) -> dict[str, Json]:
 
 
 def _decode(message: str, data: bytes) -> dict[str, Json]:
-    fields = _MESSAGES[message]
+    fields = _fields(message)
     decoded: dict[str, Json] = {}
     for number, _, value in fields_of(data):
         if number not in fields:

@@ -34,7 +34,6 @@ from allocator import (
     Unsatisfiable,
     allocate_in_parts,
     candidate_nodes,
-    could_serve,
     only_devices,
 )
 from scheduler.framework.cluster_view import ClusterView
@@ -127,17 +126,6 @@ class NodeSearch(Struct):
             held.append(Held(special.key, special.uid, found[-1]))
         return held
 
-    def could_serve(self, question: AllocationRequest, released: Collection[Allocation], cycle: Cycle) -> bool:
-        """Whether it is worth asking as if `released` were free."""
-        meter = question.inventory.meter
-        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
-        try:
-            return could_serve(question, released)
-        except AllocationError:
-            return False
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
-
     @staticmethod
     def _within_steps(
         search: Callable[[tuple[Claim, ...], NodeView, ClusterView], Allocated | Status],
@@ -147,6 +135,7 @@ class NodeSearch(Struct):
         cycle: Cycle,
     ) -> Allocated | Status:
         """What `search` answers, or UNFINISHED when the cycle's steps do not suffice; they are taken from it."""
+        # Not `within_steps`: this is asked for thousands of nodes, and a context manager costs more than a try.
         meter = view.inventory.meter
         before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:

@@ -29,6 +29,7 @@ from allocator.search.problem import Problem
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import UNFINISHED, Status
+from scheduler.framework.steps import within_steps
 from scheduler.model.keys import NodeName, PodUid
 from scheduler.model.node_info import NodeInfo
 from scheduler.model.resources import CPU, counted_amounts
@@ -66,10 +67,9 @@ def empty_some(full: list[dict[Any, Any]]) -> None:
 class PlacementMemory:
     """The workload as it is learnt, ranks for it, and the pieces of nodes that it tells apart."""
 
-    def __init__(self, strategy: Strategy, workload: Workload | None = None, *, remembers: bool = True) -> None:
-        """`workload`: known beforehand; `remembers`: for tests, answers do not depend on it."""
+    def __init__(self, strategy: Strategy, workload: Workload | None = None) -> None:
+        """`workload`: known beforehand."""
         self.strategy: Final = strategy
-        self._remembers: Final = remembers
         self.workload: Final = workload or Workload()
         self.likeness: Final = DeviceLikeness()
         self._bound: Final = BoundPods()
@@ -105,7 +105,7 @@ class PlacementMemory:
         """For the workload in use. Raises PausedError."""
         made_of = (self.workload.generation, view.inventory.classes_revision, view.features)
         if self._chooser is None or self._made_of != made_of:
-            ranks = Ranks(self.strategy, self.workload.in_use, view.inventory, view.features, remembers=self._remembers)
+            ranks = Ranks(self.strategy, self.workload.in_use, view.inventory, view.features)
             if self._chooser is not None:
                 self._given_up.extend(self._chooser.remembered())
             self._chooser, self._made_of = Chooser(ranks), made_of
@@ -180,16 +180,13 @@ class Placing(Struct):
         view: ClusterView,
         cycle: Cycle,
     ) -> Status | None:
-        meter = view.inventory.meter
-        before = meter.allow(cycle.steps_left if cycle.steps_left > 0 else 1)
         try:
-            self._choose(wanted, node, found, view, cycle)
+            with within_steps(cycle, view):
+                self._choose(wanted, node, found, view, cycle)
         except PausedError:
             return UNFINISHED
         except AllocationError:
-            return None  # the search says it, with its words
-        finally:
-            cycle.steps_left -= meter.allow_all(before)
+            pass  # the search says it, with its words
         return None
 
     def _choose(

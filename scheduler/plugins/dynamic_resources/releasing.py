@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from allocator import AllocationError, AllocationRequest
+from allocator import AllocationError, AllocationRequest, could_serve
 from scheduler.framework.cluster_view import ClusterView
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.status import Status
+from scheduler.framework.steps import within_steps
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.held import Held
 from scheduler.model.keys import ClaimKey, PodUid
@@ -55,7 +56,11 @@ def could_be_released(cycle: Cycle, node: NodeInfo, status: Status, view: Cluste
     if not released or isinstance(wanted, Status):
         return False
     question = AllocationRequest(wanted, node.host, view.inventory, view.in_use, view.features, search.budget_steps)
-    return search.could_serve(question, [one.allocation for one in released], cycle)
+    try:
+        with within_steps(cycle, view):
+            return could_serve(question, [one.allocation for one in released])
+    except AllocationError:
+        return False
 
 
 def released_claims(pod: Pod, node: NodeInfo, removed: Collection[PodUid], view: ClusterView) -> tuple[Held, ...]:

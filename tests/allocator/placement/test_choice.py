@@ -56,7 +56,7 @@ def held_shares(amounts):
     ]
 
 
-def place(asked_case, strategy, workload=(), *, remembers=True, chooser=None):
+def place(asked_case, strategy, workload=(), *, chooser=None):
     """(what first fit answers, the choice, its allocations)."""
     inventory = inventory_of(asked_case)
     features = features_of(asked_case)
@@ -67,7 +67,7 @@ def place(asked_case, strategy, workload=(), *, remembers=True, chooser=None):
         outcome = allocate(question)
         plan = inventory.plan([one.spec for one in claims], features)
         pools = inventory.node_pools(question.node, features)
-        chooser = chooser or Chooser(Ranks(strategy, workload, inventory, features, remembers=remembers))
+        chooser = chooser or Chooser(Ranks(strategy, workload, inventory, features))
         pieces = NodePieces(pools, chooser.ranks.kinds)
     except AllocationError:
         return None, None, None
@@ -131,7 +131,7 @@ def test_one_request_is_given_the_best_devices_there_are(strategy, used, milli, 
     if choice is None or count > 1:
         return  # several are taken one after another: not by brute force
     inventory = inventory_of(asked)
-    chooser = Chooser(Ranks(strategy, mine, inventory, Features(), remembers=False))
+    chooser = Chooser(Ranks(strategy, mine, inventory, Features()))
     pools = inventory.node_pools(question_of(asked, [], inventory, in_use_of(asked), budget_steps=1).node, Features())
     pieces = NodePieces(pools, chooser.ranks.kinds)
     at = Situation(pieces, pieces.states(pools.use_of(in_use_of(asked))), CPU, ASKED)
@@ -153,7 +153,7 @@ def test_answers_are_the_same_with_nothing_remembered(strategy) -> None:
                 [share(milli)],
                 allocatedShared=held_shares(used),
             )
-            fresh = place(asked, strategy, mine, remembers=False)
+            fresh = place(asked, strategy, mine)
             again = place(asked, strategy, mine, chooser=kept.get("chooser"))
             assert fresh[1:] == again[1:] or devices(fresh[2]) == devices(again[2])
 

@@ -48,7 +48,7 @@ def test_f_equals_its_definition(of, cpu, pieces) -> None:
     key = tuple(sorted((known.number(kind), left) for kind, left in pieces))
     fragment = Fragment(of, known)
     assert Fraction(fragment.of(cpu, key), fragment.total) == fragment_by_definition(of, cpu, pieces)
-    assert fragment.of(cpu, key) == Fragment(of, known, remembers=False).of(cpu, key)
+    assert fragment.of(cpu, key) == Fragment(of, known).of(cpu, key)
 
 
 def waste_by_definition(of, cpu, pieces, rounds, length):

@@ -3,7 +3,7 @@ import { effect, signal } from "@preact/signals";
 
 const AGAIN_MS = 3000;
 
-/** @template [T=any] @typedef {{value: T | null, error: string, isBusy: boolean}} Answer `T`: one of answer_types.d.ts */
+/** @template [T=any] @typedef {{value: T | null, error: string, isBusy: boolean}} Answer `T`: one of `Api`, which has the forms of ui/answers.py */
 
 /** The newest version that the server has announced; 0 before the first. */
 export const version = signal(0);

@@ -5,8 +5,8 @@ import { Grid } from "./grid.js";
 import { grouped } from "./layout.js";
 import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
 
-/** @typedef {import("./answer_types.js").Devices} Found */
-/** @typedef {import("./answer_types.js").OneDevice} OneDevice */
+/** @typedef {Api.Devices} Found */
+/** @typedef {Api.OneDevice} OneDevice */
 /** @typedef {{name: string, state: string, share?: number, to: string}} Listed `to`: driver, pool and device with spaces between */
 
 const SIZES = Object.freeze({ small: 6, medium: 14, large: 28 });
@@ -16,7 +16,7 @@ const SEARCHED = Object.freeze(/** @type {const} */ (["device", "pool", "node", 
 const UNFOLDED = 16;
 const NARROW_ROWS = 20;
 
-/** An answer, kept up to date. Whoever asks says of which type: `Answer<import("./answer_types.js").Overview>`.
+/** An answer, kept up to date. Whoever asks says of which type: `Answer<Api.Overview>`.
  * @template [T=any] @param {() => string} question @returns {import("./answers.js").Answer<T>} */
 export function useAnswer(question) {
   const [following] = useState(() => follow(question));
@@ -190,7 +190,8 @@ function Device({ name, beside }) {
       ${user.owners.length > 0 && html`<b>${user.owners.join(", ")}</b> `}${user.since && html`since <${Ago} then=${user.since} now=${value.asOf} />`}
       <p>claim ${user.claim}, request ${user.request}${user.admin ? " (admin access)" : ""}${Object.entries(user.consumed).map(([what, amount]) => `, ${what} ${amount}`)}</p>
       ${user.pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>pod ${pod}</a>`)}</li>`)}</ul>
-      <h3>Drain this device</h3><${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
+      <h3>Drain this device</h3><p class="links"><a href=${link("whatif", { drain: value.name })}>Where would its pods go?</a></p>
+      <${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
     ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
     ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
     ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one}>${one}${value.tainted[one] && html`, since <${Ago} then=${value.tainted[one]} now=${value.asOf} />`}</li>`)}</ul>`}

@@ -1,8 +1,8 @@
 // Where each device is in the picture: racks below each other, nodes in lines, in a node a column for each NUMA node or
 // PCIe root, in a column devices, and physical devices with their partitions in them. Numbers only; nothing is drawn here.
 
-/** @typedef {import("./answer_types.js").Devices} Found */
-/** @typedef {import("./answer_types.js").PhysicalDevice} Frame */
+/** @typedef {Api.Devices} Found */
+/** @typedef {Api.PhysicalDevice} Frame */
 /** @typedef {{devices: number[], frame: Frame | null}} Unit one device, or those of a physical device with the whole first */
 /** @typedef {{name: string, rack: string, columns: Unit[][], devices: number[]}} Group */
 /** @typedef {{group: Group, x: number, y: number, perRow: number[]}} Block `perRow`: cells in a row of each column */

@@ -13,12 +13,12 @@ const VIEWS = Object.freeze({ overview: Overview, pending: Pending, devices: Dev
 const TITLES = Object.freeze({ overview: "Overview", pending: "Pending", devices: "Devices", whatif: "What if", warnings: "Warnings" });
 
 /** For the overview, and for the counts that stand beside the views' names.
- * @type {import("@preact/signals").Signal<import("./answers.js").Answer<import("./answer_types.js").Overview>>} */
+ * @type {import("@preact/signals").Signal<import("./answers.js").Answer<Api.Overview>>} */
 const overview = follow(() => "overview").answer;
 
 function Frame() {
   const { view, query } = place.value;
-  const [about, setAbout] = useState(/** @type {import("./answer_types.js").About} */ ({ source: "", live: false, problems: [] }));
+  const [about, setAbout] = useState(/** @type {Api.About} */ ({ source: "", live: false, problems: [] }));
   useEffect(() => {
     ask("about")
       .then((reply) => reply.json())
@@ -39,15 +39,13 @@ function Frame() {
       <${Views} view=${view} />
       <p class="source" title=${about.source}>${about.live ? "" : "from "}${about.source}</p>
       <p role="status" class=${about.live || connection.value === "lost" ? `link ${connection.value}` : "link"}>${said(about.live)}</p>
-      <label>Theme${" "}
-        <select value=${theme} onChange=${(/** @type {{target: HTMLSelectElement}} */ event) => {
-          globalThis.location.hash = link(view, { theme: event.target.value }, true);
-        }}>
-          <option value="">as the system</option>
-          <option value="light">light</option>
-          <option value="dark">dark</option>
-        </select>
-      </label>
+      <select aria-label="Theme" value=${theme} onChange=${(/** @type {{target: HTMLSelectElement}} */ event) => {
+        globalThis.location.hash = link(view, { theme: event.target.value }, true);
+      }}>
+        <option value="">auto theme</option>
+        <option value="light">light</option>
+        <option value="dark">dark</option>
+      </select>
     </header>
     <main id="main" tabindex="-1">
       <${Notes} title="Not seen, or not as it is" texts=${[...new Set([...about.problems, ...problems.value])]} />

@@ -4,9 +4,9 @@ import { Ago, Bar, Command, counted, Fresh, html, link, Notes, place } from "./v
 import { together } from "./waiting.js";
 
 /**
- * @typedef {import("./answer_types.js").Overview} Found
- * @typedef {import("./answer_types.js").Finding} Finding
- * @typedef {import("./answers.js").Answer<import("./answer_types.js").Pending>} Waits
+ * @typedef {Api.Overview} Found
+ * @typedef {Api.Finding} Finding
+ * @typedef {import("./answers.js").Answer<Api.Pending>} Waits
  * @typedef {import("@preact/signals").Signal<import("./answers.js").Answer<Found>>} Asked
  */
 
@@ -113,7 +113,7 @@ function sizeOf({ profile, counters }) {
   return profile || `${first}${more.length ? ` and ${more.length} more` : ""}`;
 }
 
-/** @param {import("./answer_types.js").Largest | undefined} one */
+/** @param {Api.Largest | undefined} one */
 function fits(one) {
   if (!one?.count) return "no request fits";
   return `largest request that fits: ${one.count}${one.exact ? "" : " or more"}${one.node ? ` (${one.node})` : ""}`;

@@ -7,7 +7,7 @@ import { BY, filtered, ORDERS, podsIn, titled, together } from "./waiting.js";
 const CAUSES = 5;
 
 export function Pending() {
-  const asked = /** @type {import("./answers.js").Answer<import("./answer_types.js").Pending>} */ (
+  const asked = /** @type {import("./answers.js").Answer<Api.Pending>} */ (
     useAnswer(() => (place.value.view === "pending" ? "pending" : ""))
   );
   const { value, error, isBusy } = asked;

@@ -3,7 +3,7 @@ import { useAnswer } from "./devices.js";
 import { Ago, Command, counted, Fresh, html, link, Notes, place, quoted } from "./view.js";
 import { withoutCommands } from "./waiting.js";
 
-/** @typedef {import("./answer_types.js").PodAnswer} Pod */
+/** @typedef {Api.PodAnswer} Pod */
 
 export function PodPage() {
   const asked = /** @type {import("./answers.js").Answer<Pod>} */ (

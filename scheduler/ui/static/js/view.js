@@ -64,20 +64,22 @@ export function go(view, changes) {
   globalThis.location.hash = link(view, changes, true);
 }
 
-/** A command that says the same in a terminal, with a button that copies it.
- * @param {{text: string}} props */
-export function Command({ text }) {
+/** A button that copies a text.
+ * @param {{text: string, label: string}} props */
+export function Copy({ text, label }) {
   const [said, say] = useState("");
   const copy = () =>
     globalThis.navigator.clipboard.writeText(text).then(
       () => say("copied"),
       () => say("the browser does not allow it: mark the text"),
     );
-  return html`<p class="command">
-    <code>${text}</code>
-    <button type="button" onClick=${copy} aria-label=${`Copy the command ${text}`}>Copy</button>
-    <span role="status">${said}</span>
-  </p>`;
+  return html`<button type="button" onClick=${copy} aria-label=${label}>Copy</button> <span role="status">${said}</span>`;
+}
+
+/** A command that says the same in a terminal.
+ * @param {{text: string}} props */
+export function Command({ text }) {
+  return html`<p class="command"><code>${text}</code> <${Copy} text=${text} label=${`Copy the command ${text}`} /></p>`;
 }
 
 /** @param {{texts: readonly string[], title: string}} props */
@@ -149,7 +151,7 @@ export function Fresh({ isBusy, asOf }) {
 const TAKEN = Object.freeze(/** @type {const} */ (["used", "shared", "tainted", "blocked", "closed", "unusable"]));
 
 /** How many of all are in each state that is not free. The words beside it say the same.
- * @param {{parts: Partial<import("./answer_types.js").States>, all: number}} props */
+ * @param {{parts: Partial<Api.States>, all: number}} props */
 export function Bar({ parts, all }) {
   let end = 0;
   return html`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">${TAKEN.map((state) => {

@@ -1,6 +1,6 @@
 // Pods that wait, put together by whose they are, by cause or by namespace. No markup, so that node can test it.
 
-/** @typedef {import("./answer_types.js").PendingRow} Row */
+/** @typedef {Api.PendingRow} Row */
 /** A cause, of the pods of one owner that have it.
  * @typedef {{row: Row, pods: string[], isFirstLook: boolean}} Cause */
 /** @typedef {{key: string, name: string, of: string, pods: number, fit: number, created: string, causes: Map<string, Cause>}} Group */

@@ -2,37 +2,41 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./answers.js";
 import { useAnswer } from "./devices.js";
-import { Command, counted, go, html, link, Notes, percent, place, quoted } from "./view.js";
+import { Command, Copy, counted, go, html, link, Notes, percent, place, quoted } from "./view.js";
 
 const EXAMPLE = `apiVersion: v1
 kind: Pod
 …`;
 
-const NOTHING = Object.freeze({ pod: "", copies: "", without: "", room: "" });
+const NOTHING = Object.freeze({ pod: "", copies: "", without: "", room: "", drain: "" });
 
 /**
- * @typedef {import("./answer_types.js").Played} Played
- * @typedef {import("./answer_types.js").RoomPlan} RoomPlan
- * @typedef {import("./answers.js").Answer<Played | RoomPlan>} Asked
+ * @typedef {Api.Played} Played
+ * @typedef {Api.RoomPlan} RoomPlan
+ * @typedef {Api.DrainPlan} DrainPlan
+ * @typedef {import("./answers.js").Answer<Played | RoomPlan | DrainPlan>} Asked
  */
 
 export function WhatIf() {
   const [asked, setAsked] = useState(/** @type {Asked} */ ({ value: null, error: "", isBusy: false }));
   const [manifest, setManifest] = useState("");
   const { query } = place.value;
-  const inAddress = ["pod", "copies", "without", "room"].map((name) => [name, query.get(name) ?? ""]).filter(([, said]) => said);
+  const inAddress = Object.keys(NOTHING).map((name) => [name, query.get(name) ?? ""]).filter(([, said]) => said);
   const question = new URLSearchParams(inAddress).toString();
   async function play(/** @type {string} */ path, /** @type {RequestInit} */ how = {}) {
     setAsked((before) => ({ ...before, error: "", isBusy: true }));
+    const said = { value: null, error: "" };
     try {
-      const value = await (await ask(`whatif${path}`, how)).json();
-      setAsked({ value, error: "", isBusy: false });
+      said.value = await (await ask(`whatif${path}`, how)).json();
     } catch (error) {
-      setAsked({ value: null, error: error instanceof Error ? error.message : String(error), isBusy: false });
+      said.error = error instanceof Error ? error.message : String(error);
     }
+    if (!how.signal?.aborted) setAsked({ ...said, isBusy: false });
   }
   useEffect(() => {
-    if (question) play(`?${question}`);
+    const left = new AbortController();
+    if (question) play(`?${question}`, { signal: left.signal });
+    return () => left.abort();
   }, [question]);
   const drop = async (/** @type {DragEvent} */ event) => {
     event.preventDefault();
@@ -68,6 +72,11 @@ export function WhatIf() {
         <label>Pod <input name="room" list="pods" required placeholder="namespace/name" defaultValue=${query.get("room") ?? ""} /></label>
         <button>Look for a plan</button>
       </form>
+      <form onSubmit=${submit((form) => to({ drain: String(form.get("drain")) }))}>
+        <h3>Drain a device</h3>
+        <label>Device <input name="drain" required placeholder="pool/device" defaultValue=${query.get("drain") ?? ""} /></label>
+        <button>Look for a plan</button>
+      </form>
       <form onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${drop}
         onSubmit=${submit(() => {
           go("whatif", NOTHING); // the address has no room for a manifest
@@ -83,7 +92,7 @@ export function WhatIf() {
     <${Known} />
     <div role="status">${asked.isBusy && html`<p class="wait">The scheduler is playing it…</p>`}</div>
     ${asked.error && html`<p class="error" role="alert">${asked.error}</p>`}
-    ${asked.value && !asked.isBusy && ("moves" in asked.value ? html`<${Room} plan=${asked.value} />` : html`<${Result} found=${asked.value} />`)}
+    ${asked.value && !asked.isBusy && ("pods" in asked.value ? html`<${Result} found=${asked.value} />` : html`<${Plan} plan=${asked.value} />`)}
   `;
 }
 
@@ -116,22 +125,33 @@ function Result({ found }) {
   </section>`;
 }
 
-/** @param {{plan: RoomPlan}} props */
-function Room({ plan }) {
+/** Who would have to move, so that a pod fits or a device is free.
+ * @param {{plan: RoomPlan | DrainPlan}} props */
+function Plan({ plan }) {
+  const pods = "moves" in plan ? plan.moves : plan.holders;
   return html`<section aria-label="Answer">
-    <p class=${`verdict ${plan.outcome === "fits" || plan.outcome === "plan" ? "good" : "bad"}`}>${plan.text}</p>
-    ${plan.moves.length > 0 && html`<table><caption>Moves, in this order</caption>
-      <thead><tr><th scope="col">Pod</th><th scope="col">From, to</th><th scope="col">Devices</th></tr></thead>
-      <tbody>${plan.moves.map((move) => html`<tr key=${`${move.namespace}/${move.name}`}><th scope="row">${move.namespace}/${move.name}</th>
-        <td>${move.from} → ${move.to}</td><td>${given(move.devices)} → ${given(move.given)}</td></tr>`)}</tbody></table>
-      <details><summary>The commands that do it</summary><pre>${plan.commands.join("\n")}</pre></details>`}
-    ${Object.keys(plan.cannotMove).length > 0 && html`<h3>What cannot move</h3><ul>${Object.entries(plan.cannotMove).map(([why, count]) => html`<li key=${why}>${counted(Number(count), "pod")}: ${why}</li>`)}</ul>`}
-    <${Notes} title="Notes" texts=${[...plan.warnings, ...plan.problems]} />
-    <${Command} text=${`dra-scheduler make-room ${quoted(`${plan.pod.namespace}/${plan.pod.name}`)}`} />
+    <p class=${`verdict ${["fits", "free", "plan"].includes(plan.outcome) ? "good" : "bad"}`}>${plan.text}</p>
+    ${pods.length > 0 && html`<table><caption>Who goes, in this order${"more" in plan && plan.more > 0 ? `; ${plan.more} that stay are left out` : ""}</caption>
+      <thead><tr><th scope="col">Pod</th><th scope="col">From, to</th><th scope="col">Devices, or why it stays</th></tr></thead>
+      <tbody>${pods.map((pod) => html`<tr key=${`${pod.namespace}/${pod.name}`}><th scope="row">${pod.step ? `${pod.step}. ` : ""}${pod.namespace}/${pod.name}</th>
+        <td>${pod.from}${pod.to ? ` → ${pod.to}` : ""}</td><td>${pod.why ?? html`${given(pod.devices)} → ${given(pod.given ?? [])}`}</td></tr>`)}</tbody></table>`}
+    ${plan.budgets.map(({ text }) => html`<p key=${text}>${text}</p>`)}
+    ${plan.commands.length > 0 && html`<details><summary>The commands that do it</summary><${Copy} text=${plan.commands.join("\n")} label="Copy the commands" />
+      <pre>${plan.commands.join("\n")}</pre></details>`}
+    ${"cannotMove" in plan && Object.keys(plan.cannotMove).length > 0 && html`<h3>What cannot move</h3><ul>${Object.entries(plan.cannotMove).map(([why, count]) => html`<li key=${why}>${counted(Number(count), "pod")}: ${why}</li>`)}</ul>`}
+    <${Notes} title="Notes" texts=${[...plan.warnings, ...("notes" in plan ? plan.notes : []), ...plan.problems]} />
+    <${Command} text=${`dra-scheduler ${asTyped(plan)}`} />
   </section>`;
 }
 
-/** @param {import("./answer_types.js").GivenDevice[]} devices */
+/** @param {RoomPlan | DrainPlan} plan */
+function asTyped(plan) {
+  if ("pod" in plan) return `make-room ${quoted(`${plan.pod.namespace}/${plan.pod.name}`)}`;
+  const [one] = plan.devices;
+  return `drain-device ${quoted(one ? `${one.driver}/${one.pool}/${one.device}` : "")}`;
+}
+
+/** @param {Api.GivenDevice[]} devices */
 function given(devices) {
   return devices.length
     ? devices.map((one, number) => html`${number > 0 && ", "}<a href=${link("devices", { device: `${one.driver} ${one.pool} ${one.device}` })}>${one.pool}/${one.device}</a>`)
