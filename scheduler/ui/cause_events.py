@@ -11,7 +11,6 @@ Not here: the causes (`explain.waiting`), when they are looked for (`cli.observe
 from __future__ import annotations
 
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
@@ -46,7 +45,7 @@ class CauseEvents:
         now_ms: Unix time in milliseconds.
     """
 
-    def __init__(self, client: ApiClient, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, client: ApiClient, now_ms: Callable[[], int]) -> None:
         self._client: Final = client
         self._now_ms: Final = now_ms
         # Each event is forgotten as it is sent: none is counted, which would take the right to patch.
