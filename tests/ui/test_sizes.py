@@ -150,5 +150,5 @@ async def test_arrows_go_by_the_rows_length_and_escape_closes_the_device(browser
 def test_the_docs_have_these_pictures_and_no_others() -> None:
     made = {str(one.relative_to(PICTURES)): one.stat().st_size for one in PICTURES.rglob("*") if one.is_file()}
     assert set(made) == SHOWN
-    assert max(made.values()) < 60_000
-    assert sum(made.values()) < 3_000_000
+    assert max(made.values()) < 150_000
+    assert sum(made.values()) < 3_500_000
