@@ -22,11 +22,12 @@ needs_chromium: Final = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def opened_browser() -> AsyncIterator[Any]:
+async def opened_browser(*flags: str) -> AsyncIterator[Any]:
+    """A browser; `flags` are added to those that all tests have."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*_FLAGS, *flags])
         try:
             yield started
         finally:
