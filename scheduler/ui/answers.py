@@ -1,20 +1,18 @@
 """The forms of the page's answers; its scripts have the same as types (`Api`).
 
-`python -m tests.ui.answer_types` writes these types, which only `tsc` reads. `ANSWERS` says which address below /api/
-answers what. What the commands print too has its form there (`scheduler.inventory.device_answer`).
+`python -m tests.ui.answer_types` writes these types, which only `tsc` reads, and says which address below /api/ answers
+what. What commands print too has its form with them (`scheduler.inventory.device_answer`, docs/schemas).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct, field
 
 from scheduler.explain.pod_explanation import Explanation
 from scheduler.inventory.device_answer import ClassSummary, DeviceSummary, ProfileSummary, States, User
 from scheduler.inventory.physical_devices import PhysicalDevice
-from scheduler.offline.reasons import NodeGroup
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -220,113 +218,3 @@ class PodAnswer(Explanation, frozen=True, kw_only=True):
     created: str = ""
     history: tuple[HistoryLine, ...] = ()
     unlisted: tuple[str, ...] = ()
-
-
-# -- what if: of what `simulate`, `make-room` and `drain-device` answer, what the page shows ---------------------------
-
-
-class GivenDevice(Struct, frozen=True, kw_only=True):
-    """A device of a claim."""
-
-    driver: str
-    pool: str
-    device: str
-
-
-class PlayedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What would become of a pod; `node` is null where it has none."""
-
-    namespace: str
-    name: str
-    outcome: str
-    node: str | None
-    devices: tuple[GivenDevice, ...]
-    reason: str = ""
-    refusals: tuple[NodeGroup, ...] = ()
-
-
-class GivenOut(Struct, frozen=True, kw_only=True):
-    """How much of a class would be given out, from 0 to 1, and of how many devices."""
-
-    share: float
-    devices: int
-
-
-class Played(Struct, frozen=True, kw_only=True):
-    """A question that was played; `now` is the share of each class that is given out now, `more` pods are left out."""
-
-    text: str
-    allocated: dict[str, GivenOut]
-    now: dict[str, float]
-    pods: tuple[PlayedPod, ...]
-    more: int
-    evicted: tuple[str, ...]
-    notes: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
-class PlannedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays."""
-
-    namespace: str
-    name: str
-    source: str = field(name="from")
-    devices: tuple[GivenDevice, ...]
-    step: int = 0
-    target: str = field(default="", name="to")
-    given: tuple[GivenDevice, ...] = ()
-    why: str = ""
-
-
-class PlannedBudget(Struct, frozen=True, kw_only=True):
-    """What a PodDisruptionBudget allows, and takes."""
-
-    text: str
-
-
-class MovePlan(Struct, frozen=True, kw_only=True):
-    """What came of looking for a plan, and the commands that carry it out."""
-
-    outcome: str
-    text: str
-    budgets: tuple[PlannedBudget, ...]
-    warnings: tuple[str, ...]
-    problems: tuple[str, ...]
-    commands: tuple[str, ...]
-
-
-class RoomPod(Struct, frozen=True, kw_only=True):
-    """The pod that room is made for."""
-
-    namespace: str
-    name: str
-
-
-class RoomPlan(MovePlan, frozen=True, kw_only=True):
-    """What would have to move for a pod."""
-
-    pod: RoomPod
-    moves: tuple[PlannedPod, ...]
-    cannot_move: dict[str, int] = field(name="cannotMove")
-
-
-class DrainPlan(MovePlan, frozen=True, kw_only=True):
-    """Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about."""
-
-    devices: tuple[GivenDevice, ...]
-    holders: tuple[PlannedPod, ...]
-    more: int
-    notes: tuple[str, ...]
-
-
-ANSWERS: Final[Mapping[str, type[Struct]]] = {
-    "about": About,
-    "overview": Overview,
-    "devices": Devices,
-    "device": OneDevice,
-    "pending": Pending,
-    "pod": PodAnswer,
-    "whatif": Played,
-    "whatif?room": RoomPlan,
-    "whatif?drain": DrainPlan,
-}

@@ -106,8 +106,8 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
         )
     found: Document = document_of(played)
     return {
+        **found,
         "text": " ".join(filter(None, (_text(played, question), lost and f"{lost}."))),
-        "allocated": found["allocated"],
         "pods": found["pods"][:_ROWS_MAX],
         "more": max(0, len(found["pods"]) - _ROWS_MAX),
         "evicted": [*_evicted(given, played)],

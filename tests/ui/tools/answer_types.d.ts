@@ -1,4 +1,4 @@
-// Written by `python -m tests.ui.answer_types` from scheduler/ui/answers.py.
+// Written by `python -m tests.ui.answer_types` from scheduler/ui/answers.py and tests/cli/answers.py.
 declare namespace Api {
   /** What each address below /api/ answers. */
   interface Answers {
@@ -132,43 +132,56 @@ declare namespace Api {
     unlisted: string[];
   }
 
-  /** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
+  /** A question that was played; `more` pods are left out. */
   interface Played {
-    text: string;
-    allocated: Record<string, GivenOut>;
-    now: Record<string, number>;
+    placed: number;
+    refused: number;
+    end: number;
+    allocated: Record<string, Share>;
     pods: PlayedPod[];
+    overTime?: Moment[];
+    now: Record<string, number>;
+    problems: string[];
+    text: string;
     more: number;
     evicted: string[];
     notes: string[];
-    problems: string[];
   }
 
   /** What would have to move for a pod. */
   interface RoomPlan {
-    outcome: string;
+    outcome: "fits" | "none" | "plan" | "unknown";
     text: string;
-    budgets: PlannedBudget[];
-    warnings: string[];
-    problems: string[];
-    commands: string[];
-    pod: RoomPod;
-    moves: PlannedPod[];
+    pod: PodOfRoom;
+    cordoned: string | null;
+    moves: Move[];
+    budgets: UsedBudget[];
+    movesMax: number;
+    questions: number;
+    nodes: number;
     cannotMove: Record<string, number>;
+    warnings: string[];
+    commands: string[];
+    reason?: string | null;
+    now: Record<string, number>;
+    problems: string[];
   }
 
   /** Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about. */
   interface DrainPlan {
-    outcome: string;
+    outcome: "free" | "none" | "plan" | "unknown";
     text: string;
-    budgets: PlannedBudget[];
-    warnings: string[];
-    problems: string[];
-    commands: string[];
-    devices: GivenDevice[];
-    holders: PlannedPod[];
-    more: number;
+    devices: DeviceName[];
+    holders: HolderOfDevice[];
+    budgets: UsedBudget[];
+    questions: number;
     notes: string[];
+    warnings: string[];
+    rules: Record<string, unknown>[];
+    commands: string[];
+    now: Record<string, number>;
+    problems: string[];
+    more: number;
   }
 
   /** How many devices are in each state; together they are all there are. */
@@ -345,51 +358,83 @@ declare namespace Api {
     first: string;
   }
 
-  /** How much of a class would be given out, from 0 to 1, and of how many devices. */
-  interface GivenOut {
+  /** Of one device class. */
+  interface Share {
     share: number;
     devices: number;
+    used: number;
   }
 
-  /** What would become of a pod; `node` is null where it has none. */
+  /** A pod that waited, or arrived; times in seconds from the beginning. */
   interface PlayedPod {
     namespace: string;
     name: string;
-    outcome: string;
+    outcome: "fits" | "waits" | "unschedulable" | "error" | "gated" | "refused" | "unknown";
+    at: number;
+    bound: number | null;
+    ended: number | null;
     node: string | null;
     devices: GivenDevice[];
-    reason?: string;
-    refusals?: NodeGroup[];
+    reason?: string | null;
+    refusals?: Refusal[] | null;
   }
 
-  /** What a PodDisruptionBudget allows, and takes. */
-  interface PlannedBudget {
+  /** How things stood, in seconds from the beginning. */
+  interface Moment {
+    at: number;
+    waiting: number;
+    allocated: Record<string, ShareThen>;
+  }
+
+  /** The pod that is to fit. */
+  interface PodOfRoom {
+    namespace: string;
+    name: string;
+    node: string | null;
+    devices: GivenDevice[];
+  }
+
+  /** A pod that would have to go from one node to another. */
+  interface Move {
+    namespace: string;
+    name: string;
+    from: string;
+    to: string;
+    devices: GivenDevice[];
+    given: GivenDevice[];
+    controller: string;
+    namedClaims: string[];
+    step: number;
+  }
+
+  /** A PodDisruptionBudget, and how many of its pods the plan takes. */
+  interface UsedBudget {
+    namespace: string;
+    name: string;
+    used: number;
+    allowed: number;
     text: string;
   }
 
-  /** The pod that room is made for. */
-  interface RoomPod {
-    namespace: string;
-    name: string;
+  /** A device. */
+  interface DeviceName {
+    driver: string;
+    pool: string;
+    device: string;
   }
 
-  /** A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays. */
-  interface PlannedPod {
+  /** A pod that has the device, or goes with one that has it. */
+  interface HolderOfDevice {
     namespace: string;
     name: string;
     from: string;
     devices: GivenDevice[];
-    step?: number;
-    to?: string;
+    step?: number | null;
+    to?: string | null;
     given?: GivenDevice[];
-    why?: string;
-  }
-
-  /** A device of a claim. */
-  interface GivenDevice {
-    driver: string;
-    pool: string;
-    device: string;
+    controller?: string | null;
+    namedClaims?: string[];
+    why?: string | null;
   }
 
   /** The largest count that one request of one claim could be given now, asked of the allocator. */
@@ -414,5 +459,32 @@ declare namespace Api {
     removed: number;
     left: number;
     ends: boolean;
+  }
+
+  /** A device of one of the pod's claims. */
+  interface GivenDevice {
+    claim: string;
+    request: string;
+    driver: string;
+    pool: string;
+    device: string;
+    consumedCapacity?: Record<string, string> | null;
+    adminAccess?: boolean | null;
+    shareID?: string | null;
+  }
+
+  /** Nodes that one plugin refuses for one reason. */
+  interface Refusal {
+    plugin: string;
+    reason: string;
+    devices: string[];
+    count: number;
+    nodes: string[];
+  }
+
+  /** Of one device class, at a moment. */
+  interface ShareThen {
+    share: number;
+    fragmentation: number;
   }
 }

@@ -128,7 +128,7 @@ function Result({ found }) {
 /** Who would have to move, so that a pod fits or a device is free.
  * @param {{plan: RoomPlan | DrainPlan}} props */
 function Plan({ plan }) {
-  const pods = "moves" in plan ? plan.moves : plan.holders;
+  const pods = /** @type {Api.HolderOfDevice[]} */ ("moves" in plan ? plan.moves : plan.holders);
   return html`<section aria-label="Answer">
     <p class=${`verdict ${["fits", "free", "plan"].includes(plan.outcome) ? "good" : "bad"}`}>${plan.text}</p>
     ${pods.length > 0 && html`<table><caption>Who goes, in this order${"more" in plan && plan.more > 0 ? `; ${plan.more} that stay are left out` : ""}</caption>
