@@ -145,11 +145,11 @@ def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
         yield node, sorted(pods)[:_NOMINATED_MAX]
 
 
-def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> OneDevice | None:
-    """One device by driver, pool and name, with its attributes; None where there is none."""
+def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> OneDevice:
+    """One device by driver, pool and name, with its attributes. Raises KeyError where there is none."""
     summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
     if summary is None:
-        return None
+        raise KeyError(key)
     driver, pool, name = key
     is_ambiguous = any((one.pool, one.device) == (pool, name) and one.driver != driver for one in found.devices)
     device = published_devices(machine).get(DeviceId(*key))

@@ -11,7 +11,7 @@ from allocator import Features
 from scheduler.explain import explain_pod, waiting
 from scheduler.offline import SourceObject
 from scheduler.ui import data_source, first_looks
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_
 from tests.ui.worlds import workload
 
@@ -34,10 +34,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def of(*pods: Obj) -> FileSource:
+def of(*pods: Obj) -> Source:
     there = [node(), slice_(gpu()), device_class(), *pods]
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(there)]
-    return FileSource("world", Objects(given, Features()), None)
+    return Source.of_files("world", Objects(given, Features()), None)
 
 
 def wants(cpu: int, name: str = "", namespace: str = "default", owner: str = "") -> Obj:
@@ -55,7 +55,7 @@ def brief(document: dict[str, Any]) -> list[str]:
     return [row["name"] for row in document["pods"] if row.get("firstLook")]
 
 
-async def corrected(source: FileSource) -> dict[str, Any]:
+async def corrected(source: Source) -> dict[str, Any]:
     """The list, when nothing goes on any more."""
     while (document := await source.pending())["again"]:
         task = source._first_looks._task

@@ -10,14 +10,14 @@ from allocator import Features
 from scheduler.offline import SourceObject
 from scheduler.ui import overview
 from scheduler.ui.answers import Overview
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, allocated, claim, gpu, node, pod, request, slice_
 from tests.ui.worlds import objects, shared, source
 
 
 async def overview_of(*given: Obj, features: Features = Features()) -> Any:  # noqa: B008 - immutable
     read = [SourceObject(f"object {number}", one) for number, one in enumerate(given)]
-    return await FileSource("world", Objects(read, features), None).overview()
+    return await Source.of_files("world", Objects(read, features), None).overview()
 
 
 def texts(findings: list[dict[str, Any]]) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from allocator import Features
 from scheduler.offline import SourceObject
-from scheduler.ui.data_source import FileSource, Objects, Source
+from scheduler.ui.data_source import Objects, Source
 from scheduler.ui.server import UiServer
 from tests.offline.causes import node
 from tests.offline.test_draining import shared as sharing
@@ -85,7 +85,7 @@ async def test_the_overview_comes_first_and_each_of_its_numbers_leads_on(page: A
 
 async def test_where_nothing_waits_the_overview_says_what_is_in_use(page: Any) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate([node("alone")])]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.goto(server.url)
         await page.wait_for_selector(".card")
         said = await page.inner_text("main")
@@ -217,7 +217,7 @@ async def test_a_device_says_where_its_pods_would_go(page: Any) -> None:
     held, other = runs("a", "node-1", 0), runs("b", "node-1", 0, kind="")
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(sharing(held, [*other]))]
     given += [SourceObject("budget", budget(1, app="a"))]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url.rstrip("/"))
         await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-1+gpu-0")
         await page.click("aside >> text=Where would its pods go?")
@@ -381,7 +381,7 @@ async def test_on_a_telephone_the_header_takes_two_lines_and_says_all_that_it_ha
 @pytest.mark.parametrize("nodes", [0, 4, 300, 5000])
 async def test_any_number_of_devices_is_drawn(page: Any, nodes: int) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(fleet(nodes))]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.goto(f"{server.url}#/devices?rack=example.com/rack")
         await page.wait_for_selector(f".legend >> text=/= {8 * nodes:,} devices/")
         await page.evaluate(_FRAME)
