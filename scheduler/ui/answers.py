@@ -171,9 +171,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
     """
 
     namespace: str
-    name: str
     names: tuple[str, ...]
-    label: str
     owner: str
     created: str
     outcome: str

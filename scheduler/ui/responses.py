@@ -195,9 +195,7 @@ def _row(pods: Sequence[Waiting]) -> PendingRow:
     first = pods[0]
     return PendingRow(
         namespace=first.key[0],
-        name=first.key[1],
         names=tuple([one.key[1] for one in pods]),
-        label=first.maker.named(first.key, len(pods)),
         owner=first.maker.owner,
         created=min(filter(None, (one.created for one in pods)), default=""),
         outcome=first.outcome,

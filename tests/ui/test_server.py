@@ -145,7 +145,7 @@ async def test_a_device_whose_pool_and_name_another_driver_has_too_is_called_wit
 async def test_pods_that_wait_have_their_cause_and_what_helps(server: UiServer) -> None:
     _, found, _ = await get(server, "api/pending")
     (row,) = found["pods"]
-    assert (found["waiting"], row["name"], found["kinds"]) == (1, "waits", {row["kind"]: 1})
+    assert (found["waiting"], row["names"][0], found["kinds"]) == (1, "waits", {row["kind"]: 1})
     assert row["cause"]
     assert row["change"]
 

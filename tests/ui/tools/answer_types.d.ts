@@ -279,9 +279,7 @@ declare namespace Api {
   /** Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them. */
   interface PendingRow {
     namespace: string;
-    name: string;
     names: string[];
-    label: string;
     owner: string;
     created: string;
     outcome: string;

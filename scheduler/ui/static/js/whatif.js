@@ -97,7 +97,7 @@ function Known() {
   const pending = useAnswer("pending").value;
   const devices = useAnswer("devices").value;
   const nodes = devices ? [...new Set(devices.columns.node)].map((name) => devices.texts[name]) : [];
-  return html`<datalist id="pods">${(pending?.pods ?? []).slice(0, 500).map((pod) => html`<option key=${pod.name} value=${`${pod.namespace}/${pod.name}`}></option>`)}</datalist>
+  return html`<datalist id="pods">${(pending?.pods ?? []).slice(0, 500).map((pod) => html`<option key=${pod.names[0]} value=${`${pod.namespace}/${pod.names[0]}`}></option>`)}</datalist>
     <datalist id="nodes">${nodes.filter(Boolean).slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>`;
 }
 
