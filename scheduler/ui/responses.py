@@ -20,6 +20,7 @@ from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.inventory.device_answer import DeviceSummary, User
 from scheduler.inventory.physical_devices import counter_sets, physical_devices
+from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey
 from scheduler.offline.alike import maker_of
 from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, Pending, PendingRow
@@ -168,14 +169,18 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
 def _user(machine: Machine, user: User) -> DeviceUser:
     namespace, _, name = user.claim.partition("/")
     claim = machine.store.claim(ClaimKey(namespace, name))
-    makers = [
-        maker_of((namespace, one.name), one.pod_uid, machine).edited
-        for one in (claim.reserved_for if claim is not None else ())
-        if one.pod_uid is not None
-    ]
+    makers = [maker for maker, _ in owners_of(machine, claim)] if claim is not None else []
     owners = tuple(dict.fromkeys(one for one in makers if not one.startswith("pod ")))
     since = claim.allocation.allocation_timestamp if claim is not None and claim.allocation is not None else None
     return DeviceUser(**structs.asdict(user), owners=owners, since=since)
+
+
+def owners_of(machine: Machine, claim: ResourceClaim) -> Iterator[tuple[str, str]]:
+    """Who makes each pod that a claim is reserved for, and this pod, NAMESPACE/NAME."""
+    for user in claim.reserved_for:
+        if user.pod_uid is not None:
+            key = claim.key.namespace, user.name
+            yield maker_of(key, user.pod_uid, machine).edited, "/".join(key)
 
 
 def pending_picture(found: AllWaiting) -> Pending:
