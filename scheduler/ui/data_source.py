@@ -281,9 +281,9 @@ class Source:
         # An object that was never stored has no history, and its fields may be invalid.
         if answer.outcome != "refused" and (pod := pod_in(read.given, key)) is not None:
             events = await in_thread(partial(self._reading.events_of, key))
-            history = tuple(history_of(read.given, pod, events.found))
+            history = tuple(history_of(read.given, pod.obj, events.found))
             unlisted = (*read.unlisted, *events.unlisted)
-            answer = structs.replace(answer, created=created_at(pod), history=history, unlisted=unlisted)
+            answer = structs.replace(answer, created=created_at(pod.obj), history=history, unlisted=unlisted)
         document: Document = to_builtins(answer)
         return document
 
