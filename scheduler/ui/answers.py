@@ -16,10 +16,10 @@ from scheduler.inventory.physical_devices import PhysicalDevice
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """An answer that is followed: its version, and when it was made, in milliseconds since 1970."""
+    """Beside each answer that is followed: its version, and when it was made, in milliseconds since 1970."""
 
-    version: int = 0
-    as_of: int = field(default=0, name="asOf")
+    version: int
+    as_of: int = field(name="asOf")
 
 
 # -- the frame ---------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
 
 
-class Overview(Answered, frozen=True, kw_only=True):
+class Overview(Struct, frozen=True, kw_only=True):
     """The cluster in short. Lists have an end; `*_count` count all.
 
     `waiting` pods have no node; `held` devices or shares are claims'.
@@ -109,7 +109,7 @@ class DeviceColumns(Struct, frozen=True, kw_only=True):
     near: list[int]
 
 
-class Devices(Answered, frozen=True, kw_only=True):
+class Devices(Struct, frozen=True, kw_only=True):
     """All devices as a picture has them.
 
     Devices are in the order of the list that `dra-scheduler devices` has. `by`, `near` and `rack` are what was followed
@@ -146,14 +146,12 @@ class DeviceUser(User, frozen=True, kw_only=True):
 
 
 class OneDevice(DeviceSummary, frozen=True, kw_only=True):
-    """One device, as an answer that is followed (`Answered`).
+    """One device.
 
     `name` is what commands call it, `tainted` says since when it has its taints, where that is published, `nominated`
     are the pods for which room is being made on its node.
     """
 
-    version: int = 0
-    as_of: int = field(default=0, name="asOf")
     name: str
     users: tuple[DeviceUser, ...]
     tainted: dict[str, str]
@@ -182,7 +180,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
     first_look: bool = field(name="firstLook")
 
 
-class Pending(Answered, frozen=True, kw_only=True):
+class Pending(Struct, frozen=True, kw_only=True):
     """The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause.
 
     `again`: first looks are being corrected.
@@ -211,8 +209,6 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 class PodAnswer(Explanation, frozen=True, kw_only=True):
     """What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it."""
 
-    version: int = 0  # a struct has one base
-    as_of: int = field(default=0, name="asOf")
     created: str = ""
     history: tuple[HistoryLine, ...] = ()
     unlisted: tuple[str, ...] = ()

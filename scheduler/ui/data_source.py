@@ -31,7 +31,7 @@ from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.offline_cluster import created_at
 from scheduler.offline.utilization import utilization
-from scheduler.ui.answers import PodAnswer
+from scheduler.ui.answers import Answered, PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of, pod_in
@@ -227,7 +227,7 @@ class Source:
 
         def read(machine: Machine) -> Document:
             version, listed = self._listed(machine, wanted)
-            return {**to_builtins(device_picture(machine, listed, key)), "version": version, "asOf": _now_ms()}
+            return _stamped(to_builtins(device_picture(machine, listed, key)), version)
 
         return await self._cluster.look(read)
 
@@ -299,9 +299,13 @@ class Source:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            return {**await make(), "version": version, "asOf": _now_ms()}
+            return _stamped(await make(), version)
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
+
+
+def _stamped(document: Document, version: int) -> Document:
+    return {**document, **to_builtins(Answered(version=version, as_of=_now_ms()))}
 
 
 def _now_ms() -> int:

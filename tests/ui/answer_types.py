@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, inspect
 from pydantic import BaseModel
 
-from scheduler.ui.answers import About, Devices, OneDevice, Overview, Pending, PodAnswer
+from scheduler.ui.answers import About, Answered, Devices, OneDevice, Overview, Pending, PodAnswer
 from tests.cli.answers import DrainAnswer, RoomAnswer, SimulateAnswer
 
 PATH: Final = Path(__file__).parent / "tools/answer_types.d.ts"
@@ -63,6 +63,7 @@ ANSWERS: Final[Mapping[str, _Form]] = {
     "whatif?drain": DrainPlan,
 }
 """By what is asked for below /api/."""
+FOLLOWED: Final = frozenset({Overview, Devices, OneDevice, Pending, PodAnswer})
 _NAMES: Final = {
     inspect.AnyType: "unknown",
     inspect.NoneType: "null",
@@ -83,7 +84,7 @@ def _lines() -> Iterator[str]:
     yield "declare namespace Api {"
     yield "  /** What each address below /api/ answers. */"
     yield "  interface Answers {"
-    left: dict[_Form, None] = {}
+    left: dict[_Form, None] = {Answered: None}
     for path, form in ANSWERS.items():
         yield f"    {path if path.isidentifier() else json.dumps(path)}: {_text(inspect.type_info(form), left)};"
     yield "  }"
@@ -98,7 +99,7 @@ def _lines() -> Iterator[str]:
 
 def _declared(form: _Form, left: dict[_Form, None]) -> Iterator[str]:
     yield f"  /** {(getdoc(form) or '').splitlines()[0]} */"
-    yield f"  interface {form.__name__} {{"
+    yield f"  interface {form.__name__} {'extends Answered ' if form in FOLLOWED else ''}{{"
     if issubclass(form, BaseModel):
         for name, field in form.model_fields.items():
             mark = "" if field.is_required() else "?"

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
+from scheduler.ui.answers import Answered
 from scheduler.ui.server import UiServer
-from tests.ui.answer_types import ANSWERS, PATH, declarations
+from tests.ui.answer_types import ANSWERS, FOLLOWED, PATH, declarations
 from tests.ui.worlds import shared, source
 
 QUESTIONS: Final = {
@@ -46,3 +47,5 @@ async def test_an_answer_has_its_form(name: str) -> None:
             form.model_validate_json(body)
         else:
             msgspec.json.decode(body, type=form)
+        if form in FOLLOWED:
+            msgspec.json.decode(body, type=Answered)

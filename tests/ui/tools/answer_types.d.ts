@@ -13,6 +13,12 @@ declare namespace Api {
     "whatif?drain": DrainPlan;
   }
 
+  /** Beside each answer that is followed: its version, and when it was made, in milliseconds since 1970. */
+  interface Answered {
+    version: number;
+    asOf: number;
+  }
+
   /** Where answers come from, whether they can change, and what is not seen. */
   interface About {
     source: string;
@@ -21,9 +27,7 @@ declare namespace Api {
   }
 
   /** The cluster in short. Lists have an end; `*_count` count all. */
-  interface Overview {
-    version: number;
-    asOf: number;
+  interface Overview extends Answered {
     waiting: number;
     count: number;
     nodes: number;
@@ -42,9 +46,7 @@ declare namespace Api {
   }
 
   /** All devices as a picture has them. */
-  interface Devices {
-    version: number;
-    asOf: number;
+  interface Devices extends Answered {
     count: number;
     nodes: number;
     states: States;
@@ -65,8 +67,8 @@ declare namespace Api {
     notes: string[];
   }
 
-  /** One device, as an answer that is followed (`Answered`). */
-  interface OneDevice {
+  /** One device. */
+  interface OneDevice extends Answered {
     driver: string;
     pool: string;
     device: string;
@@ -77,8 +79,6 @@ declare namespace Api {
     users: DeviceUser[];
     blocked_by: Blocker[];
     capacity: Record<string, Capacity>;
-    version: number;
-    asOf: number;
     name: string;
     tainted: Record<string, string>;
     attributes: Record<string, Record<string, unknown>>;
@@ -86,9 +86,7 @@ declare namespace Api {
   }
 
   /** The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause. */
-  interface Pending {
-    version: number;
-    asOf: number;
+  interface Pending extends Answered {
     waiting: number;
     notAsked: number;
     kinds: Record<string, number>;
@@ -100,7 +98,7 @@ declare namespace Api {
   }
 
   /** What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it. */
-  interface PodAnswer {
+  interface PodAnswer extends Answered {
     subject: string;
     fits: boolean;
     outcome: "bound" | "error" | "fits" | "gated" | "refused" | "unknown" | "unschedulable" | "unserved" | "waits";
@@ -125,8 +123,6 @@ declare namespace Api {
     failures: SelectorFailure[];
     left_out: string[];
     notes: string[];
-    version: number;
-    asOf: number;
     created: string;
     history: HistoryLine[];
     unlisted: string[];
