@@ -183,7 +183,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
 class Pending(Struct, frozen=True, kw_only=True):
     """The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause.
 
-    `again`: first looks are being corrected.
+    `running`: how many pods of their owners run, where any do; `again`: first looks are being corrected.
     """
 
     waiting: int
@@ -192,6 +192,7 @@ class Pending(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     pods: tuple[PendingRow, ...]
+    running: dict[str, int] = {}
     unlisted: tuple[str, ...] = ()
     again: bool = False
 

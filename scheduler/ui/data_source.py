@@ -35,7 +35,7 @@ from scheduler.ui.answers import Answered, PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of, pod_in
-from scheduler.ui.responses import Document, Shape, device_picture, devices_picture, pending_picture
+from scheduler.ui.responses import Document, Shape, count_running, device_picture, devices_picture, pending_picture
 
 _REST: Final = 9
 _PAUSE_S: Final = 1.0
@@ -268,7 +268,9 @@ class Source:
         ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
         ask = partial(ask, turns_max=TURNS_MAX)
         found = await played(ask)
-        document: Document = {**to_builtins(pending_picture(found)), "unlisted": list(read.unlisted)}
+        running = await self._cluster.look(partial(count_running, owners={one.maker.owner for one in found.pods}))
+        picture = structs.replace(pending_picture(found), running=running, unlisted=read.unlisted)
+        document: Document = to_builtins(picture)
         self._first_looks.begin(found, document["pods"], lambda only: ask(only=only))
         return document
 

@@ -22,6 +22,7 @@ from scheduler.inventory.device_answer import DeviceSummary, User
 from scheduler.inventory.physical_devices import counter_sets, physical_devices
 from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import ClaimKey
+from scheduler.model.owners import owner_of
 from scheduler.offline.alike import maker_of
 from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, Pending, PendingRow
 
@@ -193,6 +194,12 @@ def pending_picture(found: AllWaiting) -> Pending:
         notes=tuple(found.notes),
         pods=tuple(map(_row, alike(found.pods))),
     )
+
+
+def count_running(machine: Machine, owners: Collection[str]) -> dict[str, int]:
+    """The pods of these owners that have a node, and neither have ended nor are being deleted; O(pods)."""
+    pods = (one for one in machine.store.pods.values() if one.node_name and not one.is_terminal and not one.is_deleting)
+    return Counter(owner for pod in pods if (owner := owner_of(pod)) in owners)
 
 
 def _row(pods: Sequence[Waiting]) -> PendingRow:

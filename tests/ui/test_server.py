@@ -158,6 +158,19 @@ async def test_rows_say_whose_they_are_and_since_when_and_a_pod_how_many_beside_
     rows = {row["owner"]: (len(row["names"]), row["created"]) for row in found["pods"]}
     assert rows == {"Deployment/team-a/web": (3, "2026-01-01T00:00:48Z"), "Pod/default/waits": (1, "")}
     assert (pod_["created"], pod_["siblings"], pod_["siblings_fit"]) == ("2026-01-01T00:00:48Z", 2, 0)
+    assert found["running"] == {}
+
+
+async def test_a_list_says_how_many_pods_of_an_owner_run_beside_those_that_wait() -> None:
+    given = workload(5)
+    for one in given[1:]:
+        one["spec"]["nodeName"] = "node-1"
+    given[3]["status"] = {"phase": "Succeeded"}
+    given[4]["metadata"] |= {"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    async with UiServer(source(*given, *workload(1, "api"))) as server:
+        _, found, _ = await get(server, "api/pending")
+
+    assert found["running"] == {"Deployment/team-a/web": 2}
 
 
 async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:

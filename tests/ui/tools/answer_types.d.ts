@@ -93,6 +93,7 @@ declare namespace Api {
     problems: string[];
     notes: string[];
     pods: PendingRow[];
+    running: Record<string, number>;
     unlisted: string[];
     again: boolean;
   }

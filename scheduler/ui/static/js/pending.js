@@ -20,9 +20,9 @@ export function Pending() {
     ${!value.waiting && html`<p><a href=${link("whatif")}>What if</a> says whether one more would fit.</p>`}
     ${value.notAsked > 0 && html`<p>${counted(value.notAsked, "pod was", "pods were")} not asked about.</p>`}
     <nav class="tabs" aria-label="Kinds of causes">
-      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${podsIn(value.pods)}</a>
+      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${podsIn(value.pods).toLocaleString("en")}</a>
       ${Object.entries(value.kinds).map(([name, count]) => html`<a key=${name} href=${link("pending", { kind: name, page: "" }, true)}
-        aria-current=${kind === name ? "page" : null}>${name} ${count}</a>`)}
+        aria-current=${kind === name ? "page" : null}>${name} ${count.toLocaleString("en")}</a>`)}
     </nav>
     <${Tools} searched="pod, owner, cause, change" isBusy=${isBusy} asOf=${value.asOf}>
       <${Choice} title="Namespace" name="namespace" first="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
@@ -31,7 +31,7 @@ export function Pending() {
     <//>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}
-    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} now=${value.asOf} />`)}</ul>
+    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} running=${value.running[group.key] ?? 0} now=${value.asOf} />`)}</ul>
     ${links}
     <${Notes} title="Left out" texts=${[...value.notes, ...value.problems, ...value.unlisted]} />
     <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
@@ -39,8 +39,8 @@ export function Pending() {
 }
 
 /** Of an owner the first pod's page is a click away, all others two; of a cause or a namespace its owners.
- * @param {{group: import("./waiting.js").Group, now: number}} props */
-function Waiting({ group, now }) {
+ * @param {{group: import("./waiting.js").Group, running: number, now: number}} props `running`: of an owner's other pods */
+function Waiting({ group, running, now }) {
   const causes = [...group.causes.values()];
   const [first] = causes;
   const kinds = [...new Set(causes.map((cause) => cause.row.kind))];
@@ -49,7 +49,7 @@ function Waiting({ group, now }) {
   return html`<li>
     <h3><a href=${to}>${group.name}</a></h3>
     <span class="of">${group.of}</span>
-    <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}</span>
+    <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}${running > 0 && `, ${counted(running, "other runs", "others run")}`}</span>
     <span class="since">${group.created && html`<${Ago} then=${group.created} now=${now} />`}</span>
     <span class="kinds">${kinds.filter((kind) => kind !== group.key).map((kind) => html`<span key=${kind} class="kind">${kind}</span>${" "}`)}</span>
     <div class="causes">
