@@ -25,7 +25,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-import orjson
 from msgspec import Struct
 
 from allocator import Features
@@ -156,7 +155,6 @@ class SchedulerApp:
                         "notes_ready": self._notes_ready,
                         "details_ready": self._details_ready,
                         "metrics": lambda: (self.metrics.text(), CONTENT_TYPE),
-                        "configuration": self._configuration,
                     },
                 )
             )
@@ -448,10 +446,6 @@ class SchedulerApp:
         log.info("caches filled in %.2f s: %s", self._loop.time() - begun_s, counts)
         if self.config.tune_gc:
             garbage_collector.settle()
-
-    def _configuration(self) -> bytes:
-        """The configuration with its defaults, under kube-scheduler's key."""
-        return orjson.dumps({"componentconfig": self.config.model_dump(by_alias=True, mode="json")})
 
     def _observed(self) -> Observed | None:
         """What `Metrics` reads when it is scraped."""

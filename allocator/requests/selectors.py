@@ -110,6 +110,8 @@ class _Compiled(Generic[C]):
     def __init__(self, is_class: bool, number: int, expression: C | CompileError) -> None:
         self.is_class: Final = is_class
         self.number: Final = number
+        self.mismatch: Final = Mismatch(is_class, number)
+        """One for all devices: of those that an expression refuses there are thousands, and answers are remembered."""
         self.expression: Final = expression
         # What is not generated may take anything, until it is known better.
         is_cheap = isinstance(expression, CompileError) or (
@@ -342,7 +344,7 @@ class Matcher(Answering[Selector, "Failure | Mismatch"]):
         if answer is True:
             return MATCH, work
         if answer is False:
-            return Mismatch(one.is_class, one.number), work
+            return one.mismatch, work
         return self._failed(one, "CEL runtime error", self._text(answer)), work
 
     def _failed(self, one: _Compiled[Selector], what: str, text: str) -> Failure:

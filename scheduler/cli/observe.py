@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -23,15 +22,14 @@ import click
 
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
-from scheduler.cli.serving_options import serving_options, with_serving
+from scheduler.cli.serving_options import serving_options
 from scheduler.cli.terminal import echo
 from scheduler.cli.ui import LivePage, Where, live_page, page_options, run_until_ended, until_ended
 
 if TYPE_CHECKING:
-    from scheduler.config import Config
     from scheduler.core.machine import Machine
     from scheduler.explain.waiting import Key, Waiting
-    from scheduler.kube.device_families import DeviceNumbers
+    from scheduler.inventory.device_metrics import Counted
     from scheduler.kube.health import Checks
     from scheduler.kube.serving import HealthSources
     from scheduler.ui.cause_events import CauseEvents
@@ -82,28 +80,33 @@ def observe(
 
 
 async def _serve(question: ClusterQuestion, where: Where, health: Mapping[str, Any], *, says_events: bool) -> None:
+    from scheduler.inventory.device_metrics import Counted
     from scheduler.kube.api_requests import ApiClient
+    from scheduler.kube.clock import Clock
     from scheduler.kube.serving import is_secure, serve
     from scheduler.ui.cause_events import CauseEvents
 
     connection = question.connection()
     if connection is None:
         raise WrongInputError("a cluster is observed; dra-scheduler ui shows files")
-    settings = with_serving(question.config(warns=False).model_copy(update=dict(health)), where.serving)
     async with AsyncExitStack() as stack:
         page = await stack.enter_async_context(live_page(question, connection, where))
-        credentials, numbers = page.observer.credentials, _Numbers(settings.metrics_node_label)
+        credentials, clock = page.observer.credentials, Clock(asyncio.get_running_loop().time)
+        counted = Counted(clock.now_ms)
+        settings = page.settings.model_copy(update=dict(health))
         if settings.health_port is not None:
-            server = await stack.enter_async_context(serve(settings, credentials, _sources(page, settings, numbers)))
+            server = await stack.enter_async_context(serve(settings, credentials, _sources(page, counted)))
             echo(f"metrics are at port {server.port}{', over TLS' if is_secure(settings) else ''}", is_error=True)
-        events = CauseEvents(await stack.enter_async_context(ApiClient(credentials))) if says_events else None
+        events = None
+        if says_events:
+            events = CauseEvents(await stack.enter_async_context(ApiClient(credentials)), clock.now_ms)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        asking = tasks.create_task(_ask(page, numbers, events))
+        asking = tasks.create_task(_ask(page, counted, events))
         await until_ended(page.url)
         asking.cancel()
 
 
-async def _ask(page: LivePage, numbers: _Numbers, events: CauseEvents | None) -> None:
+async def _ask(page: LivePage, counted: Counted, events: CauseEvents | None) -> None:
     """Keep an answer about who waits, and numbers (rule 2); say what is new in it."""
     from scheduler.ui.data_source import UnreadableError
 
@@ -118,7 +121,9 @@ async def _ask(page: LivePage, numbers: _Numbers, events: CauseEvents | None) ->
             pods = (await page.source.waiting(page.source.version - 1)).pods
         except (UnreadableError, MemoryError) as error:
             log.warning("why pods wait cannot be said: %s", str(error) or "it needs more memory than there is")
-        uids = await page.observer.look(partial(numbers.count, {one.key: one.kind for one in pods}))
+        uids = await page.observer.look(
+            partial(_count, counted, page.settings.metrics_node_label, {one.key: one.kind for one in pods})
+        )
         if events is not None:
             before, refused = refused, await events.tell(pods, uids)
             if refused not in ("", before):
@@ -126,46 +131,25 @@ async def _ask(page: LivePage, numbers: _Numbers, events: CauseEvents | None) ->
         await asyncio.sleep(max(_ASK_EVERY_S, _REST * (loop.time() - begun_s)))
 
 
-class _Numbers:
-    """What was counted last, for metrics."""
+def _count(counted: Counted, node_label: str | None, kinds: Mapping[Key, str], machine: Machine) -> dict[Key, str]:
+    """Count devices and the pods that wait, each by the kind of its cause; the uids of these pods."""
+    from scheduler.inventory.device_metrics import UNKNOWN, count_devices
+    from scheduler.inventory.parts import whole
 
-    def __init__(self, node_label: str | None) -> None:
-        self._node_label: Final = node_label
-        self._made: tuple[int, DeviceNumbers] | None = None
-
-    def count(self, kinds: Mapping[Key, str], machine: Machine) -> dict[Key, str]:
-        """Count devices and the pods that wait, each by the kind of its cause; the uids of these pods."""
-        from scheduler.inventory.device_metrics import UNKNOWN, count_devices
-        from scheduler.inventory.parts import whole
-
-        pods = [one for one in machine.store.pods.values() if one.node_name is None and not one.is_terminal]
-        by_key = {(one.key.namespace, one.key.name): one for one in pods}
-        waiting = [(one, kinds.get(key) or UNKNOWN) for key, one in by_key.items()]
-        now_ms = _now_ms()
-        self._made = now_ms, whole(count_devices(machine, self._node_label, now_ms, waiting))
-        return {key: one.uid for key, one in by_key.items()}
-
-    def newest(self) -> DeviceNumbers | None:
-        """With their age."""
-        if self._made is None:
-            return None
-        from scheduler.inventory.device_metrics import with_age
-
-        made_ms, numbers = self._made
-        return with_age(numbers, made_ms, _now_ms())
+    pods = [one for one in machine.store.pods.values() if one.node_name is None and not one.is_terminal]
+    by_key = {(one.key.namespace, one.key.name): one for one in pods}
+    waiting = [(one, kinds.get(key) or UNKNOWN) for key, one in by_key.items()]
+    now_ms = counted.now_ms()
+    counted.keep(whole(count_devices(machine, node_label, now_ms, waiting)), now_ms)
+    return {key: one.uid for key, one in by_key.items()}
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _sources(page: LivePage, settings: Config, numbers: _Numbers) -> HealthSources:
-    import orjson
+def _sources(page: LivePage, counted: Counted) -> HealthSources:
     from prometheus_client import ProcessCollector
 
     from scheduler.kube.metrics import CONTENT_TYPE, Metrics
 
-    metrics = Metrics(counted=numbers.newest)
+    metrics = Metrics(counted=counted.newest)
     ProcessCollector(registry=metrics.registry)
 
     def unlisted() -> Checks:
@@ -176,7 +160,5 @@ def _sources(page: LivePage, settings: Config, numbers: _Numbers) -> HealthSourc
         "checks_alive": dict,  # what ends a watch ends the process
         "checks_ready": unlisted,
         "notes_ready": page.observer.problems,
-        "details_ready": tuple,
         "metrics": lambda: (metrics.text(), CONTENT_TYPE),
-        "configuration": lambda: orjson.dumps({"componentconfig": settings.model_dump(by_alias=True, mode="json")}),
     }

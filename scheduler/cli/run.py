@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from scheduler.cli.serving_options import guard_arguments, serving_options, with_serving
+from scheduler.cli.serving_options import serving_options, with_serving
 from scheduler.cli.terminal import TextFormatter, escaped
 
 if TYPE_CHECKING:
@@ -180,16 +180,13 @@ class _Page(NamedTuple):
 
 
 def _page(port: int, config: Config, kubeconfig: str | None, context: str | None) -> _Page:
-    """So that it shows what this scheduler uses of this cluster, to those who may read this scheduler's metrics."""
+    """So that it shows what this scheduler uses of this cluster; the file also says who may read its metrics."""
     from scheduler.config.shown import shown
     from scheduler.kube.serving import address_of
 
     given = {"--kubeconfig": kubeconfig or config.client_connection.kubeconfig, "--context": context}
-    arguments = (
-        *(f"--address={address_of(config)}", f"--port={port}", *guard_arguments(config.serving)),
-        *(f"{option}={value}" for option, value in given.items() if value),
-    )
-    return _Page(arguments, shown(config))
+    named = [f"{option}={value}" for option, value in given.items() if value]
+    return _Page((f"--address={address_of(config)}", f"--port={port}", *named), shown(config))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import click
 from scheduler.cli.options import joined
 
 if TYPE_CHECKING:
-    from scheduler.config import Config, Serving
+    from scheduler.config import Config
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 _WHERE: Final = (
@@ -55,19 +55,6 @@ _ALLOWED: Final = click.option(
 serving_options: Final = joined(*_WHERE, *_GUARD, _ALLOWED)
 guard_options: Final = joined(*_GUARD)
 """Those that say who may read, and how they know whom they ask."""
-
-
-def guard_arguments(serving: Serving) -> list[str]:
-    """The same as a command line."""
-    given = {
-        "--serving": serving.security,
-        "--tls-cert-file": serving.tls_cert_file,
-        "--tls-private-key-file": serving.tls_private_key_file,
-        "--cert-dir": serving.cert_dir,
-        "--authentication-kubeconfig": serving.authentication_kubeconfig,
-        "--authorization-kubeconfig": serving.authorization_kubeconfig,
-    }
-    return [f"{option}={value}" for option, value in given.items() if value]
 
 
 def with_serving(config: Config, options: Mapping[str, str | None]) -> Config:

@@ -167,13 +167,13 @@ async def live_page(
     from scheduler.ui.server import UiServer
 
     name = name or (f"context {question.context}" if question.context else "the cluster of the current context")
-    settings = with_serving(question.config().model_copy(update={"health_address": where.address}), where.serving)
+    settings = with_serving(question.config(), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
     live = Source(name, observer, reading, _configured(question))
     async with (
         observer,
-        guarded(settings, observer.credentials) as guard,
+        guarded(settings.model_copy(update={"health_address": where.address}), observer.credentials) as guard,
         UiServer(live, where.address, where.port, hosts=where.hosts, guard=guard) as server,
         asyncio.TaskGroup() as tasks,
     ):

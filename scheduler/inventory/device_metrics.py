@@ -62,34 +62,53 @@ _GAP_S: Final = 5.0
 _SPENT_S_MAX: Final = 30.0
 
 
-class CountedDevices:
-    """The numbers of a machine's cluster. Made and used in a running event loop.
+class Counted:
+    """The numbers that were counted last.
 
     Args:
-        node_label: Label of nodes whose value is their node pool; None: there are no pools.
         now_ms: Unix time.
     """
 
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms: Final = now_ms
+        self._made: tuple[DeviceNumbers, int] | None = None
+
+    def keep(self, numbers: DeviceNumbers, made_ms: int) -> None:
+        """They are of that time."""
+        self._made = numbers, made_ms
+
+    def newest(self) -> DeviceNumbers | None:
+        """With their age; None before there are any."""
+        if self._made is None:
+            return None
+        numbers, made_ms = self._made
+        return {**numbers, "counted_age_seconds": {(): max(0, self.now_ms() - made_ms) / 1000}}
+
+
+class CountedDevices(Counted):
+    """Those of a machine's cluster, counted while somebody asks. Made and used in a running event loop.
+
+    Args:
+        node_label: Label of nodes whose value is their node pool; None: there are no pools.
+    """
+
     def __init__(self, machine: Machine, node_label: str | None, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
         self._machine: Final = machine
         self._node_label: Final = node_label
-        self._now_ms: Final = now_ms
         self._loop: Final = asyncio.get_running_loop()
         self._going: Parts[DeviceNumbers] | None = None
         self._next_part: asyncio.TimerHandle | None = None
         self._spent_s = self._next_s = 0.0
-        self._made: DeviceNumbers | None = None
-        self._begun_ms = self._made_ms = 0
+        self._begun_ms = 0
 
     def newest(self) -> DeviceNumbers | None:
-        """What was counted last, None before that; begins to count when it is time, and ends at once if it can."""
+        """Begins to count when it is time, and ends at once if it can."""
         if self._going is None and self._loop.time() >= self._next_s:
-            self._spent_s, self._begun_ms = 0.0, self._now_ms()
+            self._spent_s, self._begun_ms = 0.0, self.now_ms()
             self._going = count_devices(self._machine, self._node_label, self._begun_ms)
             self._go_on()
-        if self._made is None:
-            return None
-        return with_age(self._made, self._made_ms, self._now_ms())
+        return super().newest()
 
     def stop(self) -> None:
         """Count no more."""
@@ -109,7 +128,7 @@ class CountedDevices:
                     is_done = False
                     break
         except StopIteration as ended:
-            self._made, self._made_ms = ended.value, self._begun_ms
+            self.keep(ended.value, self._begun_ms)
         except Exception:
             log.exception("devices cannot be counted for metrics; this is a defect of the scheduler")
         finally:
@@ -174,11 +193,6 @@ def count_devices(
         "waiting_pods_smallest_request": bounded(wanted, join=min),
         "counted_age_seconds": {(): 0.0},
     }
-
-
-def with_age(numbers: DeviceNumbers, made_ms: int, now_ms: int) -> DeviceNumbers:
-    """The same, and how old they are. Times are Unix times."""
-    return {**numbers, "counted_age_seconds": {(): max(0, now_ms - made_ms) / 1000}}
 
 
 def bounded(numbers: Values, *, apart: int = 0, join: Callable[[float, float], float] = operator.add) -> Values:

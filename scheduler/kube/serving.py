@@ -13,7 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, NotRequired, TypedDict
+
+import orjson
 
 from scheduler.config.settings import Config
 from scheduler.kube.api_requests import ApiClient, Timeouts
@@ -37,9 +39,8 @@ class HealthSources(TypedDict):
     checks_alive: Callable[[], Checks]
     checks_ready: Callable[[], Checks]
     notes_ready: Callable[[], Sequence[str]]
-    details_ready: Callable[[], Sequence[str]]
+    details_ready: NotRequired[Callable[[], Sequence[str]]]
     metrics: Callable[[], tuple[bytes, str]]
-    configuration: Callable[[], bytes]
 
 
 def address_of(config: Config) -> str:
@@ -81,6 +82,8 @@ async def serve(config: Config, credentials: Credentials, answers: HealthSources
             address_of(config),
             config.health_port,
             **answers,
+            # With its defaults, under kube-scheduler's key.
+            configuration=lambda: orjson.dumps({"componentconfig": config.model_dump(by_alias=True, mode="json")}),
             tls=guard.tls,
             readers=guard.readers,
             always_allowed=config.serving.authorization_always_allow_paths,

@@ -153,6 +153,21 @@ def _with_parts(store: Store, device: DeviceId) -> tuple[DeviceId, ...]:
     return device, *sorted(parts - {device})
 
 
+def join_units(units: dict[str, set[str]], uids: Iterable[str]) -> None:
+    """Make one of the units of these pods.
+
+    A group of 2,000 with a claim each took a minute, so the smaller ones are moved into the largest: of n pods, none is
+    moved more than log2(n) times.
+
+    Args:
+        units: By uid of each pod in it; altered.
+    """
+    largest, *others = sorted({id(units[uid]): units[uid] for uid in uids}.values(), key=len, reverse=True) or [set()]
+    for one in others:
+        largest |= one
+        units |= dict.fromkeys(one, largest)
+
+
 def _nano(counters: Iterable[tuple[str, Quantity]]) -> dict[str, int]:
     return {name: amount.nano for name, amount in counters}
 
@@ -223,22 +238,23 @@ class _Search:
         there = {uid for uid, pod in table.store.pods.items() if not pod.is_terminal}
         running = {pod.uid: pod for pod in table.cluster.stored_pods() if pod.uid in there}
         groups: dict[object, set[str]] = {}
-        for uid, pod in running.items():
-            groups.setdefault(group_of(pod.obj) or uid, set()).add(uid)
         units: dict[str, set[str]] = {}  # of each uid: who goes with it
+        for uid, pod in running.items():
+            units[uid] = groups.setdefault(group_of(pod.obj) or uid, set())
+            units[uid].add(uid)
+        drained, holding = {*table.drained}, set[str]()
         for claim in sorted(table.store.claims.values(), key=lambda one: one.key):
-            if not {*table.drained}.isdisjoint(_held(claim)):
+            if not drained.isdisjoint(_held(claim)):
                 users = self._users(claim, running)
-                users = users.union(*(groups[group_of(running[uid].obj) or uid] for uid in users))
-                users = users.union(*(units.get(uid, ()) for uid in users))
-                units |= dict.fromkeys(users, users)
+                join_units(units, users)
+                holding |= users
 
         def rank(unit: set[str]) -> tuple[int, int, _Unit]:
             devices = sum(len(table.devices(running[uid])) for uid in unit)
             priority = max(table.store.pods[PodUid(uid)].priority for uid in unit)
             return -devices, -priority, tuple(sorted((running[uid].namespace, running[uid].name) for uid in unit))
 
-        return [names for _, _, names in sorted(map(rank, {id(one): one for one in units.values()}.values()))]
+        return [names for _, _, names in sorted(map(rank, {id(units[uid]): units[uid] for uid in holding}.values()))]
 
     def _users(self, claim: ResourceClaim, running: Mapping[str, Stored]) -> set[str]:
         """Uids of the pods that a claim is reserved for; whoever else has it stays, and is told."""

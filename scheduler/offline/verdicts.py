@@ -26,7 +26,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from allocator import Features
-from scheduler.answering import go_on
+from scheduler.answering import before_machine, go_on
 from scheduler.config.kube_scheduler import KUBE_SCHEDULER, KubeProfile, stock
 from scheduler.config.profile_config import ProfileConfig
 from scheduler.config.settings import Config
@@ -171,6 +171,7 @@ def new_machine(
     names: Iterable[str], profile: Callable[[str], Profile], features: Features, settings: CoreSettings | None = None
 ) -> Machine:
     """A machine that answers for schedulers of these names."""
+    before_machine()
     uids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
     profiles = [profile(name) for name in sorted({*names} or {"dra-scheduler"})]
     ignoring = frozenset(one.scheduler_name for one in profiles if _ignores_stacks(one))

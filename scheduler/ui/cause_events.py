@@ -2,6 +2,8 @@
 
 Rules of this module
   1. At most `A_MINUTE` are created in a minute, of namespaces by turns. What is left is new the next time, too.
+     A namespace for which the server takes none (a role, a limit of events) is asked about once a round, and last in
+     the next one, so it keeps no other waiting.
   2. A cause is said once; with other numbers it is the same. Those that the server has from before are not said again.
   3. An event names no pod or claim of another namespace. The cause of a first look is not said.
 
@@ -11,9 +13,9 @@ Not here: the causes (`explain.waiting`), when they are looked for (`cli.observe
 from __future__ import annotations
 
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 import msgspec
@@ -46,7 +48,7 @@ class CauseEvents:
         now_ms: Unix time in milliseconds.
     """
 
-    def __init__(self, client: ApiClient, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, client: ApiClient, now_ms: Callable[[], int]) -> None:
         self._client: Final = client
         self._now_ms: Final = now_ms
         # Each event is forgotten as it is sent: none is counted, which would take the right to patch.
@@ -58,6 +60,7 @@ class CauseEvents:
             burst=A_MINUTE // 2,
         )
         self._said: Final[OrderedDict[_Said, None]] = OrderedDict()
+        self._refused: dict[str, str] = {}  # of the last round: why, by namespace
 
     async def read_said(self) -> None:
         """Learn what the server has of an earlier process; without the right to list events that is nothing."""
@@ -70,13 +73,15 @@ class CauseEvents:
         """Create an event for each cause that is new, as many as may be.
 
         Returns:
-            Why the server takes none, "" where it does.
+            Why the server takes none, or none of a namespace; "" where it takes all.
         """
         told = (one for one in pods if one.outcome in _OUTCOMES and not one.is_first_look)
-        for one in by_turns(told, lambda one: one.key[0]):
+        rows = sorted(by_turns(told, lambda one: one.key[0]), key=lambda one: one.key[0] in self._refused)
+        refused = self._refused = {}
+        for one in rows:
             uid, note = uids.get(one.key, ""), cut_note(f"[{one.kind}] {one.told}")
             said = uid, without_numbers(note)
-            if not uid or said in self._said:
+            if not uid or said in self._said or one.key[0] in refused:
                 continue
             now_ms = self._now_ms()
             if self._series.wait_s(now_ms) > 0:
@@ -87,9 +92,12 @@ class CauseEvents:
             outcome = await self._client.send(request.method, request.path, request.body, request.content_type)
             self._series.forget(request.event)
             if isinstance(outcome, Rejected) and (outcome.is_configuration or outcome.is_retriable):
-                return text_of(outcome)
+                refused[one.key[0]] = text_of(outcome)
+                if outcome.code in (0, HTTPStatus.UNAUTHORIZED):  # nobody's event would be taken
+                    break
+                continue
             self._keep(said)
-        return ""
+        return next(iter(refused.values()), "")
 
     def _keep(self, said: _Said) -> None:
         self._said[said] = None

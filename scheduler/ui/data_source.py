@@ -6,6 +6,8 @@ Rules of this module
   2. A page that follows events takes at most a tenth of the time: after an answer none is announced for nine times as
      long as it took.
   3. A cluster's pods are explained from all of its objects, read anew: the observer has devices, claims and pods only.
+  4. Machines are played few at a time, and what one plays with is read when it has its turn. Whoever waited with
+     objects would keep a copy of the cluster.
 
 Not here: reading files and listing a cluster (`scheduler.cli`), what answers look like (`responses`).
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -24,7 +26,7 @@ from allocator import Features
 from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
 from scheduler.core.machine import Machine
-from scheduler.explain import explain_pod
+from scheduler.explain import Explanation, explain_pod
 from scheduler.explain.waiting import AllWaiting, Key, ask_all
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
@@ -44,6 +46,8 @@ _KEPT_MAX: Final = 16
 
 _EXPLAINED_MAX: Final = 2
 """Pods at a time: one may take half a minute, and other answers need threads of the pool, too."""
+_PLAYED_MAX: Final = 2
+"""Machines at a time, of all questions: each is a copy of the cluster. Two so that one long question stops no other."""
 STEPS_MAX: Final = 1_000_000
 """For looking at all nodes in one question, some 6 s; a pod with eight costly selectors on 50 nodes took 50."""
 TURNS_MAX: Final = 300
@@ -168,7 +172,8 @@ class Source:
         self._all: Final[_Shared[Objects]] = _Shared()
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
         self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
-        self._first_looks: Final = FirstLooks(self._explaining)
+        self._playing: Final = asyncio.Semaphore(_PLAYED_MAX)
+        self._first_looks: Final = FirstLooks(self._explaining, self._playing)
         self._list_of: tuple[int, DeviceList] | None = None
         self._rest_until_s = 0.0
         self._has_filled = not self.is_live
@@ -207,6 +212,12 @@ class Source:
     async def objects(self) -> Objects:
         """All objects now."""
         return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
+
+    async def play(self, ask: Callable[[Objects], T]) -> tuple[Objects, T]:
+        """What `ask` finds out with a machine of its own, and the objects that it was given (rule 4)."""
+        async with self._playing:
+            read = await self.objects()
+            return read, await played(partial(ask, read))
 
     async def overview(self, after: int = -1) -> Document:
         """The cluster in short; made of the list that `devices` has.
@@ -264,21 +275,21 @@ class Source:
         return await self._cluster.look(read)
 
     async def _pending(self) -> Document:
-        read = await self.objects()
-        ask = partial(ask_all, read.given, now_ms=_now_ms(), features=read.features, config=self.config)
-        ask = partial(ask, turns_max=TURNS_MAX)
-        found = await played(ask)
+        read, found = await self.play(self._ask)
         running = await self._cluster.look(partial(count_running, owners={one.maker.owner for one in found.pods}))
         picture = structs.replace(pending_picture(found), running=running, unlisted=read.unlisted)
         document: Document = to_builtins(picture)
-        self._first_looks.begin(found, document["pods"], lambda only: ask(only=only))
+        self._first_looks.begin(found, document["pods"], partial(self._ask, read))
         return document
 
+    def _ask(self, read: Objects, only: Collection[Key] | None = None) -> AllWaiting:
+        return ask_all(
+            read.given, now_ms=_now_ms(), features=read.features, config=self.config, only=only, turns_max=TURNS_MAX
+        )
+
     async def _pod(self, key: Key) -> Document:
-        read = await self.objects()
-        ask = partial(explain_pod, read.given, key, now_ms=_now_ms(), features=read.features, config=self.config)
         async with self._explaining:
-            explained = await played(partial(ask, steps_max=STEPS_MAX))
+            read, explained = await self.play(partial(self._explain, key))
         answer = PodAnswer(**structs.asdict(explained), unlisted=read.unlisted)
         # An object that was never stored has no history, and its fields may be invalid.
         if answer.outcome != "refused" and (pod := pod_in(read.given, key)) is not None:
@@ -288,6 +299,11 @@ class Source:
             answer = structs.replace(answer, created=created_at(pod.obj), history=history, unlisted=unlisted)
         document: Document = to_builtins(answer)
         return document
+
+    def _explain(self, key: Key, read: Objects) -> Explanation:
+        return explain_pod(
+            read.given, key, now_ms=_now_ms(), features=read.features, config=self.config, steps_max=STEPS_MAX
+        )
 
     async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
         """An answer that is newer than `after`, if there is a newer version (rule 1)."""

@@ -34,10 +34,12 @@ class FirstLooks:
 
     Args:
         explaining: So many pods are asked about at a time.
+        playing: And so many machines are played at a time.
     """
 
-    def __init__(self, explaining: asyncio.Semaphore) -> None:
+    def __init__(self, explaining: asyncio.Semaphore, playing: asyncio.Semaphore) -> None:
         self._explaining: Final = explaining
+        self._playing: Final = playing
         self._found = AllWaiting((), 0, ())
         self._rows: object = None
         self._left: list[list[Waiting]] = []
@@ -63,7 +65,8 @@ class FirstLooks:
         if not rested:
             self._asked_before.clear()
         self._left = [*by_turns(rested, _namespace), *by_turns(again, _namespace)][:_ROWS_MAX]
-        self._found, self._rows, self._ask = found, rows, ask
+        self._found, self._rows = found, rows
+        self._ask = ask if self._left else None  # it has the cluster's objects
 
     def shown(self, document: Document) -> Document:
         """The list with what has been corrected by now; `again` where more will be."""
@@ -82,7 +85,7 @@ class FirstLooks:
             row, ask = self._left.pop(0), self._ask
             assert ask is not None
             self._asked_before.add(row[0].maker.edited)
-            async with self._explaining:
+            async with self._explaining, self._playing:
                 begun_s = loop.time()
                 found = await played(partial(ask, {row[0].key}))
             # A pod that fits by itself waits for what others take, which the list knows.

@@ -139,7 +139,7 @@ class UiServer:
             ),
             _WHAT_IF: self._if,
         }
-        self._what_if: Final = WhatIf(source.config)
+        self._what_if: Final = WhatIf(source)
 
     async def __aenter__(self) -> UiServer:
         listening = listen(self._address, self.port)
@@ -226,7 +226,7 @@ class UiServer:
             room=_pod_in(query.get("room", "")),
             drain=query.get("drain", ""),
         )
-        found = await self._what_if.answer(await self._source.objects(), question)
+        found = await self._what_if.answer(question)
         return {**found, "now": await self._source.given_out()}
 
     async def _events(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from scheduler.answering import played
 from scheduler.config.settings import Config
 from scheduler.explain.waiting import Key
 from scheduler.lint.documents import ManifestError, parse_documents
@@ -27,7 +26,7 @@ from scheduler.offline.playing import document_of, find_refusals, play, profiles
 from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
 from scheduler.offline.verdicts import PodResult
-from scheduler.ui.data_source import STEPS_MAX, TURNS_MAX, Objects
+from scheduler.ui.data_source import STEPS_MAX, TURNS_MAX, Objects, Source
 from scheduler.ui.pod_timeline import pod_in
 from scheduler.ui.responses import Document
 
@@ -63,19 +62,19 @@ class WhatIfRequest:
 class WhatIf:
     """Answers questions, one after the other. A question that nobody waits for has its turn until it has ended."""
 
-    def __init__(self, config: Config | None) -> None:
-        self._config: Final = config
+    def __init__(self, source: Source) -> None:
+        self._source: Final = source
         self._turn: Final = asyncio.Lock()
         self._waiting = 0
 
-    async def answer(self, objects: Objects, question: WhatIfRequest) -> Document:
+    async def answer(self, question: WhatIfRequest) -> Document:
         """Raises WrongQuestionError, and BusyError where too many wait."""
         if self._waiting >= _WAITING_MAX:
             raise BusyError(f"{_WAITING_MAX} questions wait already; ask again in a moment")
         self._waiting += 1
         try:
             async with self._turn:
-                return await played(partial(answer, objects, question, self._config))
+                return (await self._source.play(lambda read: answer(read, question, self._source.config)))[1]
         finally:
             self._waiting -= 1
 

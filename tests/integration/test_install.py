@@ -18,10 +18,10 @@ import pytest
 
 from tests.controlplane.build import RegistryUnreachableError, download
 from tests.integration.conftest import RealCluster, real_world
-from tests.integration.test_page import page_process
 from tests.integration.test_readers import TLS
 from tests.integration.world import UNDER_TEST, World, devices_of
 from tests.manifests.rendering import CHART, chart_text, helm, named, objects, overlay_text
+from tests.ui.page_process import page_process
 
 PROMETHEUS_OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 CRDS: Final = ("servicemonitors", "prometheusrules")

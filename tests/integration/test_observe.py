@@ -25,11 +25,11 @@ from tests.controlplane.build import built_or_skip
 from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.api import Object
 from tests.integration.conftest import RealCluster, real_world
-from tests.integration.test_page import page_process
 from tests.integration.test_rbac import METHODS, READS_TOO, Right, rights_of, used_by
 from tests.integration.world import UNDER_TEST, World, gpu, node
 from tests.manifests.rendering import MANIFESTS, overlay_text
 from tests.patience import PATIENCE_S
+from tests.ui.page_process import page_process
 
 pytestmark = [
     pytest.mark.controlplane,

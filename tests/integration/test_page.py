@@ -7,48 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.integration.api import Object
 from tests.integration.conftest import RealCluster
-from tests.integration.prepared import start_scheduler
 from tests.integration.test_readers import RBAC, TLS
 from tests.integration.world import UNDER_TEST, World, devices_of
 from tests.patience import PATIENCE_S
 from tests.ui.chromium import needs_chromium, new_context, new_page, opened_browser
+from tests.ui.page_process import URL, page_process
 
 pytestmark = pytest.mark.skipif(UNDER_TEST != "ours", reason="this is about our page")
-
-_URL: Final = re.compile(r"the page is at (\S+)")
-
-
-@asynccontextmanager
-async def page_process(folder: Path, *arguments: str, command: str = "ui") -> AsyncIterator[str]:
-    """`ui`, or another command that serves the page, with these arguments; its address."""
-    log = folder / "page.log"
-    with log.open("wb") as output:
-        process = await start_scheduler((command, *arguments), output.fileno())
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not (found := _URL.search(log.read_text())):
-                assert process.returncode is None, log.read_text()
-                await asyncio.sleep(0.05)
-        yield found[1]
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE_S):
-            assert await process.wait() == 0, log.read_text()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 def used(claims: dict[str, Object]) -> set[tuple[str, str]]:
@@ -120,7 +94,7 @@ async def test_run_has_the_page_too_and_it_ends_with_the_scheduler(world: World,
     await world.add_nodes(1)
     await world.start_scheduler("--ui=0")
     async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
-        while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+        while not (found := URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         assert '"live":true' in await _about(session, found[1])
         await world.stop_scheduler(kill=kill)
@@ -135,13 +109,13 @@ async def test_a_page_that_is_killed_is_begun_anew_and_the_scheduler_goes_on(wor
     await world.add_template()
     await world.start_scheduler("--ui=0")
     async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
-        while not (found := _URL.findall(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+        while not (found := URL.findall(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         (page,) = _pages_of(world)
         os.kill(page, signal.SIGKILL)
         await world.add_pods(["one"], template="one-gpu")
         await world.wait_bound("one")
-        while len(found := _URL.findall(world.log.read_text())) < 2:  # noqa: ASYNC110
+        while len(found := URL.findall(world.log.read_text())) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         assert '"live":true' in await _about(session, found[1])
     assert "the page's process ended with exit code -9; it is started again in 1 s" in world.log.read_text()
@@ -160,7 +134,7 @@ async def test_the_page_of_a_scheduler_has_the_devices_that_it_uses(world: World
     pool, other = await world.add_nodes(2, devices=1)
     await world.start_scheduler("--ui=0", f"--slices=driver={world.driver},pool={pool}")
     async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
-        while not (found := _URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
+        while not (found := URL.search(world.log.read_text())):  # noqa: ASYNC110 - what another process does
             await asyncio.sleep(0.05)
         document: dict[str, Any] = {"texts": [], "version": -1}
         while pool not in document["texts"]:

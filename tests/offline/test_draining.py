@@ -138,6 +138,20 @@ def test_who_shares_a_claim_goes_at_once(tmp_path: Path) -> None:
     assert [(step, name, to) for step, name, to, _ in went(found)] == [(1, "a", "node-1"), (1, "other", "node-1")]
 
 
+@pytest.mark.timeout(60)
+def test_very_many_are_put_together_soon() -> None:
+    """Who holds a device can be as many as tenants like; where each claim looked at all of them it took hours."""
+    count = 50_000
+    chained = {str(number): {str(number)} for number in range(count)}
+    group = {str(number) for number in range(count)}
+    grouped = dict.fromkeys(group, group)
+    for number in range(1, count):
+        draining.join_units(chained, [str(number - 1), str(number)])
+        draining.join_units(grouped, [str(number)])
+    assert all(one is chained["0"] for one in chained.values())
+    assert chained["0"] == grouped["0"] == group
+
+
 # -- who stays --------------------------------------------------------------------------------------
 
 

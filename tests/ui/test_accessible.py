@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from scheduler.ui.server import UiServer
 from tests.offline.causes import Obj
 from tests.ui.chromium import needs_chromium, new_context, opened_browser
+from tests.ui.walk import needs_axe, violations
 from tests.ui.worlds import hostile, partitioned, source
 
-AXE: Final = Path(__file__).parent / "tools/node_modules/axe-core/axe.min.js"
-pytestmark = [
-    needs_chromium,
-    pytest.mark.skipif(not AXE.exists(), reason="LEFT OUT, accessibility: axe-core is not there (tests/setup, npm)"),
-]
+pytestmark = [needs_chromium, needs_axe]
 VIEWS: Final = (
     ("overview", ".card .why .chip"),
     ("warnings", ".findings"),
@@ -48,11 +44,8 @@ async def test_no_view_has_a_violation(
             page = await context.new_page()
             await page.goto(f"{server.url}#/{view}{'&' if '?' in view else '?'}theme={theme}")
             await page.wait_for_selector(there)
-            await page.add_script_tag(path=str(AXE))
-            found: Any = await page.evaluate("globalThis.axe.run()")
-            told = [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+            told = await violations(page)
             if told:
                 wrong[view] = told
-            assert len(found["passes"]) > 10
             await page.close()
     assert wrong == {}

@@ -16,10 +16,11 @@ from scheduler.ui.cause_events import A_MINUTE, REASON, CauseEvents
 
 
 class Server:
-    """Takes events, and has them when it is asked; or says `answer` to each."""
+    """Takes events, and has them when it is asked; or says `answer` to each, or to those of namespaces named so."""
 
-    def __init__(self, answer: WriteResult | None = None) -> None:
+    def __init__(self, answer: WriteResult | None = None, of_namespaces: str = "") -> None:
         self.answer = answer
+        self.of_namespaces = of_namespaces
         self.events: list[dict[str, Any]] = []
 
     async def send(self, method: str, path: str, body: bytes | None = None, content_type: str = "") -> WriteResult:
@@ -29,9 +30,10 @@ class Server:
         assert method == "POST", "a right to patch would be needed"
         event = json.loads(body or b"")
         assert path == f"/apis/events.k8s.io/v1/namespaces/{event['regarding']['namespace']}/events"
-        if self.answer is None:
-            self.events.append(event)
-        return self.answer or Accepted(201, body or b"")
+        if self.answer is not None and event["regarding"]["namespace"].startswith(self.of_namespaces):
+            return self.answer
+        self.events.append(event)
+        return Accepted(201, body or b"")
 
     def notes(self) -> list[tuple[str, str]]:
         return [(one["regarding"]["name"], one["note"]) for one in self.events]
@@ -131,6 +133,24 @@ async def test_a_server_that_takes_none_is_asked_once_a_round_and_again_later() 
     assert "events is forbidden" in await tell(events, time, waits("a", "x"), waits("b", "x"))
     server.answer = None
     assert await tell(events, time, waits("a", "x"), waits("b", "x")) == ""
+    assert [name for name, _ in server.notes()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Rejected(403, "Forbidden", "events is forbidden", is_configuration=True),
+        Rejected(429, "TooManyRequests", "limit reached on type Namespace for key evil-0", is_retriable=True),
+    ],
+    ids=lambda one: one.reason,
+)
+async def test_namespaces_that_take_none_keep_no_other_waiting(answer: Rejected) -> None:
+    server, time = Server(answer, "evil"), Time()
+    events = CauseEvents(server, time)
+    hostile = [waits(f"p-{number}", "x", f"evil-{number % 20}") for number in range(60)]  # more than go in a round
+    pods = [*hostile, waits("a", "x"), waits("b", "x")]
+    for _ in range(2):
+        assert answer.message in await tell(events, time, *pods)
     assert [name for name, _ in server.notes()] == ["a", "b"]
 
 

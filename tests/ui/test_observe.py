@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,40 +18,25 @@ from scheduler.cli.main import cli
 from scheduler.embedded.cluster import EmbeddedCluster
 from tests.offline.causes import claim, device_class, gpu, node, pod, request, slice_
 from tests.patience import PATIENCE_S
+from tests.ui.page_process import page_process
 
-_PAGE: Final = re.compile(r"the page is at (\S+)")
 _METRICS: Final = re.compile(r"metrics are at port (\d+)\n")
 
 
 class Observed(NamedTuple):
-    """Where a process serves, and what it has written."""
+    """Where a process serves."""
 
     page: str
     metrics: str
-    log: Path
 
 
 @asynccontextmanager
 async def observing(cluster: EmbeddedCluster, folder: Path, *options: str) -> AsyncIterator[Observed]:
     """A process; it ends in order."""
-    log = folder / "observe.log"
-    arguments = ("observe", f"--kubeconfig={cluster.kubeconfig_path}", "--port=0", "--health-port=0", *options)
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "scheduler", *arguments, stderr=output)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not (found := _PAGE.search(log.read_text())):
-                assert process.returncode is None, log.read_text()
-                await asyncio.sleep(0.05)
-        port = _METRICS.search(log.read_text())
-        yield Observed(found[1], f"http://127.0.0.1:{port[1]}" if port else "", log)
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE_S):
-            assert await process.wait() == 0, log.read_text()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    arguments = (f"--kubeconfig={cluster.kubeconfig_path}", "--port=0", "--health-port=0", *options)
+    async with page_process(folder, *arguments, command="observe") as url:
+        port = _METRICS.search((folder / "page.log").read_text())
+        yield Observed(url, f"http://127.0.0.1:{port[1]}" if port else "")
 
 
 async def get(url: str) -> tuple[int, str]:

@@ -188,12 +188,12 @@ async def test_one_question_is_played_at_a_time_and_few_wait(monkeypatch: pytest
         return {}
 
     monkeypatch.setattr(what_if, "answer", slow)
-    asked = WhatIf(None)
-    waiting = [asyncio.ensure_future(asked.answer(world(), WhatIfRequest())) for _ in range(6)]
+    asked = WhatIf(source())
+    waiting = [asyncio.ensure_future(asked.answer(WhatIfRequest())) for _ in range(6)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [type(one) for one in outcomes] == [dict] * 4 + [BusyError] * 2
-    assert await asked.answer(world(), WhatIfRequest()) == {}
+    assert await asked.answer(WhatIfRequest()) == {}
 
 
 @pytest.fixture

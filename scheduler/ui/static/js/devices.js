@@ -50,6 +50,11 @@ function Shown({ found, error, isBusy }) {
     mark: (/** @type {string} */ group) => (!found.by && found.nominated[group] ? "◂ " : ""),
     told: (/** @type {number} */ device) => [text("device", device), text("state", device), text("group", device), text("near", device)].filter(Boolean).join(", "),
   };
+  const escape = (/** @type {any} */ event) => {
+    if (event.key !== "Escape" || !chosen) return;
+    if (event.target.closest("aside")) event.currentTarget.querySelector(".grid").focus();
+    go("devices", { device: "" });
+  };
   return html`
     <${Sentence} found=${found} />
     <${Tools} searched="device, pool, node, driver" isBusy=${isBusy} asOf=${found.asOf}>
@@ -60,7 +65,7 @@ function Shown({ found, error, isBusy }) {
     <//>
     <${Legend} found=${found} wanted=${wanted} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    <div class="beside">
+    <div class="beside" onKeyDown=${escape}>
       <${Grid} groups=${groups} cell=${cell} isTitled=${Boolean(found.rack)} look=${look} selected=${selected}
         select=${(/** @type {number} */ device) => go("devices", { device: key(device) })}
         label=${`${counted(found.count, "device")} by ${by}; arrow keys choose one, the table below has all of them`} />
@@ -79,6 +84,7 @@ function Shown({ found, error, isBusy }) {
 /** What is free of each class, and the largest request that still fits.
  * @param {{found: Found}} props */
 function Sentence({ found }) {
+  if (!found.count) return html`<p class="sentence">No device is published: a DRA driver makes ResourceSlices.</p>`;
   if (!found.classes.length) {
     return html`<p class="sentence">${counted(found.count, "device")} on ${counted(found.nodes, "node")}, and no DeviceClass: no claim can ask for one.</p>`;
   }
@@ -149,6 +155,7 @@ function Device({ name, beside }) {
   });
   const close = html`<a class="close" href=${link("devices", { device: "" }, true)}>Close</a>`;
   if (!value) return html`<aside aria-label="Device">${close}<p role="status">${error || name}</p></aside>`;
+  const others = value.blocked_by.filter((one) => one.kind !== "claim"); // claims stand under "Who has it"
   return html`<aside aria-label=${`Device ${value.device}`}>${close}
     <h2>${value.device}</h2>
     <p><span class=${`swatch ${value.state}`}></span><b>${value.state}</b>: ${STATES[value.state]}</p>
@@ -158,7 +165,7 @@ function Device({ name, beside }) {
       ${user.pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>pod ${pod}</a>`)}</li>`)}</ul>
       <h3>Drain this device</h3><p class="links"><a href=${link("whatif", { drain: value.name })}>Where would its pods go?</a></p>
       <${Command} text=${`dra-scheduler drain-device ${quoted(value.name)}`} />`}
-    ${value.blocked_by.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${value.blocked_by.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
+    ${others.length > 0 && html`<h3>What keeps it from a claim</h3><ul>${others.map((one) => html`<li key=${one.text}>${one.text}</li>`)}</ul>`}
     ${value.nominated.length > 0 && html`<p>Its node is where room is being made for ${value.nominated.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>${pod}</a>`)}</p>`}
     ${value.taints.length > 0 && html`<h3>Taints</h3><ul>${value.taints.map((one) => html`<li key=${one}>${one}${value.tainted[one] && html`, since <${Ago} then=${value.tainted[one]} now=${value.asOf} />`}</li>`)}</ul>`}
     ${beside.length > 1 && html`<h3>Its physical device</h3><p><${Chips} devices=${beside} /></p>`}

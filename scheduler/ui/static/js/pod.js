@@ -93,7 +93,7 @@ function Funnels({ all }) {
         <li><meter min="0" max="1" value="1">all</meter><b>${one.published.toLocaleString("en")}</b> published on ${counted(one.nodes, "node")}</li>
         ${one.steps.map((step) => html`<li key=${step.stage} class=${step.ends ? "ends" : ""}>
           <meter min="0" max=${one.published || 1} value=${step.left}>${step.left}</meter>
-          <b>${step.left.toLocaleString("en")}</b> left: ${step.removed.toLocaleString("en")} ${step.text}${step.ends ? " – this is where too few are left" : ""}</li>`)}
+          <b>${step.left.toLocaleString("en")}</b> left: ${step.removed.toLocaleString("en")} ${step.text}${step.ends ? " – after this the best node has too few" : ""}</li>`)}
       </ol>
       <p>Nearest is node <a href=${link("devices", { q: one.node })}>${one.node}</a>: ${counted(one.node_published, "device")} published, ${one.node_left.toLocaleString("en")} left.</p></section>`,
   );

@@ -36,6 +36,10 @@ export function WhatIf() {
     if (question) play(`?${question}`, { signal: left.signal });
     return () => left.abort();
   }, [question]);
+  useEffect(() => {
+    // On a telephone the forms are above it, a screen high.
+    globalThis.document.querySelector("[aria-label=Answer]")?.scrollIntoView({ block: "nearest" });
+  }, [asked.value]);
   const drop = async (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     const texts = await Promise.all([...(event.dataTransfer?.files ?? [])].map((file) => file.text()));
@@ -107,7 +111,7 @@ function Result({ found }) {
   const command = copies || (param("without") ? `--remove ${quoted(`node/${param("without")}`)}` : "MANIFEST.yaml");
   return html`<section aria-label="Answer">
     <p class=${`verdict ${found.pods.some((pod) => !pod.node) ? "bad" : "good"}`}>${found.text}</p>
-    <ul class="sentence">${Object.entries(found.allocated).map(([name, one]) => html`<li key=${name}><strong>${name}</strong>: now ${percent(found.now[name] ?? 0)}, then
+    <ul class="sentence">${Object.entries(found.allocated).map(([name, one]) => html`<li key=${name}><strong>${name}</strong>: now ${percent(found.now[name] ?? 0)}, then${" "}
       ${percent(one.share)} of ${counted(one.devices, "device")} given out</li>`)}</ul>
     ${found.evicted.length > 0 && html`<p class="bad">${counted(found.evicted.length, "pod")} would be evicted for it: ${found.evicted.slice(0, 20).join(", ")}</p>`}
     ${found.pods.length > 0 && html`<table><caption>What would become of ${counted(found.pods.length + found.more, "pod")}${found.more ? `, the first ${found.pods.length}` : ""}</caption>
