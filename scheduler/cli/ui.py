@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.config import Config
     from scheduler.kube.credentials import Connection
     from scheduler.observer import ClusterObserver
-    from scheduler.ui.data_source import Events, LiveSource, Objects
+    from scheduler.ui.data_source import Events, Objects, Source
 
 
 log = logging.getLogger(__name__)
@@ -119,14 +119,14 @@ class LivePage(NamedTuple):
     """A page that is served, and what it is made of; `settings` are those of the configuration and of options."""
 
     url: str
-    source: LiveSource
+    source: Source
     observer: ClusterObserver
     settings: Config
 
 
 async def _serve(question: ClusterQuestion, where: Where, *, ends_with_stdin: bool) -> None:
     from scheduler.kube.serving import ServingError, is_loopback
-    from scheduler.ui.data_source import FileSource
+    from scheduler.ui.data_source import Source
     from scheduler.ui.server import UiServer
 
     connection = question.connection()
@@ -137,7 +137,7 @@ async def _serve(question: ClusterQuestion, where: Where, *, ends_with_stdin: bo
                 "files are shown on a loopback address only, without TLS: there is no cluster to ask who may read"
             )
         read = await asyncio.to_thread(_read, question, is_once=True)
-        source = FileSource(", ".join(question.files), read, _configured(question))
+        source = Source.of_files(", ".join(question.files), read, _configured(question))
         await source.devices()  # at hand when somebody comes
         async with UiServer(source, where.address, where.port, hosts=where.hosts) as server:
             await until_ended(server.url, ends_with_stdin=ends_with_stdin)
@@ -163,14 +163,14 @@ async def live_page(
     """The page of a cluster, while it is open."""
     from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
-    from scheduler.ui.data_source import LiveSource, Reading
+    from scheduler.ui.data_source import Reading, Source
     from scheduler.ui.server import UiServer
 
     name = name or (f"context {question.context}" if question.context else "the cluster of the current context")
     settings = with_serving(question.config(), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)
     reading = Reading(partial(_read, question, is_once=False), partial(_events_of, connection))
-    live = LiveSource(name, observer, reading, _configured(question))
+    live = Source(name, observer, reading, _configured(question))
     async with (
         observer,
         guarded(settings.model_copy(update={"health_address": where.address}), observer.credentials) as guard,
@@ -184,7 +184,7 @@ async def live_page(
             following.cancel()
 
 
-async def _follow(live: LiveSource, observer: ClusterObserver) -> None:
+async def _follow(live: Source, observer: ClusterObserver) -> None:
     """Have the first answer at hand when somebody comes; then wait for what ends it all."""
     from scheduler.garbage_collector import settle
 

@@ -1,27 +1,25 @@
 """The forms of the page's answers; its scripts have the same as types (`Api`).
 
-`python -m tests.ui.answer_types` writes these types, which only `tsc` reads. `ANSWERS` says which address below /api/
-answers what. What the commands print too has its form there (`scheduler.inventory.device_answer`).
+`python -m tests.ui.answer_types` writes these types, which only `tsc` reads, and says which address below /api/ answers
+what. What commands print too has its form with them (`scheduler.inventory.device_answer`, docs/schemas).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct, field
 
 from scheduler.explain.pod_explanation import Explanation
 from scheduler.inventory.device_answer import ClassSummary, DeviceSummary, ProfileSummary, States, User
 from scheduler.inventory.physical_devices import PhysicalDevice
-from scheduler.offline.reasons import NodeGroup
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """An answer that is followed: its version, and when it was made, in milliseconds since 1970."""
+    """Beside each answer that is followed: its version, and when it was made, in milliseconds since 1970."""
 
-    version: int = 0
-    as_of: int = field(default=0, name="asOf")
+    version: int
+    as_of: int = field(name="asOf")
 
 
 # -- the frame ---------------------------------------------------------------------------------------------------------
@@ -70,7 +68,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
 
 
-class Overview(Answered, frozen=True, kw_only=True):
+class Overview(Struct, frozen=True, kw_only=True):
     """The cluster in short. Lists have an end; `*_count` count all.
 
     `waiting` pods have no node; `held` devices or shares are claims'.
@@ -111,7 +109,7 @@ class DeviceColumns(Struct, frozen=True, kw_only=True):
     near: list[int]
 
 
-class Devices(Answered, frozen=True, kw_only=True):
+class Devices(Struct, frozen=True, kw_only=True):
     """All devices as a picture has them.
 
     Devices are in the order of the list that `dra-scheduler devices` has. `by`, `near` and `rack` are what was followed
@@ -148,14 +146,12 @@ class DeviceUser(User, frozen=True, kw_only=True):
 
 
 class OneDevice(DeviceSummary, frozen=True, kw_only=True):
-    """One device, as an answer that is followed (`Answered`).
+    """One device.
 
     `name` is what commands call it, `tainted` says since when it has its taints, where that is published, `nominated`
     are the pods for which room is being made on its node.
     """
 
-    version: int = 0
-    as_of: int = field(default=0, name="asOf")
     name: str
     users: tuple[DeviceUser, ...]
     tainted: dict[str, str]
@@ -173,9 +169,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
     """
 
     namespace: str
-    name: str
     names: tuple[str, ...]
-    label: str
     owner: str
     created: str
     outcome: str
@@ -186,10 +180,10 @@ class PendingRow(Struct, frozen=True, kw_only=True):
     first_look: bool = field(name="firstLook")
 
 
-class Pending(Answered, frozen=True, kw_only=True):
+class Pending(Struct, frozen=True, kw_only=True):
     """The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause.
 
-    `again`: first looks are being corrected.
+    `running`: how many pods of their owners run, where any do; `again`: first looks are being corrected.
     """
 
     waiting: int
@@ -198,6 +192,7 @@ class Pending(Answered, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     pods: tuple[PendingRow, ...]
+    running: dict[str, int] = {}
     unlisted: tuple[str, ...] = ()
     again: bool = False
 
@@ -215,118 +210,6 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 class PodAnswer(Explanation, frozen=True, kw_only=True):
     """What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it."""
 
-    version: int = 0  # a struct has one base
-    as_of: int = field(default=0, name="asOf")
     created: str = ""
     history: tuple[HistoryLine, ...] = ()
     unlisted: tuple[str, ...] = ()
-
-
-# -- what if: of what `simulate`, `make-room` and `drain-device` answer, what the page shows ---------------------------
-
-
-class GivenDevice(Struct, frozen=True, kw_only=True):
-    """A device of a claim."""
-
-    driver: str
-    pool: str
-    device: str
-
-
-class PlayedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What would become of a pod; `node` is null where it has none."""
-
-    namespace: str
-    name: str
-    outcome: str
-    node: str | None
-    devices: tuple[GivenDevice, ...]
-    reason: str = ""
-    refusals: tuple[NodeGroup, ...] = ()
-
-
-class GivenOut(Struct, frozen=True, kw_only=True):
-    """How much of a class would be given out, from 0 to 1, and of how many devices."""
-
-    share: float
-    devices: int
-
-
-class Played(Struct, frozen=True, kw_only=True):
-    """A question that was played; `now` is the share of each class that is given out now, `more` pods are left out."""
-
-    text: str
-    allocated: dict[str, GivenOut]
-    now: dict[str, float]
-    pods: tuple[PlayedPod, ...]
-    more: int
-    evicted: tuple[str, ...]
-    notes: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
-class PlannedPod(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays."""
-
-    namespace: str
-    name: str
-    source: str = field(name="from")
-    devices: tuple[GivenDevice, ...]
-    step: int = 0
-    target: str = field(default="", name="to")
-    given: tuple[GivenDevice, ...] = ()
-    why: str = ""
-
-
-class PlannedBudget(Struct, frozen=True, kw_only=True):
-    """What a PodDisruptionBudget allows, and takes."""
-
-    text: str
-
-
-class MovePlan(Struct, frozen=True, kw_only=True):
-    """What came of looking for a plan, and the commands that carry it out."""
-
-    outcome: str
-    text: str
-    budgets: tuple[PlannedBudget, ...]
-    warnings: tuple[str, ...]
-    problems: tuple[str, ...]
-    commands: tuple[str, ...]
-
-
-class RoomPod(Struct, frozen=True, kw_only=True):
-    """The pod that room is made for."""
-
-    namespace: str
-    name: str
-
-
-class RoomPlan(MovePlan, frozen=True, kw_only=True):
-    """What would have to move for a pod."""
-
-    pod: RoomPod
-    moves: tuple[PlannedPod, ...]
-    cannot_move: dict[str, int] = field(name="cannotMove")
-
-
-class DrainPlan(MovePlan, frozen=True, kw_only=True):
-    """Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about."""
-
-    devices: tuple[GivenDevice, ...]
-    holders: tuple[PlannedPod, ...]
-    more: int
-    notes: tuple[str, ...]
-
-
-ANSWERS: Final[Mapping[str, type[Struct]]] = {
-    "about": About,
-    "overview": Overview,
-    "devices": Devices,
-    "device": OneDevice,
-    "pending": Pending,
-    "pod": PodAnswer,
-    "whatif": Played,
-    "whatif?room": RoomPlan,
-    "whatif?drain": DrainPlan,
-}

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from msgspec import structs, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from allocator import Features
 from scheduler.answering import in_thread, played
@@ -34,11 +33,11 @@ from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.offline_cluster import created_at
 from scheduler.offline.utilization import utilization
-from scheduler.ui.answers import PodAnswer
+from scheduler.ui.answers import Answered, PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of, pod_in
-from scheduler.ui.responses import Document, Shape, device_picture, devices_picture, pending_picture
+from scheduler.ui.responses import Document, Shape, count_running, device_picture, devices_picture, pending_picture
 
 _REST: Final = 9
 _PAUSE_S: Final = 1.0
@@ -131,7 +130,29 @@ class Reading(NamedTuple):
     events_of: Callable[[Key], Events]
 
 
-class Source(ABC):
+class StillCluster:
+    """Objects that were read once, as `ClusterObserver` has a cluster: nothing changes."""
+
+    version: Final = 0
+
+    def __init__(self, read: Objects) -> None:
+        cluster = OfflineCluster(_now_ms())
+        loaded = cluster.load(read.given)
+        self._machine, broken = observed_machine(cluster, read.features)
+        self._problems: Final = (*map(str, loaded.problems), *broken, *loaded.notes)
+
+    async def changed_since(self, version: int) -> int:
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def problems(self) -> tuple[str, ...]:
+        return self._problems
+
+    async def look(self, read: Callable[[Machine], T]) -> T:
+        return await in_thread(partial(read, self._machine))
+
+
+class Source:
     """What the page shows.
 
     Attributes:
@@ -140,41 +161,57 @@ class Source(ABC):
         config: The scheduler's configuration that answers follow; None: the default.
     """
 
-    name: str
-    is_live: bool
-
-    def __init__(self, config: Config | None) -> None:
+    def __init__(
+        self, name: str, cluster: ClusterObserver | StillCluster, reading: Reading, config: Config | None
+    ) -> None:
+        self.name: Final = name
+        self.is_live: Final = isinstance(cluster, ClusterObserver)
         self.config: Final = config
+        self._cluster: Final = cluster
+        self._reading: Final = reading
+        self._all: Final[_Shared[Objects]] = _Shared()
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
         self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
         self._playing: Final = asyncio.Semaphore(_PLAYED_MAX)
         self._first_looks: Final = FirstLooks(self._explaining, self._playing)
         self._list_of: tuple[int, DeviceList] | None = None
+        self._rest_until_s = 0.0
+        self._has_filled = not self.is_live
+
+    @classmethod
+    def of_files(cls, name: str, read: Objects, config: Config | None) -> Source:
+        """Objects of files."""
+        reading = Reading(lambda: read, lambda key: Events(events_in(read.given, key)))
+        return cls(name, StillCluster(read), reading, config)
 
     @property
-    @abstractmethod
     def version(self) -> int:
         """Larger after each change."""
+        return self._cluster.version + self._has_filled
 
-    @abstractmethod
     async def changed_since(self, version: int) -> int:
-        """Wait until it is another; the version then."""
+        """Wait until it is another; the version then.
 
-    @abstractmethod
+        Not before the source has rested (rule 2), nor before all has been observed.
+        """
+        await asyncio.sleep(max(_PAUSE_S, self._rest_until_s - asyncio.get_running_loop().time()))
+        await self.filled()
+        return 1 + await self._cluster.changed_since(version - 1)
+
+    async def filled(self) -> None:
+        """Wait until all that exists has been observed."""
+        if isinstance(self._cluster, ClusterObserver) and not self._has_filled:
+            await self._cluster.filled()
+            self._has_filled = True
+
     def problems(self) -> tuple[str, ...]:
         """What is not seen, and why."""
+        begun = () if self._has_filled else ("the cluster is being read; what is shown is not yet all",)
+        return (*begun, *self._cluster.problems())
 
-    @abstractmethod
-    async def _look(self, read: Callable[[Machine], T]) -> T:
-        """What `read` finds in the machine."""
-
-    @abstractmethod
     async def objects(self) -> Objects:
         """All objects now."""
-
-    @abstractmethod
-    async def _events_of(self, key: Key) -> Events:
-        """What events say about a pod."""
+        return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
 
     async def play(self, ask: Callable[[Objects], T]) -> tuple[Objects, T]:
         """What `ask` finds out with a machine of its own, and the objects that it was given (rule 4)."""
@@ -188,25 +225,22 @@ class Source(ABC):
         Args:
             after: The version of the answer that the asker has, here and below (rule 1).
         """
-        return await self._kept("overview", partial(self._look, self._overview), after)
+        return await self._kept("overview", partial(self._picture, overview_picture), after)
 
     async def devices(self, shape: Shape = Shape(), after: int = -1) -> Document:  # noqa: B008 - immutable
         """All devices, put together as asked."""
-        return await self._kept(("devices", shape), partial(self._look, partial(self._devices, shape=shape)), after)
+        picture = partial(devices_picture, shape=shape)
+        return await self._kept(("devices", shape), partial(self._picture, picture), after)
 
     async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
         """One device by driver, pool and name. Raises KeyError where there is none."""
         wanted = min(after + 1, self.version)
 
-        def read(machine: Machine) -> Document | None:
+        def read(machine: Machine) -> Document:
             version, listed = self._listed(machine, wanted)
-            found = device_picture(machine, listed, key)
-            return None if found is None else {**to_builtins(found), "version": version, "asOf": _now_ms()}
+            return _stamped(to_builtins(device_picture(machine, listed, key)), version)
 
-        found = await self._look(read)
-        if found is None:
-            raise KeyError(key)
-        return found
+        return await self._cluster.look(read)
 
     async def pending(self, after: int = -1) -> Document:
         """The pods that wait."""
@@ -223,7 +257,7 @@ class Source(ABC):
 
     async def given_out(self) -> Document:
         """The share of each class's devices that is given out now."""
-        return await self._look(lambda machine: {name: float(one.share) for name, one in utilization(machine).items()})
+        return {name: float(one.share) for name, one in (await self._cluster.look(utilization)).items()}
 
     def _listed(self, machine: Machine, wanted: int) -> tuple[int, DeviceList]:
         """All devices, of that version or newer. The machine does not change meanwhile, and one looks at a time."""
@@ -231,17 +265,20 @@ class Source(ABC):
             self._list_of = self.version, devices_observed(machine, Filter(), notes=self.problems())
         return self._list_of
 
-    def _overview(self, machine: Machine) -> Document:
-        document: Document = to_builtins(overview_picture(machine, self._listed(machine, self.version)[1]))
-        return document
+    async def _picture(self, picture: Callable[[Machine, DeviceList], Struct]) -> Document:
+        """Of all devices."""
 
-    def _devices(self, machine: Machine, shape: Shape) -> Document:
-        document: Document = to_builtins(devices_picture(machine, self._listed(machine, self.version)[1], shape))
-        return document
+        def read(machine: Machine) -> Document:
+            document: Document = to_builtins(picture(machine, self._listed(machine, self.version)[1]))
+            return document
+
+        return await self._cluster.look(read)
 
     async def _pending(self) -> Document:
         read, found = await self.play(self._ask)
-        document: Document = {**to_builtins(pending_picture(found)), "unlisted": list(read.unlisted)}
+        running = await self._cluster.look(partial(count_running, owners={one.maker.owner for one in found.pods}))
+        picture = structs.replace(pending_picture(found), running=running, unlisted=read.unlisted)
+        document: Document = to_builtins(picture)
         self._first_looks.begin(found, document["pods"], partial(self._ask, read))
         return document
 
@@ -256,10 +293,10 @@ class Source(ABC):
         answer = PodAnswer(**structs.asdict(explained), unlisted=read.unlisted)
         # An object that was never stored has no history, and its fields may be invalid.
         if answer.outcome != "refused" and (pod := pod_in(read.given, key)) is not None:
-            events = await self._events_of(key)
-            history = tuple(history_of(read.given, pod, events.found))
+            events = await in_thread(partial(self._reading.events_of, key))
+            history = tuple(history_of(read.given, pod.obj, events.found))
             unlisted = (*read.unlisted, *events.unlisted)
-            answer = structs.replace(answer, created=created_at(pod), history=history, unlisted=unlisted)
+            answer = structs.replace(answer, created=created_at(pod.obj), history=history, unlisted=unlisted)
         document: Document = to_builtins(answer)
         return document
 
@@ -277,100 +314,16 @@ class Source(ABC):
         return await shared.of(min(after + 1, self.version), lambda: self.version, partial(self._make, make))
 
     async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
-        return {**await make(), "version": version, "asOf": _now_ms()}
-
-
-class FileSource(Source):
-    """Objects of files; nothing changes."""
-
-    is_live = False
-
-    def __init__(self, name: str, read: Objects, config: Config | None) -> None:
-        super().__init__(config)
-        self.name = name
-        self._read: Final = read
-        cluster = OfflineCluster(_now_ms())
-        loaded = cluster.load(read.given)
-        self._machine, broken = observed_machine(cluster, read.features)
-        self._problems: Final = (*map(str, loaded.problems), *broken, *loaded.notes)
-
-    @property
-    def version(self) -> int:
-        return 1
-
-    async def changed_since(self, version: int) -> int:
-        if version != self.version:
-            return self.version
-        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        return await never
-
-    def problems(self) -> tuple[str, ...]:
-        return self._problems
-
-    async def _look(self, read: Callable[[Machine], T]) -> T:
-        return await in_thread(partial(read, self._machine))
-
-    async def objects(self) -> Objects:
-        return self._read
-
-    async def _events_of(self, key: Key) -> Events:
-        return Events(events_in(self._read.given, key))
-
-
-class LiveSource(Source):
-    """A cluster that is observed.
-
-    Args:
-        reading: Lists objects, in a thread.
-    """
-
-    is_live = True
-
-    def __init__(self, name: str, observer: ClusterObserver, reading: Reading, config: Config | None) -> None:
-        super().__init__(config)
-        self.name = name
-        self._observer: Final = observer
-        self._reading: Final = reading
-        self._all: Final[_Shared[Objects]] = _Shared()
-        self._rest_until_s = 0.0
-        self._has_filled = False
-
-    @property
-    def version(self) -> int:
-        return self._observer.version + self._has_filled
-
-    async def changed_since(self, version: int) -> int:
-        """Not before the source has rested (rule 2), nor before all has been observed."""
-        await asyncio.sleep(max(_PAUSE_S, self._rest_until_s - asyncio.get_running_loop().time()))
-        await self.filled()
-        return 1 + await self._observer.changed_since(version - 1)
-
-    async def filled(self) -> None:
-        """Wait until all that exists has been observed."""
-        if not self._has_filled:
-            await self._observer.filled()
-            self._has_filled = True
-
-    def problems(self) -> tuple[str, ...]:
-        begun = () if self._has_filled else ("the cluster is being read; what is shown is not yet all",)
-        return (*begun, *self._observer.problems())
-
-    async def _look(self, read: Callable[[Machine], T]) -> T:
-        return await self._observer.look(read)
-
-    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            return await super()._make(make, version)
+            return _stamped(await make(), version)
         finally:
             self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
 
-    async def objects(self) -> Objects:
-        return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
 
-    async def _events_of(self, key: Key) -> Events:
-        return await in_thread(partial(self._reading.events_of, key))
+def _stamped(document: Document, version: int) -> Document:
+    return {**document, **to_builtins(Answered(version=version, as_of=_now_ms()))}
 
 
 def _now_ms() -> int:

@@ -17,9 +17,8 @@ from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.model.api_rules import FIELD_BY_GATE
-from scheduler.offline.alike import maker_of
 from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
-from scheduler.ui.responses import full_names, published_devices
+from scheduler.ui.responses import full_names, owners_of, published_devices
 
 _CLASSES_MAX: Final = 20
 _HOLDERS_MAX: Final = 20
@@ -74,20 +73,16 @@ def _holders(machine: Machine) -> list[Holder]:
         results = claim.allocation.results if claim.allocation is not None else ()
         if not (count := sum(not one.admin_access for one in results)):
             continue
-        namespace, owner = claim.key.namespace, f"claim {claim.key.namespace}/{claim.key.name}"
-        for user in claim.reserved_for:
-            if user.pod_uid is not None:
-                owner = maker_of((namespace, user.name), user.pod_uid, machine).edited
-                pods.setdefault(owner, f"{namespace}/{user.name}")
-                break
-        counts.setdefault(namespace, Counter())[owner] += count
+        owner, pod = next(owners_of(machine, claim), (f"claim {claim.key}", ""))
+        pods.setdefault(owner, pod)
+        counts.setdefault(claim.key.namespace, Counter())[owner] += count
     by_namespace = sorted(counts.items(), key=lambda one: (-one[1].total(), one[0]))
     return [
         Holder(
             namespace=namespace,
             devices=of_owners.total(),
             owners=tuple(
-                OwnerShare(owner=owner, devices=count, pod=pods.get(owner, ""))
+                OwnerShare(owner=owner, devices=count, pod=pods[owner])
                 for owner, count in sorted(of_owners.items(), key=lambda one: (-one[1], one[0]))[:_OWNERS_MAX]
             ),
         )

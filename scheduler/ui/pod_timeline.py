@@ -25,9 +25,9 @@ _TEXT_MAX: Final = 1_000
 _SECOND: Final = len("2026-01-02T03:04:05")
 
 
-def pod_in(given: Iterable[SourceObject], key: Key) -> Obj | None:
+def pod_in(given: Iterable[SourceObject], key: Key) -> SourceObject | None:
     """The pod of this name among all objects."""
-    return next((one.obj for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
+    return next((one for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
 
 
 def history_of(given: Iterable[SourceObject], pod: Obj, events: Iterable[Obj]) -> list[HistoryLine]:

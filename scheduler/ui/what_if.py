@@ -27,6 +27,7 @@ from scheduler.offline.room_plan import document_of as room_document
 from scheduler.offline.simulation import Simulated
 from scheduler.offline.verdicts import PodResult
 from scheduler.ui.data_source import STEPS_MAX, TURNS_MAX, Objects, Source
+from scheduler.ui.pod_timeline import pod_in
 from scheduler.ui.responses import Document
 
 MANIFEST_MAX: Final = 256 * 1024
@@ -105,8 +106,8 @@ def answer(objects: Objects, question: WhatIfRequest, config: Config | None = No
         )
     found: Document = document_of(played)
     return {
+        **found,
         "text": " ".join(filter(None, (_text(played, question), lost and f"{lost}."))),
-        "allocated": found["allocated"],
         "pods": found["pods"][:_ROWS_MAX],
         "more": max(0, len(found["pods"]) - _ROWS_MAX),
         "evicted": [*_evicted(given, played)],
@@ -149,7 +150,7 @@ def _asked(others: Collection[Key], cluster: OfflineCluster) -> set[Key]:
 
 def _with_claims(given: Sequence[SourceObject], key: Key) -> Iterator[SourceObject]:
     """A pod as somebody would have written it, under a name that is not taken, and the claims that it names."""
-    found = next((one for one in given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key), None)
+    found = pod_in(given, key)
     if found is None:
         raise WrongQuestionError(f"no pod is named {'/'.join(key)}")
     _check([found])
@@ -184,10 +185,12 @@ def _as_written(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _room(objects: Objects, key: Key, config: Config | None) -> Document:
-    waits = [one for one in objects.given if one.obj.get("kind") == "Pod" and key_of(one.obj) == key]
-    if not waits or node_of(waits[0].obj):
+    waits = pod_in(objects.given, key)
+    if waits is None or node_of(waits.obj):
         raise WrongQuestionError(f"no pod that waits is named {'/'.join(key)}")
-    room = make_room(objects.given, waits, config, objects.features, questions_max=_QUESTIONS_MAX, steps_max=STEPS_MAX)
+    room = make_room(
+        objects.given, [waits], config, objects.features, questions_max=_QUESTIONS_MAX, steps_max=STEPS_MAX
+    )
     return {**room_document(room, None), "problems": [*objects.unlisted, *room.problems]}
 
 

@@ -359,10 +359,10 @@ def test_the_pages_list_has_one_row_for_them() -> None:
 
     shown = pending_picture(ask_all(sources(*objects), now_ms=NOW_MS, features=Features()))
 
-    assert [(row.label, row.kind, len(row.names)) for row in shown.pods] == [
-        ("default/big", "resources-short", 1),
-        ("default/web (2 pods)", "fits", 2),
-        ("default/web (2 pods)", "devices-in-use", 2),
+    assert [(row.owner, row.kind, len(row.names)) for row in shown.pods] == [
+        ("Pod/default/big", "resources-short", 1),
+        ("Deployment/default/web", "fits", 2),
+        ("Deployment/default/web", "devices-in-use", 2),
     ]
     assert shown.kinds == {"fits": 2, "devices-in-use": 2, "resources-short": 1}
 

@@ -7,10 +7,11 @@ from typing import Final
 import aiohttp
 import msgspec
 import pytest
+from pydantic import BaseModel
 
-from scheduler.ui.answers import ANSWERS
+from scheduler.ui.answers import Answered
 from scheduler.ui.server import UiServer
-from tests.ui.answer_types import PATH, declarations
+from tests.ui.answer_types import ANSWERS, FOLLOWED, PATH, declarations
 from tests.ui.worlds import shared, source
 
 QUESTIONS: Final = {
@@ -41,4 +42,10 @@ async def test_an_answer_has_its_form(name: str) -> None:
         aiohttp.ClientSession() as session,
         session.get(f"{server.url}api/{QUESTIONS[name]}") as reply,
     ):
-        msgspec.json.decode(await reply.read(), type=ANSWERS[name])
+        form, body = ANSWERS[name], await reply.read()
+        if issubclass(form, BaseModel):
+            form.model_validate_json(body)
+        else:
+            msgspec.json.decode(body, type=form)
+        if form in FOLLOWED:
+            msgspec.json.decode(body, type=Answered)

@@ -11,7 +11,7 @@ from allocator import Features
 from scheduler.explain import explain_pod, waiting
 from scheduler.offline import SourceObject
 from scheduler.ui import data_source, first_looks
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, device_class, gpu, node, pod, slice_
 from tests.ui.worlds import workload
 
@@ -34,10 +34,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def of(*pods: Obj) -> FileSource:
+def of(*pods: Obj) -> Source:
     there = [node(), slice_(gpu()), device_class(), *pods]
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(there)]
-    return FileSource("world", Objects(given, Features()), None)
+    return Source.of_files("world", Objects(given, Features()), None)
 
 
 def wants(cpu: int, name: str = "", namespace: str = "default", owner: str = "") -> Obj:
@@ -52,10 +52,10 @@ def wants(cpu: int, name: str = "", namespace: str = "default", owner: str = "")
 
 
 def brief(document: dict[str, Any]) -> list[str]:
-    return [row["name"] for row in document["pods"] if row.get("firstLook")]
+    return [row["names"][0] for row in document["pods"] if row.get("firstLook")]
 
 
-async def corrected(source: FileSource) -> dict[str, Any]:
+async def corrected(source: Source) -> dict[str, Any]:
     """The list, when nothing goes on any more."""
     while (document := await source.pending())["again"]:
         task = source._first_looks._task
@@ -71,7 +71,7 @@ async def test_a_row_gets_the_answer_that_its_pod_has_by_itself(asked: list[str]
 
     document = await corrected(source)
     assert brief(document) == []
-    (row,) = [row for row in document["pods"] if row["name"] == "p99"]
+    (row,) = [row for row in document["pods"] if row["names"][0] == "p99"]
     told = explain_pod((await source.objects()).given, ("default", "p99"), now_ms=NOW_MS, features=Features())
     assert (row["kind"], row["cause"]) == (told.kind, told.cause)
     assert told.advice == f"to make it fit: {row['change']}"
@@ -87,7 +87,7 @@ async def test_replicas_are_asked_about_once_and_each_has_its_own_name(asked: li
 
     document = await corrected(source)
     assert asked == ["default/web-0"]
-    (row,) = [row for row in document["pods"] if row["label"] == "default/web (134 pods)"]
+    (row,) = [row for row in document["pods"] if row["owner"] == "ReplicaSet/default/web"]
     assert len(row["names"]) == 134
     assert not row.get("firstLook")
 
@@ -146,10 +146,10 @@ async def test_a_newer_list_ends_the_corrections_of_the_last(monkeypatch: pytest
 
 async def test_who_would_fit_alone_and_waits_for_what_others_take_keeps_the_cause_of_the_list() -> None:
     source = of(wants(97, "a"), wants(6, "b"), wants(5, "c"))
-    listed = {row["name"]: (row["outcome"], row["cause"]) for row in (await source.pending())["pods"]}
+    listed = {row["names"][0]: (row["outcome"], row["cause"]) for row in (await source.pending())["pods"]}
     assert listed["c"][0] == "unschedulable"
     document = await corrected(source)
-    assert {row["name"]: (row["outcome"], row["cause"]) for row in document["pods"]} == listed
+    assert {row["names"][0]: (row["outcome"], row["cause"]) for row in document["pods"]} == listed
     assert brief(document) == []
 
 

@@ -9,15 +9,15 @@ import pytest
 from allocator import Features
 from scheduler.offline import SourceObject
 from scheduler.ui import overview
-from scheduler.ui.answers import ANSWERS
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.answers import Answered, Overview
+from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, allocated, claim, gpu, node, pod, request, slice_
 from tests.ui.worlds import objects, shared, source
 
 
 async def overview_of(*given: Obj, features: Features = Features()) -> Any:  # noqa: B008 - immutable
     read = [SourceObject(f"object {number}", one) for number, one in enumerate(given)]
-    return await FileSource("world", Objects(read, features), None).overview()
+    return await Source.of_files("world", Objects(read, features), None).overview()
 
 
 def texts(findings: list[dict[str, Any]]) -> list[str]:
@@ -32,7 +32,7 @@ async def test_it_has_what_is_free_what_waits_and_who_has_devices() -> None:
     assert (gpus["free"], gpus["devices"], gpus["largest"][0]["count"]) == (4, 6, 2)
     owner = {"owner": "pod default/runs", "devices": 1, "pod": "default/runs"}
     assert found["holders"] == ({"namespace": "default", "devices": 1, "owners": (owner,)},)
-    assert set(found) == set(ANSWERS["overview"].__struct_encode_fields__)
+    assert set(found) == {*Overview.__struct_encode_fields__, *Answered.__struct_encode_fields__}
 
 
 async def test_namespaces_and_owners_with_most_devices_come_first_and_all_are_counted() -> None:

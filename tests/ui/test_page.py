@@ -13,7 +13,7 @@ import pytest
 
 from allocator import Features
 from scheduler.offline import SourceObject
-from scheduler.ui.data_source import FileSource, Objects, Source
+from scheduler.ui.data_source import Objects, Source
 from scheduler.ui.server import UiServer
 from tests.offline.causes import node
 from tests.offline.test_draining import shared as sharing
@@ -85,7 +85,7 @@ async def test_the_overview_comes_first_and_each_of_its_numbers_leads_on(page: A
 
 async def test_where_nothing_waits_the_overview_says_what_is_in_use(page: Any) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate([node("alone")])]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.goto(server.url)
         await page.wait_for_selector(".card")
         said = await page.inner_text("main")
@@ -136,7 +136,9 @@ async def test_from_a_waiting_pod_to_its_funnel_and_to_the_devices(page: Any, se
 
 
 async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow_keys(browser: Any, page: Any) -> None:
-    async with served(page, source(*workload(12), *workload(2, "api", day=2))) as server:
+    given = [*workload(12), *workload(3, "api", day=2)]
+    given[-1]["spec"]["nodeName"] = "node-1"
+    async with served(page, source(*given)) as server:
         await page.goto(f"{server.url}#/pending")
         rows = page.locator(".pending > li")
         await rows.nth(2).wait_for()
@@ -144,6 +146,7 @@ async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow
         assert (await page.inner_text("h2")).startswith("15 pods wait · oldest ")
         first = (await rows.nth(0).inner_text()).split("\n")
         assert first[:3] == ["team-a/web", "Deployment", "12 pods"]
+        assert await rows.nth(1).locator(".count").inner_text() == "2 pods, 1 other runs"
         assert await rows.nth(0).locator(".kind").all_inner_texts() == ["resources-short"]
         assert await rows.nth(0).locator("time").get_attribute("datetime") == "2026-01-01T00:00:39.000Z"
         assert await rows.nth(0).locator(".change").count() == 1
@@ -156,6 +159,20 @@ async def test_owners_are_rows_that_open_to_their_pods_and_are_walked_with_arrow
         await rows.nth(0).locator("text=web-abc-11").click()
         await page.wait_for_selector("h2 >> text=Pod team-a/web-abc-11")
         await page.wait_for_selector("text=Others of its owner that wait: 11; that fit: 0.")
+
+
+async def test_only_the_view_that_is_shown_asks_and_not_again_for_what_it_has(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.partition("/api/")[2].partition("?")[0]))
+    async with served(page, source(*workload(2))) as server:
+        await page.goto(f"{server.url}#/devices")
+        await page.wait_for_selector(".legend")
+        asked.clear()
+        await page.goto(f"{server.url}#/pending?by=cause")
+        await page.wait_for_selector(".pending h3 >> text=resources-short")
+        await page.goto(f"{server.url}#/pending?by=owner&q=web")
+        await page.wait_for_selector(".pending h3 >> text=team-a/web")
+        assert [path for path in asked if path] == ["pending"]
 
 
 async def test_who_waits_is_put_together_and_sorted_as_the_address_says(page: Any) -> None:
@@ -217,7 +234,7 @@ async def test_a_device_says_where_its_pods_would_go(page: Any) -> None:
     held, other = runs("a", "node-1", 0), runs("b", "node-1", 0, kind="")
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(sharing(held, [*other]))]
     given += [SourceObject("budget", budget(1, app="a"))]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url.rstrip("/"))
         await page.goto(f"{server.url}#/devices?device=gpu.example.com+node-1+gpu-0")
         await page.click("aside >> text=Where would its pods go?")
@@ -381,7 +398,7 @@ async def test_on_a_telephone_the_header_takes_two_lines_and_says_all_that_it_ha
 @pytest.mark.parametrize("nodes", [0, 4, 300, 5000])
 async def test_any_number_of_devices_is_drawn(page: Any, nodes: int) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(fleet(nodes))]
-    async with served(page, FileSource("world.yaml", Objects(given, Features()), None)) as server:
+    async with served(page, Source.of_files("world.yaml", Objects(given, Features()), None)) as server:
         await page.goto(f"{server.url}#/devices?rack=example.com/rack")
         await page.wait_for_selector(f".legend >> text=/= {8 * nodes:,} devices/")
         await page.evaluate(_FRAME)

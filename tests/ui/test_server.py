@@ -17,12 +17,13 @@ from msgspec import structs
 from allocator import Features
 from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
-from scheduler.inventory import Filter, devices_observed
+from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.offline import SourceObject
 from scheduler.ui import data_source
 from scheduler.ui import server as server_
-from scheduler.ui.data_source import FileSource, Objects, _Shared
-from scheduler.ui.responses import Document, Shape
+from scheduler.ui.answers import Devices
+from scheduler.ui.data_source import Events, Objects, Reading, Source, StillCluster, _Shared
+from scheduler.ui.responses import Shape, devices_picture
 from scheduler.ui.server import UiServer, static_files
 from tests.offline.causes import gpu, pod, slice_
 from tests.patience import PATIENCE_S
@@ -58,7 +59,7 @@ def device(found: Any, number: int) -> dict[str, str]:
 
 async def test_devices_are_those_of_the_command_as_columns(server: UiServer) -> None:
     _, found, _ = await get(server, "api/devices")
-    listed = await server._source._look(lambda machine: devices_observed(machine, Filter()))
+    listed = await server._source._cluster.look(lambda machine: devices_observed(machine, Filter()))
     assert [device(found, number)["device"] for number in range(found["count"])] == [
         one.device for one in listed.devices
     ]
@@ -128,7 +129,7 @@ async def test_labels_that_put_no_nodes_together_are_not_offered() -> None:
     for number, each in enumerate(one for one in many if one["kind"] == "Node"):
         each["metadata"]["labels"] |= {"one": "x", "pairs": f"{number // 2}", "halves": f"{number // 225}"}
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(many)]
-    found = await FileSource("world", Objects(given, Features()), None).devices()
+    found = await Source.of_files("world", Objects(given, Features()), None).devices()
     assert found["labels"] == ["example.com/rack", "halves"]
 
 
@@ -144,7 +145,7 @@ async def test_a_device_whose_pool_and_name_another_driver_has_too_is_called_wit
 async def test_pods_that_wait_have_their_cause_and_what_helps(server: UiServer) -> None:
     _, found, _ = await get(server, "api/pending")
     (row,) = found["pods"]
-    assert (found["waiting"], row["name"], found["kinds"]) == (1, "waits", {row["kind"]: 1})
+    assert (found["waiting"], row["names"][0], found["kinds"]) == (1, "waits", {row["kind"]: 1})
     assert row["cause"]
     assert row["change"]
 
@@ -157,6 +158,19 @@ async def test_rows_say_whose_they_are_and_since_when_and_a_pod_how_many_beside_
     rows = {row["owner"]: (len(row["names"]), row["created"]) for row in found["pods"]}
     assert rows == {"Deployment/team-a/web": (3, "2026-01-01T00:00:48Z"), "Pod/default/waits": (1, "")}
     assert (pod_["created"], pod_["siblings"], pod_["siblings_fit"]) == ("2026-01-01T00:00:48Z", 2, 0)
+    assert found["running"] == {}
+
+
+async def test_a_list_says_how_many_pods_of_an_owner_run_beside_those_that_wait() -> None:
+    given = workload(5)
+    for one in given[1:]:
+        one["spec"]["nodeName"] = "node-1"
+    given[3]["status"] = {"phase": "Succeeded"}
+    given[4]["metadata"] |= {"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    async with UiServer(source(*given, *workload(1, "api"))) as server:
+        _, found, _ = await get(server, "api/pending")
+
+    assert found["running"] == {"Deployment/team-a/web": 2}
 
 
 async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:
@@ -248,13 +262,14 @@ async def test_whoever_listens_gets_the_version_at_once_and_so_many_listen(serve
         assert (await get(server, "api/about"))[0] == 200
 
 
-class Changing(FileSource):
+class Changing(Source):
     """A source whose version is what the test says."""
 
     def __init__(self) -> None:
         self.now = 1
         given = [SourceObject(f"object {number}", one) for number, one in enumerate(objects())]
-        super().__init__("world", Objects(given, Features()), None)
+        read = Objects(given, Features())
+        super().__init__("world", StillCluster(read), Reading(lambda: read, lambda _: Events(())), None)
 
     @property
     def version(self) -> int:
@@ -289,13 +304,12 @@ async def test_a_source_that_rests_longer_than_a_beat_goes_on_resting_and_then_t
 
 async def test_an_answer_is_made_once_for_all_who_wait(server: UiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Shape] = []
-    made = server._source._devices
 
-    def counted(machine: Machine, shape: Shape) -> Document:
+    def counted(machine: Machine, found: DeviceList, shape: Shape) -> Devices:
         calls.append(shape)
-        return made(machine, shape)
+        return devices_picture(machine, found, shape)
 
-    monkeypatch.setattr(server._source, "_devices", counted)
+    monkeypatch.setattr(data_source, "devices_picture", counted)
     await asyncio.gather(*(get(server, "api/devices") for _ in range(8)))
     assert len(calls) == 1
 

@@ -16,7 +16,7 @@ import pytest
 
 from allocator import Features
 from scheduler.offline import SourceObject
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.data_source import Objects, Source
 from scheduler.ui.server import UiServer
 from tests.ui.chromium import needs_chromium, new_context, opened_browser
 from tests.ui.sizes import cluster
@@ -83,7 +83,7 @@ async def browser() -> AsyncIterator[Any]:
 async def test_each_view_in_each_size(browser: Any, devices: int, views: Sequence[View]) -> None:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(cluster(devices))]
     wrong: list[str] = []
-    async with UiServer(FileSource("cluster.json", Objects(given, Features()), None)) as server:
+    async with UiServer(Source.of_files("cluster.json", Objects(given, Features()), None)) as server:
         for width in WIDTHS:
             context = await new_context(browser, bypass_csp=True, viewport={"width": width, "height": _HEIGHT})
             await context.add_init_script(LISTENING)
@@ -131,7 +131,7 @@ async def picture(page: Any, name: str) -> None:
 async def test_arrows_go_by_the_rows_length_and_escape_closes_the_device(browser: Any) -> None:
     """On a telephone nodes stand below each other: down is the same place on the next node."""
     given = [SourceObject(f"object {number}", one) for number, one in enumerate(cluster(33))]
-    async with UiServer(FileSource("cluster.json", Objects(given, Features()), None)) as server:
+    async with UiServer(Source.of_files("cluster.json", Objects(given, Features()), None)) as server:
         context = await new_context(browser, viewport={"width": 390, "height": _HEIGHT})
         page = await context.new_page()
         await page.goto(f"{server.url}#/devices?device=gpu.example.com+gpu-node-0000+gpu-2")

@@ -18,7 +18,7 @@ from scheduler.kube.credentials import Connection
 from scheduler.model.keys import PodKey
 from scheduler.observer import ClusterObserver
 from scheduler.offline import SourceObject
-from scheduler.ui.data_source import Events, LiveSource, Objects, Reading
+from scheduler.ui.data_source import Events, Objects, Reading, Source
 from tests.growth import check_stays, kept, traced
 from tests.integration.api import Api, connected
 from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
@@ -41,7 +41,7 @@ class Churn:
         self.stage: list[Obj] = [device_class(), node(), self.slice_of("none")]
         self.batches: deque[list[Obj]] = deque()
         reading = Reading(self.objects, lambda _: Events(()))
-        self.source = LiveSource("cluster", observer, reading, None)
+        self.source = Source("cluster", observer, reading, None)
 
     def slice_of(self, text: str) -> Obj:
         more = {f"only_{text}": {"string": text}}

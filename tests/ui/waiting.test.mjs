@@ -6,7 +6,7 @@ import { filtered, podsIn, titled, together, withoutCommands } from "../../sched
 function row(owner, fields = {}) {
   const [, namespace, name] = owner.split("/");
   const said = { kind: "devices-in-use", cause: "gpu-0 is in use", change: "end a/b", outcome: "unschedulable" };
-  return { owner, namespace, name, names: [name], label: name, node: "", created: "", firstLook: false, ...said, ...fields };
+  return { owner, namespace, names: [name], node: "", created: "", firstLook: false, ...said, ...fields };
 }
 
 const train = row("PodGroup/a/train", { names: ["train-0", "train-1"], created: "2026-01-02T00:00:00Z" });
@@ -36,7 +36,7 @@ test("a workload of which some fit says how many", () => {
 
 test("the cause of most pods comes first", () => {
   const [one] = together([bare, train, web].map((each) => ({ ...each, kind: "same" })), "cause", "");
-  assert.deepEqual([...one.causes.values()].map((cause) => cause.row.name), ["web", "train", "bare"]);
+  assert.deepEqual([...one.causes.values()].map((cause) => cause.row.owner), [web, train, bare].map((each) => each.owner));
 });
 
 test("the oldest come first, and those of which nobody says when they were created last", () => {
@@ -60,10 +60,10 @@ test("rows of a first look say so also where another row has their cause", () =>
 });
 
 test("rows are found by kind, namespace, and words of all that is shown", () => {
-  const found = (said) => filtered([train, web, bare], { kind: "", namespace: "", search: "", ...said }).map((one) => one.name);
-  assert.deepEqual(found({}), ["train", "web", "bare"]);
-  assert.deepEqual(found({ kind: "selector-unmet" }), ["bare"]);
-  assert.deepEqual(found({ namespace: "b" }), ["web", "bare"]);
+  const found = (said) => filtered([train, web, bare], { kind: "", namespace: "", search: "", ...said });
+  assert.deepEqual(found({}), [train, web, bare]);
+  assert.deepEqual(found({ kind: "selector-unmet" }), [bare]);
+  assert.deepEqual(found({ namespace: "b" }), [web, bare]);
   assert.deepEqual(["PODGROUP", "train-1", "no device", "end a/b"].map((search) => found({ search }).length), [1, 1, 1, 3]);
   assert.equal(podsIn([train, web]), 6);
 });

@@ -6,7 +6,7 @@ from typing import Final
 
 from allocator import Features
 from scheduler.offline import SourceObject
-from scheduler.ui.data_source import FileSource, Objects
+from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, allocated, claim, device_class, gpu, node, pod, request, slice_
 
 HOSTILE: Final = "<img src=x onerror=globalThis.hurt=1>\u202egnp"
@@ -126,6 +126,6 @@ def crowd(count: int) -> list[Obj]:
     return [obj for name in names for obj in (node(name), slice_(gpu(), where=name))]
 
 
-def source(*more: Obj) -> FileSource:
+def source(*more: Obj) -> Source:
     given = [SourceObject(f"object {number}", one) for number, one in enumerate([*objects(), *more])]
-    return FileSource("world.yaml", Objects(given, Features()), None)
+    return Source.of_files("world.yaml", Objects(given, Features()), None)

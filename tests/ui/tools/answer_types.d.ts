@@ -1,4 +1,4 @@
-// Written by `python -m tests.ui.answer_types` from scheduler/ui/answers.py.
+// Written by `python -m tests.ui.answer_types` from scheduler/ui/answers.py and tests/cli/answers.py.
 declare namespace Api {
   /** What each address below /api/ answers. */
   interface Answers {
@@ -13,6 +13,12 @@ declare namespace Api {
     "whatif?drain": DrainPlan;
   }
 
+  /** Beside each answer that is followed: its version, and when it was made, in milliseconds since 1970. */
+  interface Answered {
+    version: number;
+    asOf: number;
+  }
+
   /** Where answers come from, whether they can change, and what is not seen. */
   interface About {
     source: string;
@@ -21,9 +27,7 @@ declare namespace Api {
   }
 
   /** The cluster in short. Lists have an end; `*_count` count all. */
-  interface Overview {
-    version: number;
-    asOf: number;
+  interface Overview extends Answered {
     waiting: number;
     count: number;
     nodes: number;
@@ -42,9 +46,7 @@ declare namespace Api {
   }
 
   /** All devices as a picture has them. */
-  interface Devices {
-    version: number;
-    asOf: number;
+  interface Devices extends Answered {
     count: number;
     nodes: number;
     states: States;
@@ -65,8 +67,8 @@ declare namespace Api {
     notes: string[];
   }
 
-  /** One device, as an answer that is followed (`Answered`). */
-  interface OneDevice {
+  /** One device. */
+  interface OneDevice extends Answered {
     driver: string;
     pool: string;
     device: string;
@@ -77,8 +79,6 @@ declare namespace Api {
     users: DeviceUser[];
     blocked_by: Blocker[];
     capacity: Record<string, Capacity>;
-    version: number;
-    asOf: number;
     name: string;
     tainted: Record<string, string>;
     attributes: Record<string, Record<string, unknown>>;
@@ -86,21 +86,20 @@ declare namespace Api {
   }
 
   /** The pods that wait: how many, for which kinds of causes, and a row for those of one owner and cause. */
-  interface Pending {
-    version: number;
-    asOf: number;
+  interface Pending extends Answered {
     waiting: number;
     notAsked: number;
     kinds: Record<string, number>;
     problems: string[];
     notes: string[];
     pods: PendingRow[];
+    running: Record<string, number>;
     unlisted: string[];
     again: boolean;
   }
 
   /** What `explain` says of a pod, when it was created ("" where it does not say it), and what has happened to it. */
-  interface PodAnswer {
+  interface PodAnswer extends Answered {
     subject: string;
     fits: boolean;
     outcome: "bound" | "error" | "fits" | "gated" | "refused" | "unknown" | "unschedulable" | "unserved" | "waits";
@@ -125,50 +124,61 @@ declare namespace Api {
     failures: SelectorFailure[];
     left_out: string[];
     notes: string[];
-    version: number;
-    asOf: number;
     created: string;
     history: HistoryLine[];
     unlisted: string[];
   }
 
-  /** A question that was played; `now` is the share of each class that is given out now, `more` pods are left out. */
+  /** A question that was played; `more` pods are left out. */
   interface Played {
-    text: string;
-    allocated: Record<string, GivenOut>;
-    now: Record<string, number>;
+    placed: number;
+    refused: number;
+    end: number;
+    allocated: Record<string, Share>;
     pods: PlayedPod[];
+    overTime?: Moment[];
+    now: Record<string, number>;
+    problems: string[];
+    text: string;
     more: number;
     evicted: string[];
     notes: string[];
-    problems: string[];
   }
 
   /** What would have to move for a pod. */
   interface RoomPlan {
-    outcome: string;
+    outcome: "fits" | "none" | "plan" | "unknown";
     text: string;
-    budgets: PlannedBudget[];
-    warnings: string[];
-    problems: string[];
-    commands: string[];
-    pod: RoomPod;
-    moves: PlannedPod[];
+    pod: PodOfRoom;
+    cordoned: string | null;
+    moves: Move[];
+    budgets: UsedBudget[];
+    movesMax: number;
+    questions: number;
+    nodes: number;
     cannotMove: Record<string, number>;
+    warnings: string[];
+    commands: string[];
+    reason?: string | null;
+    now: Record<string, number>;
+    problems: string[];
   }
 
   /** Who holds a device, and where they would go; `more` that stay are left out. The first device was asked about. */
   interface DrainPlan {
-    outcome: string;
+    outcome: "free" | "none" | "plan" | "unknown";
     text: string;
-    budgets: PlannedBudget[];
-    warnings: string[];
-    problems: string[];
-    commands: string[];
-    devices: GivenDevice[];
-    holders: PlannedPod[];
-    more: number;
+    devices: DeviceName[];
+    holders: HolderOfDevice[];
+    budgets: UsedBudget[];
+    questions: number;
     notes: string[];
+    warnings: string[];
+    rules: Record<string, unknown>[];
+    commands: string[];
+    now: Record<string, number>;
+    problems: string[];
+    more: number;
   }
 
   /** How many devices are in each state; together they are all there are. */
@@ -266,9 +276,7 @@ declare namespace Api {
   /** Pods of one owner that wait for one cause: all their `names`, and the rest as it is of the first of them. */
   interface PendingRow {
     namespace: string;
-    name: string;
     names: string[];
-    label: string;
     owner: string;
     created: string;
     outcome: string;
@@ -345,51 +353,83 @@ declare namespace Api {
     first: string;
   }
 
-  /** How much of a class would be given out, from 0 to 1, and of how many devices. */
-  interface GivenOut {
+  /** Of one device class. */
+  interface Share {
     share: number;
     devices: number;
+    used: number;
   }
 
-  /** What would become of a pod; `node` is null where it has none. */
+  /** A pod that waited, or arrived; times in seconds from the beginning. */
   interface PlayedPod {
     namespace: string;
     name: string;
-    outcome: string;
+    outcome: "fits" | "waits" | "unschedulable" | "error" | "gated" | "refused" | "unknown";
+    at: number;
+    bound: number | null;
+    ended: number | null;
     node: string | null;
     devices: GivenDevice[];
-    reason?: string;
-    refusals?: NodeGroup[];
+    reason?: string | null;
+    refusals?: Refusal[] | null;
   }
 
-  /** What a PodDisruptionBudget allows, and takes. */
-  interface PlannedBudget {
+  /** How things stood, in seconds from the beginning. */
+  interface Moment {
+    at: number;
+    waiting: number;
+    allocated: Record<string, ShareThen>;
+  }
+
+  /** The pod that is to fit. */
+  interface PodOfRoom {
+    namespace: string;
+    name: string;
+    node: string | null;
+    devices: GivenDevice[];
+  }
+
+  /** A pod that would have to go from one node to another. */
+  interface Move {
+    namespace: string;
+    name: string;
+    from: string;
+    to: string;
+    devices: GivenDevice[];
+    given: GivenDevice[];
+    controller: string;
+    namedClaims: string[];
+    step: number;
+  }
+
+  /** A PodDisruptionBudget, and how many of its pods the plan takes. */
+  interface UsedBudget {
+    namespace: string;
+    name: string;
+    used: number;
+    allowed: number;
     text: string;
   }
 
-  /** The pod that room is made for. */
-  interface RoomPod {
-    namespace: string;
-    name: string;
+  /** A device. */
+  interface DeviceName {
+    driver: string;
+    pool: string;
+    device: string;
   }
 
-  /** A pod of a plan, with its devices: its step, where it would go and what it would be given, or why it stays. */
-  interface PlannedPod {
+  /** A pod that has the device, or goes with one that has it. */
+  interface HolderOfDevice {
     namespace: string;
     name: string;
     from: string;
     devices: GivenDevice[];
-    step?: number;
-    to?: string;
+    step?: number | null;
+    to?: string | null;
     given?: GivenDevice[];
-    why?: string;
-  }
-
-  /** A device of a claim. */
-  interface GivenDevice {
-    driver: string;
-    pool: string;
-    device: string;
+    controller?: string | null;
+    namedClaims?: string[];
+    why?: string | null;
   }
 
   /** The largest count that one request of one claim could be given now, asked of the allocator. */
@@ -414,5 +454,32 @@ declare namespace Api {
     removed: number;
     left: number;
     ends: boolean;
+  }
+
+  /** A device of one of the pod's claims. */
+  interface GivenDevice {
+    claim: string;
+    request: string;
+    driver: string;
+    pool: string;
+    device: string;
+    consumedCapacity?: Record<string, string> | null;
+    adminAccess?: boolean | null;
+    shareID?: string | null;
+  }
+
+  /** Nodes that one plugin refuses for one reason. */
+  interface Refusal {
+    plugin: string;
+    reason: string;
+    devices: string[];
+    count: number;
+    nodes: string[];
+  }
+
+  /** Of one device class, at a moment. */
+  interface ShareThen {
+    share: number;
+    fragmentation: number;
   }
 }

@@ -1,9 +1,12 @@
 // The server's answers, kept up to date: an event says that there is a newer version, and what is shown is asked anew.
+import { useEffect, useState } from "preact/hooks";
 import { effect, signal } from "@preact/signals";
+import { place } from "./view.js";
 
 const AGAIN_MS = 3000;
 
 /** @template [T=any] @typedef {{value: T | null, error: string, isBusy: boolean}} Answer `T`: one of `Api`, which has the forms of ui/answers.py */
+/** @typedef {Record<string, string>} Query */
 
 /** The newest version that the server has announced; 0 before the first. */
 export const version = signal(0);
@@ -97,11 +100,12 @@ export function start() {
 /**
  * An answer that follows a question and the version. The first may be an older one, that the server has at hand; the
  * last one stays while a newer is asked for.
- * @template [T=any]
- * @param {() => string} question its path below /api/; empty: nothing is asked
- * @returns {{answer: import("@preact/signals").Signal<Answer<T>>, end: () => void}}
+ * @template {keyof Api.Answers} Name
+ * @param {Name} name of what is asked for below /api/
+ * @param {() => Query | null} [query] null: nothing is asked
+ * @returns {{answer: import("@preact/signals").Signal<Answer<Api.Answers[Name]>>, end: () => void}}
  */
-export function follow(question) {
+export function follow(name, query = () => ({})) {
   const answer = signal(/** @type {Answer} */ ({ value: null, error: "", isBusy: true }));
   let asked = "";
   /** @type {AbortController | null} */
@@ -121,7 +125,7 @@ export function follow(question) {
     asked = path;
     answer.value = { ...answer.peek(), value: had, isBusy: !isSame };
     try {
-      const after = had && !isSame ? `${path.includes("?") ? "&" : "?"}after=${had.version}` : "";
+      const after = had && !isSame ? `&after=${had.version}` : "";
       const value = await (await ask(`${path}${after}`, { signal: mine.signal })).json();
       if (mine === running) answer.value = { value, error: "", isBusy: false };
     } catch (error) {
@@ -142,8 +146,8 @@ export function follow(question) {
   }
 
   const stop = effect(() => {
-    const path = question();
-    if (path && version.value >= 0 && token.value !== null) follows(path);
+    const asks = query();
+    if (asks && version.value >= 0 && token.value !== null) follows(`${name}?${new URLSearchParams(asks)}`);
   });
   return {
     answer,
@@ -153,4 +157,16 @@ export function follow(question) {
       running?.abort();
     },
   };
+}
+
+/** An answer, kept up to date while the view is shown that asks.
+ * @template {keyof Api.Answers} Name @param {Name} name @param {() => Query | null} [query]
+ * @returns {Answer<Api.Answers[Name]>} */
+export function useAnswer(name, query) {
+  const [following] = useState(() => {
+    const { view } = place.peek();
+    return follow(name, query && (() => (place.value.view === view ? query() : null)));
+  });
+  useEffect(() => following.end, []);
+  return following.answer.value;
 }

@@ -1,12 +1,11 @@
 // The devices: what is free in a sentence, all of them as a picture and as a table, one of them in words.
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { follow } from "./answers.js";
+import { useMemo, useState } from "preact/hooks";
+import { useAnswer } from "./answers.js";
 import { Grid } from "./grid.js";
 import { grouped } from "./layout.js";
-import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place, quoted, STATES } from "./view.js";
+import { Ago, Choice, Command, counted, go, html, link, Notes, paged, param, quoted, STATES, Tools, Unanswered } from "./view.js";
 
 /** @typedef {Api.Devices} Found */
-/** @typedef {Api.OneDevice} OneDevice */
 /** @typedef {{name: string, state: string, share?: number, to: string}} Listed `to`: driver, pool and device with spaces between */
 
 const SIZES = Object.freeze({ small: 6, medium: 14, large: 28 });
@@ -16,34 +15,19 @@ const SEARCHED = Object.freeze(/** @type {const} */ (["device", "pool", "node", 
 const UNFOLDED = 16;
 const NARROW_ROWS = 20;
 
-/** An answer, kept up to date. Whoever asks says of which type: `Answer<Api.Overview>`.
- * @template [T=any] @param {() => string} question @returns {import("./answers.js").Answer<T>} */
-export function useAnswer(question) {
-  const [following] = useState(() => follow(question));
-  useEffect(() => following.end, []);
-  return following.answer.value;
-}
-
 export function Devices() {
-  const { value, error, isBusy } = /** @type {import("./answers.js").Answer<Found>} */ (
-    useAnswer(() => {
-      const { view, query } = place.value;
-      const shape = ["by", "near", "rack"].map((name) => [name, query.get(name) ?? ""]);
-      return view === "devices" ? `devices?${new URLSearchParams(shape)}` : "";
-    })
-  );
-  if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
+  const { value, error, isBusy } = useAnswer("devices", () => ({ by: param("by"), near: param("near"), rack: param("rack") }));
+  if (!value) return html`<${Unanswered} error=${error} asking="Asking which devices there are…" />`;
   return html`<${Shown} found=${value} error=${error} isBusy=${isBusy} />`;
 }
 
 /** @param {{found: Found, error: string, isBusy: boolean}} props */
 function Shown({ found, error, isBusy }) {
-  const { query } = place.value;
   const { texts, columns } = found;
   const text = (/** @type {keyof typeof columns} */ column, /** @type {number} */ device) => texts[columns[column][device] ?? -1] ?? "";
   const groups = useMemo(() => grouped(found), [found]);
-  const search = (query.get("q") ?? "").toLowerCase();
-  const wanted = query.get("state") ?? "";
+  const search = param("q").toLowerCase();
+  const wanted = param("state");
   const shown = useMemo(() => {
     const has = texts.map((one) => one.toLowerCase().includes(search));
     return columns.state.map((state, device) =>
@@ -51,9 +35,9 @@ function Shown({ found, error, isBusy }) {
   }, [found, search, wanted]);
   const shares = useMemo(() => new Map(found.shares), [found]);
   const key = (/** @type {number} */ device) => `${text("driver", device)} ${text("pool", device)} ${text("device", device)}`;
-  const chosen = query.get("device") ?? "";
+  const chosen = param("device");
   const selected = useMemo(() => (chosen ? columns.device.findIndex((_, device) => key(device) === chosen) : -1), [found, chosen]);
-  const wish = query.get("size") ?? "";
+  const wish = param("size");
   const cell = SIZES[/** @type {keyof typeof SIZES} */ (wish)] ?? (found.count > 8000 ? 4 : found.count > 2000 ? 9 : found.count > 200 ? 14 : 28);
   const by = found.by ? `value of ${found.by}` : "node";
   const frame = found.frames.find((one) => selected >= 0 && (one.whole === selected || one.devices.includes(selected)));
@@ -73,7 +57,12 @@ function Shown({ found, error, isBusy }) {
   };
   return html`
     <${Sentence} found=${found} />
-    <${Tools} found=${found} wish=${wish} isBusy=${isBusy} />
+    <${Tools} searched="device, pool, node, driver" isBusy=${isBusy} asOf=${found.asOf}>
+      <${Choice} title="Group by" name="by" value=${found.by} first="node" options=${found.attributes} />
+      ${found.labels.length > 0 && html`<${Choice} title="Nodes by" name="rack" value=${found.rack} first="name" options=${found.labels} />`}
+      ${found.nears.length > 0 && html`<${Choice} title="Columns" name="near" value=${found.near || "none"} options=${[...found.nears, "none"]} words=${NEARS} />`}
+      <${Choice} title="Size" name="size" value=${wish in SIZES ? wish : ""} first="automatic" options=${Object.keys(SIZES)} />
+    <//>
     <${Legend} found=${found} wanted=${wanted} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <div class="beside" onKeyDown=${escape}>
@@ -90,27 +79,6 @@ function Shown({ found, error, isBusy }) {
       </div>
     </div>
   `;
-}
-
-/** What the address says of the picture. @param {{found: Found, wish: string, isBusy: boolean}} props */
-function Tools({ found, wish, isBusy }) {
-  return html`<form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>Search <input type="search" value=${place.value.query.get("q") ?? ""} placeholder="device, pool, node, driver"
-        onInput=${(/** @type {any} */ event) => go("devices", { q: event.target.value, page: "" })} /></label>
-      <${Choice} title="Group by" name="by" value=${found.by} options=${[["", "node"], ...found.attributes.map((one) => [one, one])]} />
-      ${found.labels.length > 0 && html`<${Choice} title="Nodes by" name="rack" value=${found.rack} options=${[["", "name"], ...found.labels.map((one) => [one, one])]} />`}
-      ${found.nears.length > 0 && html`<${Choice} title="Columns" name="near" value=${found.near || "none"}
-        options=${[...found.nears.map((one) => [one, NEARS[/** @type {keyof typeof NEARS} */ (one)]]), ["none", "none"]]} />`}
-      <${Choice} title="Size" name="size" value=${wish in SIZES ? wish : ""} options=${[["", "automatic"], ...Object.keys(SIZES).map((one) => [one, one])]} />
-      <${Fresh} isBusy=${isBusy} asOf=${found.asOf} />
-    </form>`;
-}
-
-/** @param {{title: string, name: string, value: string, options: [string, string][]}} props `options`: values, and what they are called */
-function Choice({ title, name, value, options }) {
-  const all = options.some(([one]) => one === value) ? options : [...options, [value, value]];
-  return html`<label>${title} <select value=${value} onChange=${(/** @type {any} */ event) => go("devices", { [name]: event.target.value, page: "" })}>
-    ${all.map(([one, text]) => html`<option key=${one} value=${one}>${text}</option>`)}</select></label>`;
 }
 
 /** What is free of each class, and the largest request that still fits.
@@ -181,12 +149,10 @@ function Chips({ devices }) {
 /** One device: its state and why, who has it since when, its attributes.
  * @param {{name: string, beside: Listed[]}} props driver, pool and device with spaces between; `beside`: all of its physical device */
 function Device({ name, beside }) {
-  const { value, error } = /** @type {import("./answers.js").Answer<OneDevice>} */ (
-    useAnswer(() => {
-      const [driver = "", pool = "", device = ""] = (place.value.query.get("device") ?? "").split(" ");
-      return driver ? `device?${new URLSearchParams({ driver, pool, name: device })}` : "";
-    })
-  );
+  const { value, error } = useAnswer("device", () => {
+    const [driver = "", pool = "", device = ""] = param("device").split(" ");
+    return driver ? { driver, pool, name: device } : null;
+  });
   const close = html`<a class="close" href=${link("devices", { device: "" }, true)}>Close</a>`;
   if (!value) return html`<aside aria-label="Device">${close}<p role="status">${error || name}</p></aside>`;
   const others = value.blocked_by.filter((one) => one.kind !== "claim"); // claims stand under "Who has it"

@@ -12,9 +12,8 @@ import { WhatIf } from "./whatif.js";
 const VIEWS = Object.freeze({ overview: Overview, pending: Pending, devices: Devices, whatif: WhatIf, warnings: Warnings, pod: PodPage });
 const TITLES = Object.freeze({ overview: "Overview", pending: "Pending", devices: "Devices", whatif: "What if", warnings: "Warnings" });
 
-/** For the overview, and for the counts that stand beside the views' names.
- * @type {import("@preact/signals").Signal<import("./answers.js").Answer<Api.Overview>>} */
-const overview = follow(() => "overview").answer;
+/** For the overview, and for the counts that stand beside the views' names. */
+const overview = follow("overview").answer;
 
 function Frame() {
   const { view, query } = place.value;

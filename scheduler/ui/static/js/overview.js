@@ -1,6 +1,6 @@
 // The cluster in short, and what is wrong with it: each number leads to the view that has the rest.
-import { useAnswer } from "./devices.js";
-import { Ago, Bar, Command, counted, Fresh, html, link, Notes, place } from "./view.js";
+import { useAnswer } from "./answers.js";
+import { Ago, Bar, Command, counted, Fresh, html, link, Notes, Unanswered } from "./view.js";
 import { together } from "./waiting.js";
 
 /**
@@ -16,9 +16,9 @@ const OWNERS = 3;
 /** @param {{overview: Asked}} props */
 export function Overview({ overview }) {
   // Why pods wait takes longer than all else, so it comes when it is there.
-  const waiting = /** @type {Waits} */ (useAnswer(() => (place.value.view === "overview" ? "pending" : "")));
+  const waiting = useAnswer("pending");
   const { value, error, isBusy } = overview.value;
-  if (!value) return html`<h2 class="unseen">Overview</h2><p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
+  if (!value) return html`<h2 class="unseen">Overview</h2><${Unanswered} error=${error} asking="Asking which devices there are…" />`;
   return html`
     <h2 class="unseen">Overview</h2>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -42,7 +42,7 @@ export function Overview({ overview }) {
  * @param {{overview: Asked}} props */
 export function Warnings({ overview }) {
   const { value, error, isBusy } = overview.value;
-  if (!value) return html`<h2>Warnings</h2><p class=${error ? "error" : "wait"} role="status">${error || "Asking which devices there are…"}</p>`;
+  if (!value) return html`<h2>Warnings</h2><${Unanswered} error=${error} asking="Asking which devices there are…" />`;
   const left = value.warnings_count - value.warnings.length;
   return html`
     <h2>${value.warnings_count ? counted(value.warnings_count, "warning") : "Nothing wrong is seen"}</h2>

@@ -1,21 +1,17 @@
 // The pods that wait: whose they are, since when, each cause once with what would help; kinds as tabs with their counts.
-import { useAnswer } from "./devices.js";
-import { Ago, Command, counted, Fresh, go, html, link, Notes, paged, place } from "./view.js";
+import { useAnswer } from "./answers.js";
+import { Ago, Choice, Command, counted, html, link, Notes, paged, param, Tools, Unanswered } from "./view.js";
 import { BY, filtered, ORDERS, podsIn, titled, together } from "./waiting.js";
 
 /** Of one group; the others are folded. */
 const CAUSES = 5;
 
 export function Pending() {
-  const asked = /** @type {import("./answers.js").Answer<Api.Pending>} */ (
-    useAnswer(() => (place.value.view === "pending" ? "pending" : ""))
-  );
-  const { value, error, isBusy } = asked;
-  if (!value) return html`<p class=${error ? "error" : "wait"} role="status">${error || "Asking the scheduler about the pods that wait…"}</p>`;
-  const { query } = place.value;
-  const said = (/** @type {string} */ name) => query.get(name) ?? "";
-  const rows = filtered(value.pods, { kind: said("kind"), namespace: said("namespace"), search: said("q") });
-  const groups = together(rows, said("by"), said("sort"));
+  const { value, error, isBusy } = useAnswer("pending");
+  if (!value) return html`<${Unanswered} error=${error} asking="Asking the scheduler about the pods that wait…" />`;
+  const [kind, namespace] = [param("kind"), param("namespace")];
+  const rows = filtered(value.pods, { kind, namespace, search: param("q") });
+  const groups = together(rows, param("by"), param("sort"));
   const { seen, links } = paged(groups);
   const count = rows.length === value.pods.length ? value.waiting : podsIn(rows);
   const oldest = groups.reduce((first, one) => (one.created && (!first || one.created < first) ? one.created : first), "");
@@ -24,49 +20,36 @@ export function Pending() {
     ${!value.waiting && html`<p><a href=${link("whatif")}>What if</a> says whether one more would fit.</p>`}
     ${value.notAsked > 0 && html`<p>${counted(value.notAsked, "pod was", "pods were")} not asked about.</p>`}
     <nav class="tabs" aria-label="Kinds of causes">
-      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${said("kind") ? null : "page"}>all ${podsIn(value.pods)}</a>
+      <a href=${link("pending", { kind: "", page: "" }, true)} aria-current=${kind ? null : "page"}>all ${podsIn(value.pods).toLocaleString("en")}</a>
       ${Object.entries(value.kinds).map(([name, count]) => html`<a key=${name} href=${link("pending", { kind: name, page: "" }, true)}
-        aria-current=${said("kind") === name ? "page" : null}>${name} ${count}</a>`)}
+        aria-current=${kind === name ? "page" : null}>${name} ${count.toLocaleString("en")}</a>`)}
     </nav>
-    <form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label>Search <input type="search" value=${said("q")} placeholder="pod, owner, cause, change"
-        onInput=${(/** @type {any} */ event) => go("pending", { q: event.target.value, page: "" })} /></label>
-      <${Choice} label="Namespace" name="namespace" all="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
-      <${Choice} label="Group by" name="by" options=${[...BY.keys()]} />
-      <${Choice} label="Sort" name="sort" options=${[...ORDERS.keys()]} />
-      <${Fresh} isBusy=${isBusy} asOf=${value.asOf} />
-    </form>
+    <${Tools} searched="pod, owner, cause, change" isBusy=${isBusy} asOf=${value.asOf}>
+      <${Choice} title="Namespace" name="namespace" first="all" options=${[...new Set(value.pods.map((row) => row.namespace))].sort()} />
+      <${Choice} title="Group by" name="by" first="owner" options=${[...BY.keys()]} />
+      <${Choice} title="Sort" name="sort" first="oldest" options=${[...ORDERS.keys()]} />
+    <//>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.waiting > 0 && !rows.length && html`<p>None of them. <a href=${link("pending")}>All that wait</a></p>`}
-    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} now=${value.asOf} />`)}</ul>
+    <ul class="pending" onKeyDown=${walk}>${seen.map((group) => html`<${Waiting} key=${group.key} group=${group} running=${value.running[group.key] ?? 0} now=${value.asOf} />`)}</ul>
     ${links}
     <${Notes} title="Left out" texts=${[...value.notes, ...value.problems, ...value.unlisted]} />
-    <${Command} text=${said("namespace") ? `dra-scheduler explain -n ${said("namespace")}` : "dra-scheduler explain -A"} />
+    <${Command} text=${namespace ? `dra-scheduler explain -n ${namespace}` : "dra-scheduler explain -A"} />
   `;
 }
 
-/** What the address says of one parameter; the first option, or `all`, is what it need not say.
- * @param {{label: string, name: string, options: string[], all?: string}} props */
-function Choice({ label, name, options, all }) {
-  const usual = all ? "" : options[0];
-  return html`<label>${label}${" "}<select value=${place.value.query.get(name) || usual}
-      onChange=${(/** @type {any} */ event) => go("pending", { [name]: event.target.value === usual ? "" : event.target.value, page: "" })}>
-    ${all && html`<option value="">${all}</option>`}${options.map((one) => html`<option key=${one}>${one}</option>`)}
-  </select></label>`;
-}
-
 /** Of an owner the first pod's page is a click away, all others two; of a cause or a namespace its owners.
- * @param {{group: import("./waiting.js").Group, now: number}} props */
-function Waiting({ group, now }) {
+ * @param {{group: import("./waiting.js").Group, running: number, now: number}} props `running`: of an owner's other pods */
+function Waiting({ group, running, now }) {
   const causes = [...group.causes.values()];
   const [first] = causes;
   const kinds = [...new Set(causes.map((cause) => cause.row.kind))];
-  const inside = { [place.value.query.get("by") === "cause" ? "kind" : "namespace"]: group.key, by: "", page: "" };
+  const inside = { [param("by") === "cause" ? "kind" : "namespace"]: group.key, by: "", page: "" };
   const to = group.of ? link("pod", { pod: first?.pods[0] ?? "" }) : link("pending", inside, true);
   return html`<li>
     <h3><a href=${to}>${group.name}</a></h3>
     <span class="of">${group.of}</span>
-    <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}</span>
+    <span class="count">${group.fit && group.fit < group.pods ? `${group.fit} of ${counted(group.pods, "pod")} fit` : counted(group.pods, "pod")}${running > 0 && `, ${counted(running, "other runs", "others run")}`}</span>
     <span class="since">${group.created && html`<${Ago} then=${group.created} now=${now} />`}</span>
     <span class="kinds">${kinds.filter((kind) => kind !== group.key).map((kind) => html`<span key=${kind} class="kind">${kind}</span>${" "}`)}</span>
     <div class="causes">

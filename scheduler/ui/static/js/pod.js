@@ -1,24 +1,18 @@
 // One pod: why it waits and what to do first; how its devices get fewer step by step; folded below, what else is known.
-import { useAnswer } from "./devices.js";
-import { Ago, Command, counted, Fresh, html, link, Notes, place, quoted } from "./view.js";
+import { useAnswer } from "./answers.js";
+import { Ago, Command, counted, Fresh, html, link, Notes, param, quoted, Unanswered } from "./view.js";
 import { withoutCommands } from "./waiting.js";
 
 /** @typedef {Api.PodAnswer} Pod */
 
 export function PodPage() {
-  const asked = /** @type {import("./answers.js").Answer<Pod>} */ (
-    useAnswer(() => {
-      const { view, query } = place.value;
-      const [namespace = "", name = ""] = (query.get("pod") ?? "").split("/");
-      return view === "pod" && name ? `pod?${new URLSearchParams({ namespace, name })}` : "";
-    })
-  );
-  const { value, error, isBusy } = asked;
-  const pod = place.value.query.get("pod") ?? "";
-  if (!value) {
-    return html`<h2>Pod ${pod}</h2><p class=${error ? "error" : "wait"} role="status">${error || "Asking the scheduler, and about changes…"}</p>`;
-  }
-  const [namespace = "", name = ""] = pod.split("/");
+  const key = () => {
+    const [namespace = "", name = ""] = param("pod").split("/");
+    return { namespace, name };
+  };
+  const { value, error, isBusy } = useAnswer("pod", key);
+  const pod = param("pod");
+  if (!value) return html`<h2>Pod ${pod}</h2><${Unanswered} error=${error} asking="Asking the scheduler, and about changes…" />`;
   return html`
     <div class="subject"><h2>Pod ${pod}</h2>
       ${value.created && html`<p>${value.outcome === "bound" ? "created" : "waiting"} <${Ago} then=${value.created} now=${value.asOf} />${value.outcome === "bound" && " ago"}</p>`}</div>
@@ -38,7 +32,7 @@ export function PodPage() {
     <p class="links"><a href=${link("whatif", { pod, copies: "1" })}>What if there were one more of it?</a>
       ${!value.fits && html`${" "}<a href=${link("whatif", { room: pod })}>What would have to move for it?</a>`}</p>
     <${Notes} title="Notes" texts=${[...value.notes, ...value.left_out, ...value.unlisted]} />
-    <${Command} text=${`dra-scheduler explain ${quoted(name)} -n ${quoted(namespace)} -o wide`} />
+    <${Command} text=${`dra-scheduler explain ${quoted(key().name)} -n ${quoted(key().namespace)} -o wide`} />
   `;
 }
 

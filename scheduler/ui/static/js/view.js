@@ -38,6 +38,12 @@ export const place = computed(() => {
   return { view: path || "overview", query: new URLSearchParams(query) };
 });
 
+/** What the address says of a parameter; empty for nothing.
+ * @param {string} name */
+export function param(name) {
+  return place.value.query.get(name) ?? "";
+}
+
 /**
  * The address of a view with these parameters changed; empty ones are left out. The theme stays.
  * @param {string} view
@@ -91,6 +97,32 @@ export function Notes({ texts, title }) {
   </details>`;
 }
 
+/** Until there is an answer: what is asked, or why none came.
+ * @param {{error: string, asking: string}} props */
+export function Unanswered({ error, asking }) {
+  return html`<p class=${error ? "error" : "wait"} role="status">${error || asking}</p>`;
+}
+
+/** A search, choices, and how old what is shown is. What somebody enters goes to the address.
+ * @param {{searched: string, isBusy: boolean, asOf: number, children?: any}} props `searched`: what is looked through */
+export function Tools({ searched, isBusy, asOf, children }) {
+  return html`<form class="tools" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    <label>Search <input type="search" value=${param("q")} placeholder=${searched}
+      onInput=${(/** @type {any} */ event) => go(place.value.view, { q: event.target.value, page: "" })} /></label>
+    ${children}
+    <${Fresh} isBusy=${isBusy} asOf=${asOf} />
+  </form>`;
+}
+
+/** What the address says of one parameter.
+ * @param {{title: string, name: string, value?: string, first?: string, options: readonly string[], words?: Record<string, string>}} props
+ *   `first`: what it is when the address says nothing; `words`: what values are called */
+export function Choice({ title, name, value = param(name), first, options, words = {} }) {
+  const known = first ? ["", ...options] : options;
+  return html`<label>${title} <select value=${value} onChange=${(/** @type {any} */ event) => go(place.value.view, { [name]: event.target.value, page: "" })}>
+    ${[...new Set([...known, value])].map((one) => html`<option key=${one} value=${one}>${one ? (words[one] ?? one) : first}</option>`)}</select></label>`;
+}
+
 const ROWS = 100;
 
 /**
@@ -99,7 +131,7 @@ const ROWS = 100;
  */
 export function paged(rows, count = ROWS) {
   const last = Math.max(0, Math.ceil(rows.length / count) - 1);
-  const page = Math.min(last, Math.max(0, Number(place.value.query.get("page")) || 0));
+  const page = Math.min(last, Math.max(0, Number(param("page")) || 0));
   const to = (/** @type {number} */ number) => link(place.value.view, { page: String(number) }, true);
   const links =
     last > 0 &&

@@ -1,8 +1,7 @@
 // What if: one question about the cluster altered, played by the scheduler; nothing is written.
 import { useEffect, useState } from "preact/hooks";
-import { ask } from "./answers.js";
-import { useAnswer } from "./devices.js";
-import { Command, Copy, counted, go, html, link, Notes, percent, place, quoted } from "./view.js";
+import { ask, useAnswer } from "./answers.js";
+import { Command, Copy, counted, go, html, link, Notes, param, percent, quoted } from "./view.js";
 
 const EXAMPLE = `apiVersion: v1
 kind: Pod
@@ -20,8 +19,7 @@ const NOTHING = Object.freeze({ pod: "", copies: "", without: "", room: "", drai
 export function WhatIf() {
   const [asked, setAsked] = useState(/** @type {Asked} */ ({ value: null, error: "", isBusy: false }));
   const [manifest, setManifest] = useState("");
-  const { query } = place.value;
-  const inAddress = Object.keys(NOTHING).map((name) => [name, query.get(name) ?? ""]).filter(([, said]) => said);
+  const inAddress = Object.keys(NOTHING).map((name) => [name, param(name)]).filter(([, said]) => said);
   const question = new URLSearchParams(inAddress).toString();
   async function play(/** @type {string} */ path, /** @type {RequestInit} */ how = {}) {
     setAsked((before) => ({ ...before, error: "", isBusy: true }));
@@ -47,12 +45,9 @@ export function WhatIf() {
     const texts = await Promise.all([...(event.dataTransfer?.files ?? [])].map((file) => file.text()));
     if (texts.length) setManifest(texts.join("\n---\n"));
   };
-  const submit = (/** @type {(form: FormData) => void} */ act) => (/** @type {Event & {target: HTMLFormElement}} */ event) => {
+  const asks = (/** @type {Event & {target: HTMLFormElement}} */ event) => {
     event.preventDefault();
-    act(new FormData(event.target));
-  };
-  const to = (/** @type {Record<string, string>} */ changes) => {
-    const next = { ...NOTHING, ...changes };
+    const next = { ...NOTHING, .../** @type {Record<string, string>} */ (Object.fromEntries(new FormData(event.target))) };
     if (new URLSearchParams(Object.entries(next).filter(([, said]) => said)).toString() === question) play(`?${question}`);
     else go("whatif", next);
   };
@@ -60,32 +55,33 @@ export function WhatIf() {
     <h2>What if</h2>
     <p>The scheduler plays it on a copy of what it sees. Nothing is written anywhere.</p>
     <div class="questions">
-      <form onSubmit=${submit((form) => to({ pod: String(form.get("pod")), copies: String(form.get("copies")) }))}>
+      <form onSubmit=${asks}>
         <h3>More of a pod</h3>
-        <label>Pod <input name="pod" list="pods" required placeholder="namespace/name" defaultValue=${query.get("pod") ?? ""} /></label>
-        <label>Copies <input name="copies" type="number" min="1" max="500" required defaultValue=${query.get("copies") || "1"} /></label>
+        <label>Pod <input name="pod" list="pods" required placeholder="namespace/name" defaultValue=${param("pod")} /></label>
+        <label>Copies <input name="copies" type="number" min="1" max="500" required defaultValue=${param("copies") || "1"} /></label>
         <button>Play</button>
       </form>
-      <form onSubmit=${submit((form) => to({ without: String(form.get("without")) }))}>
+      <form onSubmit=${asks}>
         <h3>Without a node</h3>
-        <label>Node <input name="without" list="nodes" required defaultValue=${query.get("without") ?? ""} /></label>
+        <label>Node <input name="without" list="nodes" required defaultValue=${param("without")} /></label>
         <button>Play</button>
       </form>
-      <form onSubmit=${submit((form) => to({ room: String(form.get("room")) }))}>
+      <form onSubmit=${asks}>
         <h3>Make room for a pod that waits</h3>
-        <label>Pod <input name="room" list="pods" required placeholder="namespace/name" defaultValue=${query.get("room") ?? ""} /></label>
+        <label>Pod <input name="room" list="pods" required placeholder="namespace/name" defaultValue=${param("room")} /></label>
         <button>Look for a plan</button>
       </form>
-      <form onSubmit=${submit((form) => to({ drain: String(form.get("drain")) }))}>
+      <form onSubmit=${asks}>
         <h3>Drain a device</h3>
-        <label>Device <input name="drain" required placeholder="pool/device" defaultValue=${query.get("drain") ?? ""} /></label>
+        <label>Device <input name="drain" required placeholder="pool/device" defaultValue=${param("drain")} /></label>
         <button>Look for a plan</button>
       </form>
       <form onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${drop}
-        onSubmit=${submit(() => {
+        onSubmit=${(/** @type {Event} */ event) => {
+          event.preventDefault();
           go("whatif", NOTHING); // the address has no room for a manifest
           play("", { method: "POST", body: manifest, headers: { "Content-Type": "application/yaml" } });
-        })}>
+        }}>
         <h3>These objects more</h3>
         <label>Manifest (write it, or drop files here)
           <textarea rows="6" spellcheck=${false} placeholder=${EXAMPLE} value=${manifest}
@@ -102,18 +98,17 @@ export function WhatIf() {
 
 /** The names that forms offer. */
 function Known() {
-  const pending = useAnswer(() => (place.value.view === "whatif" ? "pending" : "")).value;
-  const devices = useAnswer(() => (place.value.view === "whatif" ? "devices?by=" : "")).value;
-  const nodes = devices ? [...new Set(devices.columns.node)].map((name) => devices.texts[/** @type {number} */ (name)]) : [];
-  return html`<datalist id="pods">${(pending?.pods ?? []).slice(0, 500).map((/** @type {any} */ pod) => html`<option key=${pod.name} value=${`${pod.namespace}/${pod.name}`}></option>`)}</datalist>
+  const pending = useAnswer("pending").value;
+  const devices = useAnswer("devices").value;
+  const nodes = devices ? [...new Set(devices.columns.node)].map((name) => devices.texts[name]) : [];
+  return html`<datalist id="pods">${(pending?.pods ?? []).slice(0, 500).map((pod) => html`<option key=${pod.names[0]} value=${`${pod.namespace}/${pod.names[0]}`}></option>`)}</datalist>
     <datalist id="nodes">${nodes.filter(Boolean).slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>`;
 }
 
 /** @param {{found: Played}} props */
 function Result({ found }) {
-  const { query } = place.value;
-  const copies = query.get("pod") && `--add ${query.get("copies") || 1}xPOD.yaml`;
-  const command = copies || (query.get("without") ? `--remove ${quoted(`node/${query.get("without")}`)}` : "MANIFEST.yaml");
+  const copies = param("pod") && `--add ${param("copies") || 1}xPOD.yaml`;
+  const command = copies || (param("without") ? `--remove ${quoted(`node/${param("without")}`)}` : "MANIFEST.yaml");
   return html`<section aria-label="Answer">
     <p class=${`verdict ${found.pods.some((pod) => !pod.node) ? "bad" : "good"}`}>${found.text}</p>
     <ul class="sentence">${Object.entries(found.allocated).map(([name, one]) => html`<li key=${name}><strong>${name}</strong>: now ${percent(found.now[name] ?? 0)}, then${" "}
@@ -132,7 +127,7 @@ function Result({ found }) {
 /** Who would have to move, so that a pod fits or a device is free.
  * @param {{plan: RoomPlan | DrainPlan}} props */
 function Plan({ plan }) {
-  const pods = "moves" in plan ? plan.moves : plan.holders;
+  const pods = /** @type {Api.HolderOfDevice[]} */ ("moves" in plan ? plan.moves : plan.holders);
   return html`<section aria-label="Answer">
     <p class=${`verdict ${["fits", "free", "plan"].includes(plan.outcome) ? "good" : "bad"}`}>${plan.text}</p>
     ${pods.length > 0 && html`<table><caption>Who goes, in this order${"more" in plan && plan.more > 0 ? `; ${plan.more} that stay are left out` : ""}</caption>
