@@ -201,7 +201,7 @@ async def test_a_command_that_computes_too_long_is_ended_and_told(
 async def test_what_no_command_can_be_given_is_refused_with_a_reason(name: str) -> None:
     pytest.importorskip("mcp", reason="LEFT OUT, mcp: the MCP SDK is not installed")
     asked = tools()
-    with pytest.raises(Exception, match="cannot be asked: (embedded null byte|.*Argument list too long)"):
+    with pytest.raises(Exception, match=r"cannot be asked: (embedded null byte|.*Argument list too long)"):
         await asked.why_pending(name)
     assert asked._waiting == 0
 
