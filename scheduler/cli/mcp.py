@@ -29,6 +29,7 @@ import click
 from scheduler.cli.cluster_question import ClusterQuestion, cluster_question
 from scheduler.cli.input_errors import WrongInputError
 from scheduler.cli.subjects import read_subject
+from scheduler.cli.terminal import escaped
 from scheduler.cli.ui import memory_max
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Tools:
         try:
             named = [by_id[device_named(device, by_id)]] if device else [one for one in by_id.values() if one["users"]]
         except NoSuchObjectError as error:
-            raise _refusal(str(error)) from error
+            raise _refusal(escaped(str(error))) from error
         return cut({**{name: value for name, value in found.items() if name in _ADDED}, "devices": named})
 
     async def drain_device(self, device: str) -> Document:
@@ -167,6 +168,8 @@ class Tools:
         try:
             async with self._turn:
                 code, printed, errors = await _run(words, given)
+        except (OSError, ValueError) as error:  # a NUL, or more than a process can be given
+            raise _refusal(f"this cannot be asked: {error}") from error
         finally:
             self._waiting -= 1
         said = errors.decode(errors="replace").strip().removeprefix("Error: ")[-_SAID_MAX:]

@@ -133,7 +133,8 @@ def ask_all(
         turns_max=turns_max,
     )
     created = {key_of(one.obj): created_at(one.obj) for one in given if one.obj.get("kind") == "Pod"}
-    tried = [replace(one, created=created.get(one.key, "")) for one in _explained(answers, world, served)]
+    explained = {one.key: one for one in _explained(answers, world, served)}
+    tried = [replace(explained[one.pod], created=created.get(one.pod, "")) for one in answers.verdicts]
     problems = [*map(str, loaded.problems), *answers.left_out.texts]
     if answers.run is not None and not answers.run.turns_left:
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
@@ -166,7 +167,7 @@ def as_own(first: Waiting, key: Key, maker: Maker) -> Waiting:
 
 
 def _explained(answers: Answers, world: World, served: Collection[str]) -> Iterator[Waiting]:
-    """Each pod, with the cause that the first of its like has.
+    """Each pod, with the cause that the first of its like has; namespaces take turns at the budget.
 
     Args:
         served: The schedulers that are known to run.
@@ -174,7 +175,7 @@ def _explained(answers: Answers, world: World, served: Collection[str]) -> Itera
     known: dict[Hashable, Waiting] = {}
     looks = _Looks(answers, world)
     pods = {key_of(pod): pod for pod in answers.cluster.pods()}
-    for verdict in answers.verdicts:
+    for verdict in by_turns(answers.verdicts, lambda one: one.pod[0]):
         maker = maker_of(verdict.pod, verdict.uid, answers.machine)
         if verdict.outcome is PodResult.UNKNOWN:
             yield Waiting(verdict.pod, "unknown", maker, kind_of(verdict.outcome), verdict.reason)

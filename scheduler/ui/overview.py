@@ -143,6 +143,9 @@ def _taints(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[
         which = ", which some claim tolerates" if is_tolerated else ", which no claim tolerates"
         kind = "taint" if is_tolerated else "untolerated-taint"
         yield _about(named, kind, f"{have} the taint {text}{which}", since.get(text))
+    if (more := len(devices) - _TAINTS_MAX) > 0:
+        text = f"{more} more taints, each on no more devices than those, were not looked at"
+        yield Finding(kind="taint", text=text, count=more)
 
 
 def _rare(found: DeviceList, published: Mapping[DeviceId, Device]) -> Iterator[Finding]:

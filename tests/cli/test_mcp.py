@@ -197,6 +197,23 @@ async def test_a_command_that_computes_too_long_is_ended_and_told(
         await tools().devices()
 
 
+@pytest.mark.parametrize("name", ["a\0b", "x" * 1_000_000], ids=["nul", "long"])
+async def test_what_no_command_can_be_given_is_refused_with_a_reason(name: str) -> None:
+    pytest.importorskip("mcp", reason="LEFT OUT, mcp: the MCP SDK is not installed")
+    asked = tools()
+    with pytest.raises(Exception, match=r"cannot be asked: (embedded null byte|.*Argument list too long)"):
+        await asked.why_pending(name)
+    assert asked._waiting == 0
+
+
+async def test_a_refusal_has_no_control_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mcp", reason="LEFT OUT, mcp: the MCP SDK is not installed")
+    stands_in(tmp_path, """echo '{"devices": []}'""", monkeypatch)
+    with pytest.raises(Exception, match="there is no such device") as refused:
+        await tools().who_holds("\x1b[31mred/\u202ex")
+    assert str(refused.value).isprintable()
+
+
 # -- with the SDK's own client ----------------------------------------------------------------------
 
 

@@ -306,6 +306,17 @@ def test_a_list_whose_budget_has_ended_says_first_look(tmp_path: Path, monkeypat
     assert [row.split("\t")[1] for row in rows] == ["[resources-short]", "[resources-short], first look"]
 
 
+def test_a_namespace_of_many_pods_leaves_the_budget_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_STEPS", 1_029_000)  # for two pods of a small cluster
+    pods = [pod(name=f"p{cpu}", requests={"cpu": f"{cpu}"}) for cpu in range(95, 100)]
+    pods[-1]["metadata"]["namespace"] = "team"
+
+    found = ask_all(sources(*WORLD, TAINTED, *pods), now_ms=NOW_MS, features=Features())
+
+    assert [one.key[1] for one in found.pods] == ["p95", "p96", "p97", "p98", "p99"]
+    assert [one.key[1] for one in found.pods if not one.is_first_look] == ["p95", "p99"]
+
+
 def test_equal_pods_that_nothing_makes_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

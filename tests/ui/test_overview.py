@@ -61,6 +61,16 @@ async def test_what_is_wrong_names_its_devices_and_since_when() -> None:
     assert [one["since"] for one in found["warnings"]] == ["2026-01-01T00:00:00Z"]
 
 
+async def test_taints_that_are_not_looked_at_are_counted() -> None:
+    devices = [gpu(f"gpu-{number}") for number in range(23)]
+    for number, one in enumerate(devices):
+        one["taints"] = [{"key": f"k{number:02}", "effect": "NoSchedule"}]
+    found = await overview_of(node("n"), slice_(*devices, where="n"))
+    assert found["warnings_count"] == 20
+    (rest,) = found["remarks"]
+    assert (rest["text"], rest["count"]) == ("3 more taints, each on no more devices than those, were not looked at", 3)
+
+
 async def test_a_taint_that_a_claim_tolerates_is_of_note_and_one_of_an_administrators_look_is_wrong() -> None:
     def tolerant(**fields: Any) -> Obj:
         return claim(request(tolerations=[{"key": "example.com/hot", "operator": "Exists"}], **fields), name="t")
