@@ -198,8 +198,11 @@ def _explained(answers: Answers, world: World, served: Collection[str]) -> Itera
 
 
 def _shape(verdict: Verdict, maker: Maker, answers: Answers) -> Hashable:
-    """What pods with one cause have in common: what makes them, or that nothing does and they are written alike."""
+    """What pods with one cause have in common: the pod of their group that has no place, or what makes them, or that
+    nothing does and they are written alike."""
     pod = answers.machine.store.pods.get(PodUid(verdict.uid))
+    if pod is not None and (found := answers.machine.causes.unplaced(pod.uid)) is not None:
+        return found[0].key
     if pod is None or group_key(pod) is not None or maker.edited != f"pod {pod.key}":
         return maker.edited
     return verdict.pod[0], msgspec.json.encode((pod.spec, pod.metadata.labels))
