@@ -19,7 +19,7 @@ from scheduler.inventory import DeviceList
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.offline.alike import maker_of
 from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
-from scheduler.ui.responses import full_names, published_devices
+from scheduler.ui.responses import first_notes, full_names, published_devices
 
 _CLASSES_MAX: Final = 20
 _HOLDERS_MAX: Final = 20
@@ -62,7 +62,7 @@ def overview_picture(machine: Machine, found: DeviceList) -> Overview:
         warnings=tuple(warnings[:_FINDINGS_MAX]),
         warnings_count=len(warnings),
         remarks=remarks[:_FINDINGS_MAX],
-        notes=found.notes[:_NOTES_MAX],
+        notes=first_notes(found.notes, _NOTES_MAX),
     )
 
 

@@ -178,6 +178,12 @@ def _user(machine: Machine, user: User) -> DeviceUser:
     return DeviceUser(**structs.asdict(user), owners=owners, since=since)
 
 
+def first_notes(notes: Sequence[str], most: int) -> tuple[str, ...]:
+    """So many of them, and last how many are left out."""
+    left = len(notes) - most
+    return (*notes[:most], *([f"{left} more {'note is' if left == 1 else 'notes are'} left out"] if left > 0 else ()))
+
+
 def pending_picture(found: AllWaiting) -> Pending:
     """A row for each pod that waits, or for those of one owner and cause, and how many pods there are of each kind."""
     return Pending(
