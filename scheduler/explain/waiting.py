@@ -120,9 +120,7 @@ def ask_all(
     cluster = OfflineCluster(now_ms, world.checked, world.decoded)
     loaded = cluster.load(given)
     world = replace(world, objects=with_made(given, cluster))
-    there = [key_of(pod) for pod in cluster.pods() if waits_for_a_node(pod)]
-    there += [problem.pod for problem in loaded.problems if problem.pod is not None]
-    wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
+    wanted = [key for key in waiting_in(cluster) if scope in (None, key[0]) and (only is None or key in only)]
     served = served_in(cluster.pods())
     answers = decide(
         cluster,
@@ -139,6 +137,13 @@ def ask_all(
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
         problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
     return AllWaiting(tried, len(wanted), problems, loaded.foreign_groups)
+
+
+def waiting_in(cluster: OfflineCluster) -> Iterable[Key]:
+    """The pods that wait for a node, and those that an API server would refuse."""
+    there = [key_of(pod) for pod in cluster.pods() if waits_for_a_node(pod)]
+    there += [problem.pod for problem in cluster.loaded.problems if problem.pod is not None]
+    return dict.fromkeys(there)
 
 
 def by_turns(rows: Iterable[T], namespace: Callable[[T], str]) -> Iterator[T]:

@@ -26,7 +26,7 @@ from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
 from scheduler.core.machine import Machine
 from scheduler.explain import explain_pod
-from scheduler.explain.waiting import AllWaiting, Key, ask_all
+from scheduler.explain.waiting import AllWaiting, Key, ask_all, waiting_in
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
@@ -138,6 +138,8 @@ class Source(ABC):
 
     name: str
     is_live: bool
+    _read_at: str = ""
+    """What files do not say since when, is since then."""
 
     def __init__(self, config: Config | None) -> None:
         self.config: Final = config
@@ -221,8 +223,16 @@ class Source(ABC):
         return self._list_of
 
     def _overview(self, machine: Machine) -> Document:
-        document: Document = to_builtins(overview_picture(machine, self._listed(machine, self.version)[1]))
+        found = self._listed(machine, self.version)[1]
+        document: Document = to_builtins(
+            overview_picture(machine, found, waiting=self._count_waiting(machine), read_at=self._read_at)
+        )
         return document
+
+    def _count_waiting(self, machine: Machine) -> int:
+        """As many as `pending` has."""
+        pods = machine.store.pods.values()
+        return sum(one.node_name is None and not one.is_terminal and not one.is_deleting for one in pods)
 
     def _devices(self, machine: Machine, shape: Shape) -> Document:
         document: Document = to_builtins(devices_picture(machine, self._listed(machine, self.version)[1], shape))
@@ -276,6 +286,8 @@ class FileSource(Source):
         cluster = OfflineCluster(_now_ms())
         loaded = cluster.load(read.given)
         self._machine, broken = observed_machine(cluster, read.features)
+        self._count: Final = len([*waiting_in(cluster)])
+        self._read_at = cluster.api.now()
         self._problems: Final = (*map(str, loaded.problems), *broken, *loaded.notes)
 
     @property
@@ -293,6 +305,9 @@ class FileSource(Source):
 
     async def _look(self, read: Callable[[Machine], T]) -> T:
         return await in_thread(partial(read, self._machine))
+
+    def _count_waiting(self, machine: Machine) -> int:
+        return self._count
 
     async def objects(self) -> Objects:
         return self._read
