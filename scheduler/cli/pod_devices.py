@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.model.nearest import near
 from scheduler.model.pod_claims import claim_names
+from scheduler.validation.claim_refusals import results_of
 
 ApiObject: TypeAlias = Mapping[str, Any]
 Notes: TypeAlias = Sequence[tuple[str, str]]
@@ -127,7 +128,7 @@ def _pod_row(pod: ApiObject, claim_by_key: Mapping[tuple[str, str], ApiObject], 
                 "device": result["device"],
             }
             for name in claim_names(pod)
-            for result in _results(claim_by_key.get((namespace, name)))
+            for result in results_of(claim_by_key.get((namespace, name), {}).get("status") or {})
         ],
     }
     if row["node"] is None:
@@ -143,11 +144,6 @@ def _reason(pod: ApiObject, notes: Notes) -> str:
     text = (scheduled or {}).get("message") or "not yet seen by the scheduler"
     failed = [note for reason, note in notes if reason == _NO_CLAIM]
     return f"{text} ({failed[-1]})" if failed and "not created yet" in text else text
-
-
-def _results(claim: ApiObject | None) -> Iterable[ApiObject]:
-    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    return allocation.get("devices", {}).get("results") or ()
 
 
 def _pod_scheduled(pod: ApiObject) -> ApiObject | None:

@@ -15,7 +15,8 @@ Rules of this module
   4. A group is scheduled as one queue entry: popping any of its pods continues the group's search. The step limit is
      that of all its pods together; beyond it all of them back off. Each pod's condition shows the progress. For its
      lane, and when it does not fit, all that it took counts as for one pod.
-  5. A group that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one.
+  5. A group that needs more than `GANG_PODS_MAX` pods gets the reason that it cannot be one, but for kube-scheduler's
+     groups, of which each pod is tried once.
   6. Others are removed for all that are needed, or nobody is: half of the room would help nobody. Nobody more is while
      room is being made.
 
@@ -39,7 +40,7 @@ from scheduler.core.reports.group_causes import UnplacedGroup
 from scheduler.core.reports.pod_conditions import UNSCHEDULABLE, Refusal
 from scheduler.core.scheduling_cycle import SchedulingCycles, Tried
 from scheduler.core.state.ground import Ground, Part
-from scheduler.core.trying.attempt import Unfit
+from scheduler.core.trying.attempt import Stopped, Unfit
 from scheduler.core.trying.group_attempt import GroupAttempt, MakeRoom
 from scheduler.core.trying.group_topology import LabelValues
 from scheduler.model.group import (
@@ -138,15 +139,17 @@ class GroupCycles(Part):
         if declared is None:
             return False
         if size.members > GANG_MEMBERS_MAX:
-            self._wait(queued, f"group {key} has {size.members} pods; {GANG_MEMBERS_MAX} may be one group")
+            self._wait(
+                queued, f"group {key} has {size.members} pods; dra-scheduler looks at {GANG_MEMBERS_MAX} of one group"
+            )
             return True
         quorum = self._count(key, queued, declared)
         if quorum.needed <= 0 and topology_key is not None:
             quorum = structs.replace(quorum, min_count=quorum.placed + 1)
         if quorum.needed <= 0:
             return False
-        if quorum.needed > GANG_PODS_MAX:
-            self._wait(queued, f"group {key} needs {quorum.needed} pods; {GANG_PODS_MAX} are placed together at most")
+        if quorum.needed > (most := _most_together(queued)):
+            self._wait(queued, f"group {key} needs {quorum.needed} pods; {most} are placed together at most")
         elif quorum.missing > 0:
             self._wait_for_others(queued, key, declared)
         else:
@@ -158,7 +161,7 @@ class GroupCycles(Part):
         now_ms = self._ground.timers.now_ms
         attempt = self._searches.pop(quorum.key, None)
         if attempt is None or not attempt.is_about(quorum.needed, quorum.ready):
-            pods = quorum.ready[:GANG_PODS_MAX]
+            pods = quorum.ready[: _most_together(queued)]
             attempt = GroupAttempt(
                 *(self._ground, self._feasibility, self._cycles.attempts, pods, quorum.needed),
                 label_values=self._label_values,
@@ -188,16 +191,16 @@ class GroupCycles(Part):
         tried = Tried(queued, quorum.ready, steps, attempt.steps)
         if isinstance(found, list):
             self._cycles.commit(tried, found)
-        elif isinstance(found, Unfit):
-            self._reject(
-                quorum, structs.replace(tried, representatives=attempt.representatives(found.queued)), found, group
-            )
+            return
+        speaks = found.unfit.queued if isinstance(found, MakeRoom) else found.queued
+        tried = structs.replace(tried, representatives=attempt.representatives(speaks))
+        if isinstance(found, Unfit):
+            self._reject(quorum, tried, found, group)
         elif isinstance(found, MakeRoom):
-            representatives = attempt.representatives(found.unfit.queued)
-            self._make_room(quorum, structs.replace(tried, representatives=representatives), found)
+            self._make_room(quorum, tried, found)
         else:
             assert found.failure is not None
-            self._cycles.fail(tried, found.queued, found.failure)
+            self._cycles.fail(tried, found.queued, found.failure, _unplaced(quorum, found, group))
 
     def _may_make_room(self, quorum: Quorum, group: PodGroup | None) -> bool:
         """Whether others may be removed for it. What a PodGroup says counts before what its pods say."""
@@ -287,14 +290,8 @@ class GroupCycles(Part):
         reason = Refusal(UNSCHEDULABLE, f"{unfit.message} (pod {unfit.queued.pod.key.name}) {count}")
         self._group_conditions.report(tried.given.pod, reason)
         mates = [(one, reason) for one in quorum.ready if one is not unfit.queued]
-        fit = quorum.placed + unfit.placed
-        topology_key = group.topology_key or "" if group is not None else ""
-        placed = unfit.beside.by_pod if unfit.beside is not None else ()
-        others = tuple([one.pod for one in quorum.ready if one is not unfit.queued and one.uid not in placed])
-        unplaced = UnplacedGroup(
-            str(quorum.key), fit, quorum.min_count, topology_key, unfit.beside, others, unfit.nowhere
-        )
         sentence = Refusal(UNSCHEDULABLE, f"{unfit.message} {count}")
+        unplaced = structs.replace(_unplaced(quorum, unfit, group), nowhere=unfit.nowhere)
         self._cycles.causes.report_group(unfit.queued, sentence, unplaced, mates)
 
     def _make_room(self, quorum: Quorum, tried: Tried, found: MakeRoom) -> None:
@@ -304,6 +301,19 @@ class GroupCycles(Part):
         why = Refusal(UNSCHEDULABLE, f"{found.unfit.message} {_count_text(quorum, found.unfit)} {going}")
         self._queue.tallies.preemptions.attempts += 1
         self._cycles.make_room(tried, found.rooms, frozenset(tried.given.runner.plugins), why)
+
+
+def _most_together(queued: QueuedPod) -> int:
+    """kube-scheduler has no such limit: it tries each pod once, so that a search takes no longer with more of them."""
+    return GANG_PODS_MAX if queued.runner.profile.places_jointly else GANG_MEMBERS_MAX
+
+
+def _unplaced(quorum: Quorum, refused: Unfit | Stopped, group: PodGroup | None) -> UnplacedGroup:
+    placed = refused.beside.by_pod if refused.beside is not None else {}
+    others = tuple([one.pod for one in quorum.ready if one is not refused.queued and one.uid not in placed])
+    topology_key = group.topology_key or "" if group is not None else ""
+    fit = quorum.placed + len(placed)
+    return UnplacedGroup(str(quorum.key), fit, quorum.min_count, topology_key, refused.beside, others)
 
 
 def _count_text(quorum: Quorum, unfit: Unfit) -> str:

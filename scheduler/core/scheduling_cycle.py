@@ -23,7 +23,7 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from scheduler.core.binding.aftermath import Aftermath
 from scheduler.core.binding.binding_cycle import BindingCycles
@@ -34,6 +34,7 @@ from scheduler.core.queue.gated_pods import GATED_SILENT_MS
 from scheduler.core.queue.queued_pod import Place, QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
+from scheduler.core.reports.group_causes import UnplacedGroup
 from scheduler.core.reports.group_conditions import SCHEDULED, GroupConditions
 from scheduler.core.reports.pod_conditions import (
     SCHEDULER_ERROR,
@@ -78,6 +79,8 @@ COSTLY: Final = (
     "after {} at the earliest."
 )
 _MATES_WAIT_FOR: Final = frozenset({GANG_SCHEDULING})
+_OTHER_FAILED: Final = "failed to schedule other pod from a pod group:"
+"""kube-scheduler's words."""
 
 
 class Tried(Struct, frozen=True):
@@ -331,15 +334,18 @@ class SchedulingCycles(Part):
             self.conditions.report(one.pod, Refusal(UNSCHEDULABLE, failure.message))
         return True
 
-    def fail(self, tried: Tried, queued: QueuedPod, failure: Status) -> None:
-        """A plugin failed for one of them."""
-        now_ms = self._timers.now_ms
-        self.group_conditions.report(queued.pod, reason_of(failure))
+    def fail(self, tried: Tried, queued: QueuedPod, failure: Status, group: UnplacedGroup | None = None) -> None:
+        """A plugin failed for one of them: the others of its group wait with it, and say so."""
+        why, others = reason_of(failure), [one for one in tried.pods if one is not queued]
+        if group is not None:
+            why = Refusal(why.reason, f"{_OTHER_FAILED} {why.message}")
+        self.group_conditions.report(queued.pod, why)
         if queued is not tried.given:
-            self.queue.fly(queued, now_ms)
-            self.queue.rejected(tried.given, frozenset(tried.given.runner.plugins), None, now_ms)
+            self.queue.fly(queued, self._timers.now_ms)
+        self._set_aside(structs.replace(tried, pods=tuple(others)), frozenset(tried.given.runner.plugins), None)
         self.preemptions.not_placed(queued.uid)
-        self._aftermath.attempt_failed(queued, failure, steps=tried.steps)
+        mates = [(one, why) for one in others]
+        self._aftermath.attempt_failed(queued, failure, steps=tried.steps, group=group, mates=mates)
 
     def _set_aside(self, tried: Tried, unschedulable_plugins: frozenset[str], signature: PodSignature | None) -> int:
         """All of them wait; how long they rest."""

@@ -50,6 +50,7 @@ from scheduler.offline.offline_cluster import key_of
 from scheduler.offline.reasons import NodeGroup, RequestFunnel
 from scheduler.offline.siblings import with_made
 from scheduler.offline.verdicts import BUDGET_STEPS, answering
+from scheduler.validation.claim_refusals import results_of
 from scheduler.why.reasons import Diagnosis
 from scheduler.why.say import Reader
 
@@ -217,12 +218,10 @@ def _only_pod(namespace: str, claim: str) -> dict[str, Any]:
 
 
 def _allocated(claim: Mapping[str, Any]) -> tuple[Device, ...]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or ()
     name = str(claim["metadata"]["name"])
     return tuple(
         Device(claim=name, **{key: str(one.get(key)) for key in ("request", "driver", "pool", "device")})
-        for one in results
+        for one in results_of(claim.get("status") or {})
     )
 
 

@@ -22,6 +22,7 @@ from scheduler.framework.diagnosis import admin_access_unlabelled
 from scheduler.model.api_rules import ADMIN_ACCESS_LABEL
 from scheduler.model.keys import PodKey
 from scheduler.model.nearest import listed, near
+from scheduler.validation.claim_refusals import results_of
 from scheduler.why.reasons import Diagnosis, Fix, Reason, removing
 from scheduler.why.say import Fields, names
 
@@ -114,7 +115,7 @@ def given_up(objects: Objects) -> Diagnosis | None:
     """What a driver says of a device of the claims that it could not make ready; its claim gets another one."""
     for _, claim in objects.claims():
         status = claim.get("status") or {}
-        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        results = results_of(status)
         kinds = {kind for one in results for kind in one.get("bindingFailureConditions") or ()}
         awaited = names(dict.fromkeys(kind for one in results for kind in one.get("bindingConditions") or ()))
         for device in status.get("devices") or ():

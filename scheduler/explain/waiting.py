@@ -120,9 +120,7 @@ def ask_all(
     cluster = OfflineCluster(now_ms, world.checked, world.decoded)
     loaded = cluster.load(given)
     world = replace(world, objects=with_made(given, cluster))
-    there = [key_of(pod) for pod in cluster.pods() if waits_for_a_node(pod)]
-    there += [problem.pod for problem in loaded.problems if problem.pod is not None]
-    wanted = [key for key in dict.fromkeys(there) if scope in (None, key[0]) and (only is None or key in only)]
+    wanted = [key for key in waiting_in(cluster) if scope in (None, key[0]) and (only is None or key in only)]
     served = served_in(cluster.pods())
     answers = decide(
         cluster,
@@ -140,6 +138,13 @@ def ask_all(
         untried = sum(one.outcome is PodResult.UNKNOWN for one in answers.verdicts)
         problems.append(f"{untried} pods were not tried: {turns_max} turns of the scheduler went to others")
     return AllWaiting(tried, len(wanted), problems, loaded.foreign_groups)
+
+
+def waiting_in(cluster: OfflineCluster) -> Iterable[Key]:
+    """The pods that wait for a node, and those that an API server would refuse."""
+    there = [key_of(pod) for pod in cluster.pods() if waits_for_a_node(pod)]
+    there += [problem.pod for problem in cluster.loaded.problems if problem.pod is not None]
+    return dict.fromkeys(there)
 
 
 def by_turns(rows: Iterable[T], namespace: Callable[[T], str]) -> Iterator[T]:
@@ -199,8 +204,11 @@ def _explained(answers: Answers, world: World, served: Collection[str]) -> Itera
 
 
 def _shape(verdict: Verdict, maker: Maker, answers: Answers) -> Hashable:
-    """What pods with one cause have in common: what makes them, or that nothing does and they are written alike."""
+    """What pods with one cause have in common: the pod of their group that has no place, or what makes them, or that
+    nothing does and they are written alike."""
     pod = answers.machine.store.pods.get(PodUid(verdict.uid))
+    if pod is not None and (found := answers.machine.causes.unplaced(pod.uid)) is not None:
+        return found[0].key
     if pod is None or group_key(pod) is not None or maker.edited != f"pod {pod.key}":
         return maker.edited
     return verdict.pod[0], msgspec.json.encode((pod.spec, pod.metadata.labels))

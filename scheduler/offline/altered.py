@@ -14,6 +14,7 @@ from allocator import DeviceId
 from scheduler.model.nearest import listed, nearest, some
 from scheduler.offline.alike import COPY_LABEL
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject, key_of, name_of
+from scheduler.validation.claim_refusals import results_of
 
 COPIES_MAX: Final = 100_000
 _LABEL_MAX: Final = 63
@@ -195,12 +196,10 @@ def _devices(obj: Mapping[str, Any]) -> set[DeviceId]:
     """Those that a slice publishes, or that a claim holds and others lack meanwhile."""
     spec = obj.get("spec") or {}
     own = {"driver": spec.get("driver"), "pool": (spec.get("pool") or {}).get("name")}
-    allocation = (obj.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or ()
     found = (
         [{**own, "device": one.get("name")} for one in spec.get("devices") or ()]
         if obj.get("kind") == "ResourceSlice"
-        else [one for one in results if not one.get("adminAccess")]
+        else [one for one in results_of(obj.get("status") or {}) if not one.get("adminAccess")]
     )
     return {DeviceId(*(str(one.get(field)) for field in DeviceId._fields)) for one in found}
 

@@ -37,7 +37,7 @@ from scheduler.model.claim import ResourceClaim
 from scheduler.model.keys import PodUid
 from scheduler.offline.altered import NoSuchObjectError, device_named
 from scheduler.offline.group_mates import group_of
-from scheduler.offline.moving import PLAY, QUESTIONS_MAX, Board, Move, MovePlan, Outcome, budgets_used, why_it_stays
+from scheduler.offline.moving import PLAY, Board, Move, MovePlan, Outcome, budgets_used, why_it_stays
 from scheduler.offline.offline_cluster import OfflineCluster, SourceObject
 from scheduler.offline.playing import BEGIN_MS
 from scheduler.offline.verdicts import TURN_STEPS
@@ -88,7 +88,7 @@ def drain_device(
     config: Config | None,
     features: Features,
     *,
-    questions_max: int = QUESTIONS_MAX,
+    questions_max: int,
     steps_max: int = UNLIMITED_STEPS,
 ) -> Drain:
     """Find out who holds a device and where they would go.

@@ -50,7 +50,6 @@ from scheduler.offline.altered import NoSuchObjectError
 from scheduler.offline.every_node import EveryNode
 from scheduler.offline.moving import (
     PLAY,
-    QUESTIONS_MAX,
     Board,
     Move,
     MovePlan,
@@ -113,8 +112,8 @@ def make_room(
     config: Config | None,
     features: Features,
     *,
+    questions_max: int,
     moves_max: int = MOVES_MAX,
-    questions_max: int = QUESTIONS_MAX,
     steps_max: int = UNLIMITED_STEPS,
 ) -> Room:
     """Find the smallest plan after which a pod fits.

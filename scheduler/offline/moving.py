@@ -38,7 +38,6 @@ from scheduler.offline.offline_cluster import Obj, OfflineCluster
 from scheduler.offline.playing import profiles_with
 from scheduler.offline.verdicts import Answers, PodResult, Run, Verdict, devices_of, new_machine, scheduler_name_of
 
-QUESTIONS_MAX: Final = 20_000
 PLAY: Final = 10
 """Questions that a played move counts as."""
 MOVABLE_ANNOTATION: Final = "dra-scheduler/movable"

@@ -53,6 +53,7 @@ from scheduler.offline.left_out_parts import LeftOutParts
 from scheduler.offline.observing import observe_all, watched_kinds
 from scheduler.offline.offline_cluster import Obj, OfflineCluster
 from scheduler.plugins import default_plugins
+from scheduler.validation.claim_refusals import results_of
 
 _HORIZON_MS: Final = 12_000
 """After 5 s a pod that PreEnqueue keeps out gets its condition."""
@@ -362,8 +363,7 @@ def devices_of(answers: Answers, verdict: Verdict) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in claim_names(pod):
         claim = answers.cluster.api.find(CLAIM.kind_id, verdict.pod[0], name) or {}
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
+        for result in results_of(claim.get("status") or {}):
             device = {"claim": name, **{key: result.get(key, "") for key in ("request", "driver", "pool", "device")}}
             device |= {key: result[key] for key in ("consumedCapacity", "adminAccess", "shareID") if result.get(key)}
             found.append(device)

@@ -27,13 +27,13 @@ from scheduler.answering import in_thread, played
 from scheduler.config.settings import Config
 from scheduler.core.machine import Machine
 from scheduler.explain import Explanation, explain_pod
-from scheduler.explain.waiting import AllWaiting, Key, ask_all
+from scheduler.explain.waiting import AllWaiting, Key, ask_all, waiting_in
 from scheduler.inventory import DeviceList, Filter, devices_observed
 from scheduler.observer import ClusterObserver
 from scheduler.offline import OfflineCluster, SourceObject, observed_machine
 from scheduler.offline.offline_cluster import created_at
 from scheduler.offline.utilization import utilization
-from scheduler.ui.answers import Answered, PodAnswer
+from scheduler.ui.answers import Answered, Overview, PodAnswer
 from scheduler.ui.first_looks import FirstLooks
 from scheduler.ui.overview import overview_picture
 from scheduler.ui.pod_timeline import events_in, history_of, pod_in
@@ -131,7 +131,12 @@ class Reading(NamedTuple):
 
 
 class StillCluster:
-    """Objects that were read once, as `ClusterObserver` has a cluster: nothing changes."""
+    """Objects that were read once, as `ClusterObserver` has a cluster: nothing changes.
+
+    Attributes:
+        waiting: How many pods wait, with those that an API server would refuse.
+        read_at: Since when is what files do not say since when.
+    """
 
     version: Final = 0
 
@@ -139,6 +144,8 @@ class StillCluster:
         cluster = OfflineCluster(_now_ms())
         loaded = cluster.load(read.given)
         self._machine, broken = observed_machine(cluster, read.features)
+        self.waiting: Final = len([*waiting_in(cluster)])
+        self.read_at: Final = cluster.api.now()
         self._problems: Final = (*map(str, loaded.problems), *broken, *loaded.notes)
 
     async def changed_since(self, version: int) -> int:
@@ -225,7 +232,7 @@ class Source:
         Args:
             after: The version of the answer that the asker has, here and below (rule 1).
         """
-        return await self._kept("overview", partial(self._picture, overview_picture), after)
+        return await self._kept("overview", partial(self._picture, self._overview), after)
 
     async def devices(self, shape: Shape = Shape(), after: int = -1) -> Document:  # noqa: B008 - immutable
         """All devices, put together as asked."""
@@ -273,6 +280,13 @@ class Source:
             return document
 
         return await self._cluster.look(read)
+
+    def _overview(self, machine: Machine, found: DeviceList) -> Overview:
+        if isinstance(self._cluster, StillCluster):
+            return overview_picture(machine, found, self._cluster.waiting, self._cluster.read_at)
+        pods = machine.store.pods.values()
+        waiting = sum(one.node_name is None and not one.is_terminal and not one.is_deleting for one in pods)
+        return overview_picture(machine, found, waiting)
 
     async def _pending(self) -> Document:
         read, found = await self.play(self._ask)

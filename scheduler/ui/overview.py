@@ -18,7 +18,7 @@ from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.model.api_rules import FIELD_BY_GATE
 from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
-from scheduler.ui.responses import full_names, owners_of, published_devices
+from scheduler.ui.responses import first_notes, full_names, owners_of, published_devices
 
 _CLASSES_MAX: Final = 20
 _HOLDERS_MAX: Final = 20
@@ -31,10 +31,15 @@ _RARE: Final = 10
 """An attribute is rare that at most one device in so many has."""
 
 
-def overview_picture(machine: Machine, found: DeviceList) -> Overview:
-    """The whole; `found` has all devices of the machine."""
+def overview_picture(machine: Machine, found: DeviceList, waiting: int, read_at: str = "") -> Overview:
+    """The whole; `found` has all devices of the machine.
+
+    Args:
+        waiting: How many pods wait.
+        read_at: The time of taints of which nobody has said since when they are there.
+    """
     published = published_devices(machine)
-    taints = [*_taints(machine, published)]
+    taints = [*_taints(machine, published, read_at)]
     warnings = [
         *_faults(found),
         *_two_stacks(found),
@@ -45,9 +50,7 @@ def overview_picture(machine: Machine, found: DeviceList) -> Overview:
     holders = _holders(machine)
     classes = sorted(found.classes, key=lambda one: (-one.devices, one.name))
     return Overview(
-        waiting=sum(
-            one.node_name is None and not one.is_terminal and not one.is_deleting for one in machine.store.pods.values()
-        ),
+        waiting=waiting,
         count=len(found.devices),
         nodes=len(machine.store.node_infos),
         states=found.states,
@@ -61,7 +64,7 @@ def overview_picture(machine: Machine, found: DeviceList) -> Overview:
         warnings=tuple(warnings[:_FINDINGS_MAX]),
         warnings_count=len(warnings),
         remarks=remarks[:_FINDINGS_MAX],
-        notes=found.notes[:_NOTES_MAX],
+        notes=first_notes(found.notes, _NOTES_MAX),
     )
 
 
@@ -116,7 +119,7 @@ def _unreserved(machine: Machine) -> Iterator[Finding]:
             yield _about(devices, "unreserved", text, claim.allocation.allocation_timestamp)
 
 
-def _taints(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[Finding]:
+def _taints(machine: Machine, published: Mapping[DeviceId, Device], read_at: str) -> Iterator[Finding]:
     """Taints that keep claims off devices, those of most devices first; looks of administrators tolerate for nobody."""
     devices: dict[str, list[DeviceId]] = {}
     taints: dict[str, DeviceTaint] = {}
@@ -127,7 +130,7 @@ def _taints(machine: Machine, published: Mapping[DeviceId, Device]) -> Iterator[
                 text = taint_text(taint)
                 devices.setdefault(text, []).append(one.id)
                 taints.setdefault(text, taint)
-                if taint.time_added:
+                if taint.time_added and taint.time_added != read_at:
                     since[text] = min(since.get(text, taint.time_added), taint.time_added)
     known = {
         alternative.tolerations

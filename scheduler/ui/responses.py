@@ -184,6 +184,12 @@ def owners_of(machine: Machine, claim: ResourceClaim) -> Iterator[tuple[str, str
             yield maker_of(key, user.pod_uid, machine).edited, "/".join(key)
 
 
+def first_notes(notes: Sequence[str], most: int) -> tuple[str, ...]:
+    """So many of them, and last how many are left out."""
+    left = len(notes) - most
+    return (*notes[:most], *([f"{left} more {'note is' if left == 1 else 'notes are'} left out"] if left > 0 else ()))
+
+
 def pending_picture(found: AllWaiting) -> Pending:
     """A row for each pod that waits, or for those of one owner and cause, and how many pods there are of each kind."""
     return Pending(

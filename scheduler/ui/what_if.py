@@ -28,7 +28,7 @@ from scheduler.offline.simulation import Simulated
 from scheduler.offline.verdicts import PodResult
 from scheduler.ui.data_source import STEPS_MAX, TURNS_MAX, Objects, Source
 from scheduler.ui.pod_timeline import pod_in
-from scheduler.ui.responses import Document
+from scheduler.ui.responses import Document, first_notes
 
 MANIFEST_MAX: Final = 256 * 1024
 COPIES_MAX: Final = 500
@@ -203,7 +203,7 @@ def _drain(objects: Objects, device: str, config: Config | None) -> Document:
         **found,
         "holders": found["holders"][:_ROWS_MAX],
         "more": max(0, len(found["holders"]) - _ROWS_MAX),
-        "notes": found["notes"][:_ROWS_MAX],
+        "notes": [*first_notes(found["notes"], _ROWS_MAX)],
         "problems": [*objects.unlisted, *drain.problems],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,7 @@ from scheduler.core.queue.queued_pod import Place
 from scheduler.core.scheduling_cycle import SchedulingCycles
 from scheduler.core.trying import group_attempt
 from scheduler.core.trying.group_attempt import GroupAttempt
-from scheduler.framework.api import ReserveResult
+from scheduler.framework.api import Profile, ReserveResult
 from scheduler.framework.decisions import BindPersistentVolume, BindPod, PatchPodStatus, WriteClaimStatus
 from scheduler.framework.status import SUCCESS, Status
 from scheduler.model.group import GROUP_LABEL, MIN_COUNT_LABEL
@@ -318,6 +319,16 @@ def test_a_gang_that_needs_more_pods_than_one_turn_may_place_is_told_so():
 
 
 @pytest.mark.usefixtures("small")
+def test_kube_schedulers_groups_have_no_such_limit_as_each_of_their_pods_is_tried_once(monkeypatch):
+    monkeypatch.setattr("tests.core.rig.Profile", partial(Profile, places_jointly=False))
+    rig = world(a=2)
+    for number in range(7):
+        member(rig, f"x{number}", "g", 7, devices=0)
+    rig.wait(1_000)
+    assert len(placed(rig)) == 7
+
+
+@pytest.mark.usefixtures("small")
 def test_of_a_large_gang_that_needs_few_some_are_placed_in_one_turn_and_the_others_alone(monkeypatch):
     together = []
     commit = SchedulingCycles.commit
@@ -341,7 +352,7 @@ def test_pods_of_a_gang_with_very_many_pods_are_told_so():
         member(rig, f"x{number:02}", "g", 21, devices=0)
     rig.wait(20_000)
     assert placed(rig) == {}
-    assert "group default/g has 21 pods; 20 may be one group" in message(rig, "x20")
+    assert "group default/g has 21 pods; dra-scheduler looks at 20 of one group" in message(rig, "x20")
 
 
 @dataclass(frozen=True)
@@ -388,6 +399,21 @@ def test_what_plugins_reserved_is_undone_for_each_pod_of_a_gang_that_fails(statu
     assert placed(rig) == {}
     assert (refused, "a") in notes.reserved
     assert set(notes.undone) == set(notes.reserved)
+
+
+@pytest.mark.parametrize("failing", "xyz")
+def test_where_a_plugin_fails_for_one_pod_all_of_its_gang_say_so(failing):
+    rig = Rig(*default_plugins(), Refuses(pod=failing, status=Status.error("broken")), **TURNS)
+    rig.add_nodes("a")
+    for name in "xyz":
+        member(rig, name, "g", 3, devices=0)
+    rig.wait(20_000)
+    assert placed(rig) == {}
+    for name in "xyz":
+        reason, text = rig.condition_of(name)
+        assert reason == "SchedulerError"
+        assert "broken" in text
+        assert text.startswith("failed to schedule other pod from a pod group: ") == (name != failing)
 
 
 def test_what_plugins_reserved_is_undone_for_a_pod_that_its_gang_does_without():

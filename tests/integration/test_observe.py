@@ -54,19 +54,24 @@ class Planted(NamedTuple):
     about: str
 
 
+def apply_overlay(plane: ControlPlane) -> None:
+    """Create what overlays/observe has."""
+    done = subprocess.run(
+        ["kubectl", f"--kubeconfig={plane.kubeconfig('admin')}", "apply", "-f", "-"],
+        input=overlay_text("observe"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def observed() -> Iterator[RealCluster]:
     """A control plane with overlays/observe, and kube-scheduler under its own name."""
     built_or_skip("controlplane")
     with ControlPlane(CONTROLLERS, audits=READS_TOO) as plane:
-        done = subprocess.run(
-            ["kubectl", f"--kubeconfig={plane.kubeconfig('admin')}", "apply", "-f", "-"],
-            input=overlay_text("observe"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        apply_overlay(plane)
         plane.start_kube_scheduler("default-scheduler")
         yield RealCluster(plane, ACCOUNT)
 

@@ -59,6 +59,13 @@ async def test_what_is_wrong_names_its_devices_and_since_when() -> None:
     hot["taints"] = [{"key": "xid", "value": "79", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]
     found = await overview_of(node("n"), slice_(hot, where="n"))
     assert [one["since"] for one in found["warnings"]] == ["2026-01-01T00:00:00Z"]
+    assert taint["since"] is None, "the file does not say"
+
+
+async def test_as_many_pods_wait_as_the_list_of_them_has_also_where_some_would_be_refused() -> None:
+    refused = pod("three", name="no-image", restartPolicy="Sometimes")
+    read = Source.of_files("world", Objects([SourceObject("file", one) for one in (*objects(), refused)], Features()), None)
+    assert (await read.pending())["waiting"] == (await read.overview())["waiting"] == 2
 
 
 async def test_taints_that_are_not_looked_at_are_counted() -> None:

@@ -17,7 +17,7 @@ from scheduler.ui import what_if
 from scheduler.ui.data_source import Objects
 from scheduler.ui.server import UiServer
 from scheduler.ui.what_if import BusyError, WhatIf, WhatIfRequest, WrongQuestionError, answer
-from tests.offline.causes import Obj, claim, pod, request
+from tests.offline.causes import Obj, allocated, claim, pod, request
 from tests.offline.test_draining import drained
 from tests.offline.test_draining import shared as sharing
 from tests.offline.test_making_room import budget, fleet, runs
@@ -140,6 +140,15 @@ def test_few_of_many_holders_are_named() -> None:
 
     assert found["text"].startswith("no plan: 250 of the 250 that hold node-1/gpu-0")
     assert (len(found["holders"]), found["more"]) == (200, 50)
+
+
+def test_how_many_notes_of_a_drain_are_left_out_is_said() -> None:
+    unused = [allocated(claim(name=f"left-{number:03}"), "gpu-0", users=[]) for number in range(203)]
+    found = drain([*SHARED, *unused])
+
+    assert len(found["notes"]) == 201
+    assert found["notes"][199].startswith("claim default/left-199 has it")
+    assert found["notes"][200] == "3 more notes are left out"
 
 
 def test_nodes_that_were_not_looked_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from allocator import Features
@@ -103,9 +104,10 @@ def workload(count: int, name: str = "web", day: int = 1) -> list[Obj]:
     """Pods of a Deployment that wait, the last of which has waited longest; no node has room for one."""
     pods = [pod(name=f"{name}-abc-{number}", namespace="team-a", requests={"cpu": "99"}) for number in range(count)]
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": f"uid-{name}"}
+    last = datetime(2026, 1, day, 0, 0, 50, tzinfo=UTC)
     for number, one in enumerate(pods):
         one["metadata"] |= {"uid": f"uid-{name}-{number}", "resourceVersion": "1"}
-        one["metadata"] |= {"creationTimestamp": f"2026-01-{day:02}T00:00:{50 - number}Z"}
+        one["metadata"] |= {"creationTimestamp": (last - timedelta(seconds=number)).isoformat().replace("+00:00", "Z")}
         one["metadata"] |= {"ownerReferences": [owner | {"controller": True}], "labels": {"pod-template-hash": "abc"}}
     return pods
 

@@ -21,7 +21,8 @@ from scheduler.core.ground.outbox import Note
 from scheduler.core.queue.queued_pod import QueuedPod
 from scheduler.core.queue.scheduling_queue import SchedulingQueue
 from scheduler.core.reports.causes import Causes
-from scheduler.core.reports.pod_conditions import PodConditions, reason_of
+from scheduler.core.reports.group_causes import UnplacedGroup
+from scheduler.core.reports.pod_conditions import PodConditions, Refusal, reason_of
 from scheduler.core.reports.troubles import Troubles
 from scheduler.core.state.claim_overlay import footprint
 from scheduler.core.state.ground import Ground, Part
@@ -61,19 +62,29 @@ class Aftermath(Part):
         self._released: Final = released
 
     def attempt_failed(
-        self, queued: QueuedPod, status: Status, delay_ms: int | None = None, *, steps: int | None = None
+        self,
+        queued: QueuedPod,
+        status: Status,
+        delay_ms: int | None = None,
+        *,
+        steps: int | None = None,
+        group: UnplacedGroup | None = None,
+        mates: Iterable[tuple[QueuedPod, Refusal]] = (),
     ) -> None:
         """Something went wrong: report it, and try again after a while.
 
         Args:
             steps: What the scheduling cycle took; None when the pod failed later, while it was being bound.
+            group, mates: With which it was tried (`Causes.report_group`).
         """
         self._queue.failed(queued, self._timers.now_ms, delay_ms, steps=steps, is_rejection=status.is_rejection)
         if self._outbox.takes_notes:
             wait_ms = queued.ready_ms - self._timers.now_ms
             text = f"failed, again in {wait_ms} ms: {status.message}"
             self._outbox.notes.append(Note(queued.pod.key, queued.cycle, text))
-        if status.code is Code.ERROR and steps is not None:
+        if group is not None:
+            self._causes.report_group(queued, reason_of(status), group, mates)
+        elif status.code is Code.ERROR and steps is not None:
             self._causes.report(queued, reason_of(status))  # perhaps a selector that cannot be answered
         else:
             self._conditions.report(queued.pod, reason_of(status))

@@ -84,12 +84,17 @@ class Unfit(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
-    """No answer: a plugin failed; without `failure` the steps are used up, and the same attempt goes on from there."""
+    """No answer: a plugin failed; without `failure` the steps are used up, and the same attempt goes on from there.
+
+    Args:
+        beside: As of `Unfit`, where a plugin failed.
+    """
 
     queued: QueuedPod
     failure: Status | None = None
     node: NodeName | None = None
     reasons: Mapping[str, int] = _NONE
+    beside: Beside | None = None
 
 
 Refused: TypeAlias = Unfit | Stopped

@@ -475,4 +475,5 @@ class GroupAttempt:
             return None
         if tried.node is not None:
             self.places.refused(tried.queued, cycle, tried.node)
-        return tried if isinstance(tried, Stopped) else structs.replace(tried, beside=self.places.copied())
+        goes_on = isinstance(tried, Stopped) and tried.failure is None
+        return tried if goes_on else structs.replace(tried, beside=self.places.copied())

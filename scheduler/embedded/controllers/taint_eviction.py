@@ -39,6 +39,7 @@ from scheduler.embedded.controllers.client_controller import (
 from scheduler.model.objects import Taint, Toleration
 from scheduler.model.pod_claims import claim_names_of_references, is_owned_by
 from scheduler.model.timestamps import format_rfc3339
+from scheduler.validation.claim_refusals import results_of
 
 _LOG: Final = logging.getLogger("scheduler.embedded.controllers.taint_eviction")
 
@@ -270,7 +271,7 @@ class TaintEvictionController(ClientController):
 
     def _eviction_of_claim(self, claim: Obj, rules: tuple[Obj, ...]) -> Eviction | None:
         found: Eviction | None = None
-        for result in _results(claim):
+        for result in results_of(claim.get("status") or {}):
             for taint, rule_name in self._evicting_taints(result, rules):
                 seconds = tolerated_for(taint, result.get("tolerations") or ())
                 if seconds is None:
@@ -401,15 +402,9 @@ class TaintEvictionController(ClientController):
         allocated = sum(
             rule_matches(rule, result["driver"], result["pool"], result["device"])
             for claim in claims.values()
-            for result in _results(claim)
+            for result in results_of(claim.get("status") or {})
         )
         return published, allocated
-
-
-def _results(claim: Obj) -> Iterable[Obj]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results: Iterable[Obj] = (allocation.get("devices") or {}).get("results") or ()
-    return results
 
 
 def _counted(count: int, one: str, many: str = "") -> str:
