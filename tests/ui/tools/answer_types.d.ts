@@ -80,6 +80,7 @@ declare namespace Api {
     version: number;
     asOf: number;
     name: string;
+    more: number;
     tainted: Record<string, string>;
     attributes: Record<string, Record<string, unknown>>;
     nominated: string[];
