@@ -148,12 +148,13 @@ class DeviceUser(User, frozen=True, kw_only=True):
 class OneDevice(DeviceSummary, frozen=True, kw_only=True):
     """One device.
 
-    `name` is what commands call it, `tainted` says since when it has its taints, where that is published, `nominated`
-    are the pods for which room is being made on its node.
+    `name` is what commands call it, `more` are the users that are left out, `tainted` says since when it has its
+    taints, where that is published, `nominated` are the pods for which room is being made on its node.
     """
 
     name: str
     users: tuple[DeviceUser, ...]
+    more: int
     tainted: dict[str, str]
     attributes: dict[str, dict[str, Any]]
     nominated: list[str]

@@ -29,6 +29,8 @@ from scheduler.ui.answers import DeviceColumns, Devices, DeviceUser, OneDevice, 
 _ATTRIBUTES_MAX: Final = 40
 _TEXT_MAX: Final = 200
 _NOMINATED_MAX: Final = 100
+_USERS_MAX: Final = 200
+"""Of one device; shares of it are as many as tenants like."""
 _LABELS_MAX: Final = 40
 _RACKS_MAX: Final = 200
 _NEAR: Final = {"numa": "numa", "pcie": "pcieroot"}
@@ -157,9 +159,10 @@ def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str
     device = published_devices(machine).get(DeviceId(*key))
     attributes = device.attributes if device is not None else {}
     taints = device.taints if device is not None else ()
-    users = tuple(_user(machine, one) for one in summary.users)
+    users = tuple(_user(machine, one) for one in summary.users[:_USERS_MAX])
     return OneDevice(
         **{**structs.asdict(summary), "users": users},
+        more=len(summary.users) - len(users),
         name=f"{driver}/{pool}/{name}" if is_ambiguous else f"{pool}/{name}",
         tainted={taint_text(one): one.time_added for one in taints if one.time_added},
         attributes={name: {one.kind: one.value} for name, one in sorted(attributes.items())},

@@ -19,9 +19,9 @@ from tests.controlplane.cluster import CONTROLLERS, ControlPlane
 from tests.integration.api import Object
 from tests.integration.conftest import RealCluster, real_world
 from tests.integration.test_observe import ACCOUNT, answers, apply_overlay, kubeconfig, of_model, wants
-from tests.integration.test_page import page_process
 from tests.integration.test_pod_groups import GATES, groups, said_of
 from tests.integration.world import UNDER_TEST, World, gpu, node
+from tests.ui.page_process import page_process
 
 pytestmark = [
     pytest.mark.controlplane,

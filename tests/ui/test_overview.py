@@ -8,7 +8,7 @@ import pytest
 
 from allocator import Features
 from scheduler.offline import SourceObject
-from scheduler.ui import overview
+from scheduler.ui import overview, responses
 from scheduler.ui.answers import Answered, Overview
 from scheduler.ui.data_source import Objects, Source
 from tests.offline.causes import Obj, allocated, claim, gpu, node, pod, request, slice_
@@ -64,7 +64,8 @@ async def test_what_is_wrong_names_its_devices_and_since_when() -> None:
 
 async def test_as_many_pods_wait_as_the_list_of_them_has_also_where_some_would_be_refused() -> None:
     refused = pod("three", name="no-image", restartPolicy="Sometimes")
-    read = Source.of_files("world", Objects([SourceObject("file", one) for one in (*objects(), refused)], Features()), None)
+    given = [SourceObject("file", one) for one in (*objects(), refused)]
+    read = Source.of_files("world", Objects(given, Features()), None)
     assert (await read.pending())["waiting"] == (await read.overview())["waiting"] == 2
 
 
@@ -125,3 +126,16 @@ async def test_devices_that_a_device_plugin_serves_too_are_named() -> None:
     (stacks,) = [one for one in found["warnings"] if one["kind"] == "two-stacks"]
     assert "left to the device plugin of node both (2 example.com/gpu" in stacks["text"]
     assert stacks["devices"] == ("gpu.example.com both gpu-0", "gpu.example.com both gpu-1")
+
+
+async def test_of_a_device_that_very_many_share_some_are_named_and_the_others_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def users() -> tuple[int, int]:
+        found = await source(*shared()).device(("gpu.example.com", "node-s", "gpu-7"))
+        return len(found["users"]), found["more"]
+
+    named, more = await users()
+    assert (named > 0, more) == (True, 0)
+    monkeypatch.setattr(responses, "_USERS_MAX", named - 1)
+    assert await users() == (named - 1, 1)

@@ -80,6 +80,7 @@ declare namespace Api {
     blocked_by: Blocker[];
     capacity: Record<string, Capacity>;
     name: string;
+    more: number;
     tainted: Record<string, string>;
     attributes: Record<string, Record<string, unknown>>;
     nominated: string[];

@@ -159,7 +159,7 @@ function Device({ name, beside }) {
   return html`<aside aria-label=${`Device ${value.device}`}>${close}
     <h2>${value.device}</h2>
     <p><span class=${`swatch ${value.state}`}></span><b>${value.state}</b>: ${STATES[value.state]}</p>
-    ${value.users.length > 0 && html`<h3>Who has it</h3><ul class="users">${value.users.map((user) => html`<li key=${user.claim + user.request}>
+    ${value.users.length > 0 && html`<h3>Who has it${value.more > 0 ? `; ${value.more} claims are left out` : ""}</h3><ul class="users">${value.users.map((user) => html`<li key=${user.claim + user.request}>
       ${user.owners.length > 0 && html`<b>${user.owners.join(", ")}</b> `}${user.since && html`since <${Ago} then=${user.since} now=${value.asOf} />`}
       <p>claim ${user.claim}, request ${user.request}${user.admin ? " (admin access)" : ""}${Object.entries(user.consumed).map(([what, amount]) => `, ${what} ${amount}`)}</p>
       ${user.pods.map((pod) => html`<a key=${pod} class="chip" href=${link("pod", { pod })}>pod ${pod}</a>`)}</li>`)}</ul>
