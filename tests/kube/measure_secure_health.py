@@ -20,7 +20,7 @@ import uvloop
 from scheduler.kube.certificates import ServerCertificate
 from scheduler.kube.health import HealthLimits, HealthServer
 from tests.kube.test_readers import ALICE, ApiServer, readers_of
-from tests.kube.test_secure_health import ANSWERS
+from tests.kube.test_secure_health import ANSWERS, CONFIGURATION
 
 BODY = b"scheduler_pending_pods 1.0\n" * 2000  # 54 kB
 LIMITS = {"metrics_gap_s": 0.0, "handshake_gap_s": 0.0}
@@ -52,7 +52,7 @@ async def row(name: str, count: int, *, secure: bool, keeps: bool, tokens: list[
     api = ApiServer(users=dict.fromkeys(tokens, ALICE), may=[("alice", "/metrics")])
     certificate = ServerCertificate()
     options = {"tls": certificate.context, "readers": readers_of(api, clock=time.monotonic)} if secure else {}
-    answers = {**ANSWERS, "metrics": lambda: (BODY, "text/plain")}
+    answers = {**ANSWERS, **CONFIGURATION, "metrics": lambda: (BODY, "text/plain")}
     async with HealthServer("127.0.0.1", 0, **answers, **options, limits=HealthLimits(**LIMITS)) as server:
         process = multiprocessing.get_context("spawn").Process(
             target=scrape, args=(server.port, secure, keeps, count, tokens)

@@ -21,7 +21,7 @@ from scheduler.kube.certificates import ServerCertificate
 from scheduler.kube.health import HealthServer
 from scheduler.kube.readers import Readers
 from tests.kube.test_readers import ApiServer
-from tests.kube.test_secure_health import ANSWERS, CLIENT
+from tests.kube.test_secure_health import ANSWERS, CLIENT, CONFIGURATION
 
 SECONDS = 5
 
@@ -67,7 +67,9 @@ def probe(port: int, answers: multiprocessing.Queue) -> None:
 async def row(name: str, crowd: list[Callable[[int], None]]) -> None:
     api, certificate = ApiServer(), ServerCertificate()
     apart = multiprocessing.get_context("spawn")
-    async with HealthServer("127.0.0.1", 0, **ANSWERS, tls=certificate.context, readers=Readers(api, api)) as server:
+    async with HealthServer(
+        "127.0.0.1", 0, **ANSWERS, **CONFIGURATION, tls=certificate.context, readers=Readers(api, api)
+    ) as server:
         answers = apart.Queue()
         processes = [apart.Process(target=one, args=(server.port,), daemon=True) for one in crowd]
         for one in processes:

@@ -32,8 +32,8 @@ ANSWERS = {
     "checks_ready": dict,
     "notes_ready": list,
     "metrics": lambda: (b"metrics\n", "text/plain"),
-    "configuration": lambda: b"{}",
 }
+CONFIGURATION = {"configuration": lambda: b"{}"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def certificate():
 async def serving(certificate, api=None, **given):
     """`given`: limits, and other answers."""
     api = ApiServer(may=[("alice", "/metrics")]) if api is None else api
-    answers = {name: given.pop(name, answer) for name, answer in ANSWERS.items()}
+    answers = {name: given.pop(name, answer) for name, answer in (ANSWERS | CONFIGURATION).items()}
     limits = HealthLimits(**{"handshake_gap_s": 0.0} | given)
     options = {"tls": certificate.context, "readers": readers_of(api), "limits": limits}
     async with HealthServer("127.0.0.1", 0, **answers, **options) as server:
@@ -142,12 +142,12 @@ async def test_without_the_api_server_probes_answer_and_metrics_do_not(certifica
 
 async def test_what_may_be_read_by_all_can_be_set(certificate):
     options = {"tls": certificate.context, "readers": readers_of(ApiServer())}
-    async with HealthServer("127.0.0.1", 0, **ANSWERS, **options, always_allowed=["/met*"]) as server:
+    async with HealthServer("127.0.0.1", 0, **ANSWERS, **CONFIGURATION, **options, always_allowed=["/met*"]) as server:
         assert (await ask(server, "/metrics"))[0] == 200
         assert (await ask(server, "/configz"))[0] == 401
         assert (await ask(server, "/livez"))[0] == 401
     options["always_allowed"] = ["/*"]
-    async with HealthServer("127.0.0.1", 0, **ANSWERS | TROUBLED, **options) as server:
+    async with HealthServer("127.0.0.1", 0, **ANSWERS | CONFIGURATION | TROUBLED, **options) as server:
         assert await ask(server, "/readyz") == (503, LINES)
 
 
