@@ -17,7 +17,7 @@ from allocator.requests.capacity import NOTHING, CapacityError, Consumption
 from allocator.requests.device_taints import prevent_allocation
 from allocator.requests.requests import Slot
 from allocator.requests.selectors import Failure
-from allocator.values.model import Attribute, Device
+from allocator.values.model import Attribute, Device, DeviceTaint
 from allocator.values.pool_attribute import PoolAttribute
 
 _NONE_LATE: Final[dict[int, SlotVerdict]] = {}
@@ -26,6 +26,8 @@ _NO_CONSUMPTION: Final[dict[int, Consumption]] = {}
 _NOT_DERIVED: Final[dict[str, PoolAttribute]] = {}
 JUDGE_WORK: Final = 40
 """Deciding a device whose selectors have been evaluated before."""
+_TOLERATION_WORK: Final = 4
+"""Comparing a taint with a toleration: a device may have 32, a request 16."""
 
 
 class SlotMask:
@@ -175,10 +177,14 @@ def judge(slot: Slot, device: Device) -> SlotVerdict:
     is_usable = (
         not device.unread
         and not (device.consumes_counters and not features.partitionable_devices)
-        and not (
-            features.device_taints and device.taints and prevent_allocation(device.taints, slot.details.tolerations)
-        )
+        and not (features.device_taints and device.taints and _keep_off(device.taints, slot))
     )
     if consumption is None or consumption is NOTHING:
         return _YES if is_usable else _FITS
     return SlotVerdict(True, True, is_usable, consumption)
+
+
+def _keep_off(taints: Sequence[DeviceTaint], slot: Slot) -> bool:
+    tolerations = slot.details.tolerations
+    slot.matcher.meter.spent += _TOLERATION_WORK * len(taints) * (1 + len(tolerations))
+    return prevent_allocation(taints, tolerations)

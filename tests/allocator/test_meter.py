@@ -103,6 +103,17 @@ def test_a_call_makes_one_costly_evaluation_at_most(more: dict[str, int]) -> Non
     assert sum(spent) > evaluations * ANSWER_WORK_MAX // 4
 
 
+def test_each_taint_is_counted_with_each_toleration_that_it_is_compared_with() -> None:
+    taints = [{"key": f"t{number}", "effect": "NoSchedule"} for number in range(32)]
+    tolerations = [{"key": taint["key"], "operator": "Exists"} for taint in taints[:16]]
+
+    def work(**more: Any) -> int:
+        _, spent = in_parts(case([pool(device("d0", **more))], [claim(request(tolerations=tolerations))]), 100)
+        return sum(spent)
+
+    assert work(taints=taints) - work() > 3 * len(taints) * len(tolerations)
+
+
 def test_compiling_pauses_between_stages() -> None:
     long = " && ".join([f"{A}.uuid != 'job-{index}'" for index in range(200)])
     _, spent = in_parts(case([pool(device("d0", uuid="u"))], [claim(request(cel=long))]), 1)
