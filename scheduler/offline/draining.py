@@ -120,8 +120,8 @@ class _Table(Board):
         cluster.load(objects)
         super().__init__(cluster, config, features, settings=CoreSettings(reports_causes=True))
         published = {device.id for one in self.store.inventory.slices.values() for device in one.devices}
-        held = {one for claim in self.store.claims.values() for one in _held(claim)}
-        self.drained: Final = _with_parts(self.store, device_named(written, published | held))
+        holders = self.machine.overlay.double_allocations.holders
+        self.drained: Final = _with_parts(self.store, device_named(written, published | holders.keys()))
         if len(self.drained) > _PARTS_MAX:
             parts = f"it has {len(self.drained) - 1} partitions, and {_PARTS_MAX - 1} at most are drained with it"
             raise NoSuchObjectError(f"{written}: {parts}")
@@ -132,11 +132,6 @@ class _Table(Board):
     def stay(self, key: _Key, why: str) -> Stay:
         (pod,) = self.stored([key])
         return Stay(*key, str(pod.obj["spec"].get("nodeName")), self.devices(pod), why)
-
-
-def _held(claim: ResourceClaim) -> list[DeviceId]:
-    """What a claim holds and others lack meanwhile."""
-    return [one.device_id for one in claim.allocation.results if not one.admin_access] if claim.allocation else []
 
 
 def _with_parts(store: Store, device: DeviceId) -> tuple[DeviceId, ...]:
@@ -242,12 +237,13 @@ class _Search:
         for uid, pod in running.items():
             units[uid] = groups.setdefault(group_of(pod.obj) or uid, set())
             units[uid].add(uid)
-        drained, holding = {*table.drained}, set[str]()
-        for claim in sorted(table.store.claims.values(), key=lambda one: one.key):
-            if not drained.isdisjoint(_held(claim)):
-                users = self._users(claim, running)
-                join_units(units, users)
-                holding |= users
+        holders = table.machine.overlay.double_allocations.holders
+        claims = {table.store.claims[uid] for device in table.drained for uid in holders.get(device, ())}
+        holding: set[str] = set()
+        for claim in sorted(claims, key=lambda one: one.key):
+            users = self._users(claim, running)
+            join_units(units, users)
+            holding |= users
 
         def rank(unit: set[str]) -> tuple[int, int, _Unit]:
             devices = sum(len(table.devices(running[uid])) for uid in unit)

@@ -240,7 +240,7 @@ class Source:
         return await self._kept(("devices", shape), partial(self._picture, picture), after)
 
     async def device(self, key: tuple[str, str, str], after: int = -1) -> Document:
-        """One device by driver, pool and name. Raises KeyError where there is none."""
+        """One device by driver, pool and name. Raises NotThereError where there is none."""
         wanted = min(after + 1, self.version)
 
         def read(machine: Machine) -> Document:

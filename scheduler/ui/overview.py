@@ -8,8 +8,8 @@ Not here: why pods wait (`scheduler.explain.waiting`), which is asked for by its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping
+from itertools import groupby, islice
 from typing import Final
 
 from allocator import Device, DeviceId, DeviceTaint, Features, prevent_allocation
@@ -17,6 +17,7 @@ from scheduler.core.machine import Machine
 from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
 from scheduler.model.api_rules import FIELD_BY_GATE
+from scheduler.model.nearest import some
 from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
 from scheduler.ui.responses import first_notes, full_names, owners_of, published_devices
 
@@ -24,6 +25,7 @@ _CLASSES_MAX: Final = 20
 _HOLDERS_MAX: Final = 20
 _OWNERS_MAX: Final = 5
 _FINDINGS_MAX: Final = 100
+_NAMES_MAX: Final = 3
 _TAINTS_MAX: Final = 20
 _DEVICES_MAX: Final = 4
 _NOTES_MAX: Final = 100
@@ -44,6 +46,8 @@ def overview_picture(machine: Machine, found: DeviceList, waiting: int, read_at:
         *_faults(found),
         *_two_stacks(found),
         *(one for one in taints if one.kind == "untolerated-taint"),
+        *_given_twice(machine),
+        *_published_no_more(machine, published),
         *_unreserved(machine),
     ]
     remarks = (*(one for one in taints if one.kind != "untolerated-taint"), *_rare(found, published), *_gates(machine))
@@ -108,6 +112,23 @@ def _two_stacks(found: DeviceList) -> Iterator[Finding]:
     for text, devices in served.items():
         are = "1 device is" if len(devices) == 1 else f"{len(devices)} devices are"
         yield _about(devices, "two-stacks", f"{are} published by a driver, and left to {text}")
+
+
+def _given_twice(machine: Machine) -> Iterator[Finding]:
+    """Devices that several claims have of which one should have it alone."""
+    for device, claims in sorted(machine.overlay.double_allocations.holders.items()):
+        if len(claims) > 1 and any(claims.values()):
+            keys = sorted(str(machine.store.claims[uid].key) for uid in claims if uid in machine.store.claims)
+            text = f"device {device.pool}/{device.device} was given to several claims: {some(keys, _NAMES_MAX)}"
+            yield _about([device], "given-twice", text)
+
+
+def _published_no_more(machine: Machine, published: Collection[DeviceId]) -> Iterator[Finding]:
+    gone = sorted(machine.overlay.double_allocations.holders.keys() - published)
+    for driver, devices in groupby(gone, key=lambda one: one.driver):
+        names = [f"{one.pool}/{one.device}" for one in devices]
+        text = f"{driver} does not publish devices that claims have: {some(names, _NAMES_MAX)}"
+        yield Finding(kind="not-published", text=text, count=len(names))
 
 
 def _unreserved(machine: Machine) -> Iterator[Finding]:

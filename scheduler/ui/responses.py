@@ -15,6 +15,7 @@ from allocator import Device, DeviceId, NodeView
 from allocator.values.pool_attribute import lookup_attribute
 from cel.quantity import Quantity
 from scheduler.core.machine import Machine
+from scheduler.explain import NotThereError
 from scheduler.explain.waiting import AllWaiting, Waiting, alike
 from scheduler.framework.diagnosis import taint_text
 from scheduler.inventory import DeviceList
@@ -150,10 +151,10 @@ def _nominated(machine: Machine) -> Iterator[tuple[str, list[str]]]:
 
 
 def device_picture(machine: Machine, found: DeviceList, key: tuple[str, str, str]) -> OneDevice:
-    """One device by driver, pool and name, with its attributes. Raises KeyError where there is none."""
+    """One device by driver, pool and name, with its attributes. Raises NotThereError where there is none."""
     summary = next((one for one in found.devices if (one.driver, one.pool, one.device) == key), None)
     if summary is None:
-        raise KeyError(key)
+        raise NotThereError(f"there is no device {'/'.join(key)}")
     driver, pool, name = key
     is_ambiguous = any((one.pool, one.device) == (pool, name) and one.driver != driver for one in found.devices)
     device = published_devices(machine).get(DeviceId(*key))

@@ -67,7 +67,6 @@ _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
 }
 _REFUSALS: Final[Mapping[type[Exception], tuple[HTTPStatus, str]]] = {
-    KeyError: (HTTPStatus.NOT_FOUND, ""),
     NotThereError: (HTTPStatus.NOT_FOUND, ""),
     WrongQuestionError: (HTTPStatus.BAD_REQUEST, ""),
     UnreadableError: (HTTPStatus.BAD_GATEWAY, ""),

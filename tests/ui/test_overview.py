@@ -102,6 +102,21 @@ async def test_gates_that_are_off_and_rare_attributes_are_of_note() -> None:
     assert texts(found["remarks"]) == ["1 of 10 devices of gpu.example.com has the attribute gpu.example.com/odd"]
 
 
+async def test_devices_that_were_given_twice_or_are_published_no_more_are_wrong() -> None:
+    held = [allocated(claim(name=name), "gpu-0", where="n", pool="n") for name in ("one", "two")]
+    lost = [allocated(claim(name=f"lost-{number}"), f"gpu-{number}", where="n", pool="n") for number in range(3, 8)]
+    found = await overview_of(node("n"), slice_(gpu("gpu-0"), gpu("gpu-1"), where="n"), *held, *lost)
+    wrong = {one["kind"]: one for one in found["warnings"]}
+    assert wrong["given-twice"]["text"] == "device n/gpu-0 was given to several claims: default/one, default/two"
+    assert wrong["given-twice"]["devices"] == ("gpu.example.com n gpu-0",)
+    gone = "gpu.example.com does not publish devices that claims have: n/gpu-3, n/gpu-4, n/gpu-5 and 2 more"
+    assert wrong["not-published"]["text"] == gone
+
+
+async def test_claims_that_share_a_device_have_it_once_each() -> None:
+    assert "given-twice" not in {one["kind"] for one in (await source(*shared()).overview())["warnings"]}
+
+
 async def test_pools_that_contradict_themselves_are_wrong_and_the_list_has_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

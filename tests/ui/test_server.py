@@ -190,7 +190,7 @@ async def test_a_pod_has_its_funnel_and_its_nodes(server: UiServer) -> None:
     ("path", "text"),
     [
         ("api/pod?namespace=default&name=nobody", "no pod is named default/nobody"),
-        ("api/device?driver=x&pool=y&name=z", ""),
+        ("api/device?driver=x&pool=y&name=z", "there is no device x/y/z"),
         ("api/nothing", "there are about, overview, devices, device, pending, pod, whatif, events"),
         ("nothing.js", "there is no '/nothing.js'"),
         ("../server.py", "there is no '/server.py'"),
