@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from scheduler.answering import go_on
 from scheduler.embedded.controllers.claim_work import (
     claim_from,
     entries_of_templates,
@@ -243,6 +244,7 @@ class OfflineCluster:
         )
         described = {name_of(given.obj) for given in ordered if given.obj.get("kind") == "Namespace"}
         for given in ordered:
+            go_on()
             try:
                 self._store(given, described)
             except ApiError as error:

@@ -21,12 +21,10 @@ from scheduler.model.nearest import some
 from scheduler.ui.answers import Finding, Holder, Overview, OwnerShare
 from scheduler.ui.responses import first_notes, full_names, owners_of, published_devices
 
-_CLASSES_MAX: Final = 20
-_HOLDERS_MAX: Final = 20
+_ROWS_MAX: Final = 20
 _OWNERS_MAX: Final = 5
 _FINDINGS_MAX: Final = 100
 _NAMES_MAX: Final = 3
-_TAINTS_MAX: Final = 20
 _DEVICES_MAX: Final = 4
 _NOTES_MAX: Final = 100
 _RARE: Final = 10
@@ -58,12 +56,12 @@ def overview_picture(machine: Machine, found: DeviceList, waiting: int, read_at:
         count=len(found.devices),
         nodes=len(machine.store.node_infos),
         states=found.states,
-        classes=tuple(classes[:_CLASSES_MAX]),
+        classes=tuple(classes[:_ROWS_MAX]),
         classes_count=len(classes),
-        profiles=found.profiles[:_CLASSES_MAX],
+        profiles=found.profiles[:_ROWS_MAX],
         profiles_count=len(found.profiles),
         held=sum(one.devices for one in holders),
-        holders=tuple(holders[:_HOLDERS_MAX]),
+        holders=tuple(holders[:_ROWS_MAX]),
         holders_count=len(holders),
         warnings=tuple(warnings[:_FINDINGS_MAX]),
         warnings_count=len(warnings),
@@ -161,13 +159,13 @@ def _taints(machine: Machine, published: Mapping[DeviceId, Device], read_at: str
         for alternative in request.alternatives
         if not alternative.admin_access
     }
-    for text, named in sorted(devices.items(), key=lambda one: (-len(one[1]), one[0]))[:_TAINTS_MAX]:
+    for text, named in sorted(devices.items(), key=lambda one: (-len(one[1]), one[0]))[:_ROWS_MAX]:
         is_tolerated = any(not prevent_allocation((taints[text],), tolerations) for tolerations in known)
         have = "1 device has" if len(named) == 1 else f"{len(named)} devices have"
         which = ", which some claim tolerates" if is_tolerated else ", which no claim tolerates"
         kind = "taint" if is_tolerated else "untolerated-taint"
         yield _about(named, kind, f"{have} the taint {text}{which}", since.get(text))
-    if (more := len(devices) - _TAINTS_MAX) > 0:
+    if (more := len(devices) - _ROWS_MAX) > 0:
         text = f"{more} more taints, each on no more devices than those, were not looked at"
         yield Finding(kind="taint", text=text, count=more)
 

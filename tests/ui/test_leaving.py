@@ -245,13 +245,23 @@ async def test_whatever_plays_a_machine_looks_whether_somebody_waits(
     read, load, has_left, context = await source().objects(), OfflineCluster.load, threading.Event(), copy_context()
 
     def loaded(*arguments: Any) -> Any:
+        found = load(*arguments)
         has_left.set()
-        return load(*arguments)
+        return found
 
     monkeypatch.setattr(OfflineCluster, "load", loaded)
     context.run(_has_left.set, has_left)
     with pytest.raises(LeftError):
         context.run(ask, read)
+
+
+async def test_reading_the_cluster_ends_too() -> None:
+    """20,000 objects took 20 s and more, also when whoever asked had left."""
+    read, has_left, context = await source().objects(), threading.Event(), copy_context()
+    has_left.set()
+    context.run(_has_left.set, has_left)
+    with pytest.raises(LeftError):
+        context.run(OfflineCluster(0).load, read.given)
 
 
 async def test_a_thread_that_nobody_waits_for_is_told() -> None:
