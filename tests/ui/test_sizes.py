@@ -68,6 +68,7 @@ FULL: Final = (
     View("pod", "pod?pod=research/sweep-0", ".funnel"),
     View("whatif", "whatif?without=gpu-node-0001", "[aria-label=Answer]"),
     View("room", "whatif?room=research/sweep-0", "[aria-label=Answer]"),
+    View("drain", "whatif?drain=gpu-node-0001/gpu-0", "[aria-label=Answer]"),
 )
 
 
