@@ -161,11 +161,15 @@ async def live_page(
     question: ClusterQuestion, connection: Connection, where: Where, name: str = ""
 ) -> AsyncIterator[LivePage]:
     """The page of a cluster, while it is open."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from scheduler.kube.serving import guarded
     from scheduler.observer import ClusterObserver
-    from scheduler.ui.data_source import Reading, Source
+    from scheduler.ui.data_source import PLAYED_MAX, Reading, Source
     from scheduler.ui.server import UiServer
 
+    # A thread keeps the most memory that an answer in it took: six had 21 MiB each, of 500 nodes. One more reads.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(PLAYED_MAX + 1))
     name = name or (f"context {question.context}" if question.context else "the cluster of the current context")
     settings = with_serving(question.config(), where.serving)
     observer = ClusterObserver(connection, settings.features, settings.slice_selector)

@@ -44,9 +44,7 @@ _PAUSE_S: Final = 1.0
 _KEPT_MAX: Final = 16
 """Answers, of all views and groupings; one about 40,000 devices takes 4 MB."""
 
-_EXPLAINED_MAX: Final = 2
-"""Pods at a time: one may take half a minute, and other answers need threads of the pool, too."""
-_PLAYED_MAX: Final = 2
+PLAYED_MAX: Final = 2
 """Machines at a time, of all questions: each is a copy of the cluster. Two so that one long question stops no other."""
 STEPS_MAX: Final = 1_000_000
 """For looking at all nodes in one question, some 6 s; a pod with eight costly selectors on 50 nodes took 50."""
@@ -178,9 +176,8 @@ class Source:
         self._reading: Final = reading
         self._all: Final[_Shared[Objects]] = _Shared()
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
-        self._explaining: Final = asyncio.Semaphore(_EXPLAINED_MAX)
-        self._playing: Final = asyncio.Semaphore(_PLAYED_MAX)
-        self._first_looks: Final = FirstLooks(self._explaining, self._playing)
+        self._playing: Final = asyncio.Semaphore(PLAYED_MAX)
+        self._first_looks: Final = FirstLooks(self._playing)
         self._list_of: tuple[int, DeviceList] | None = None
         self._rest_until_s = 0.0
         self._has_filled = not self.is_live
@@ -302,8 +299,7 @@ class Source:
         )
 
     async def _pod(self, key: Key) -> Document:
-        async with self._explaining:
-            read, explained = await self.play(partial(self._explain, key))
+        read, explained = await self.play(partial(self._explain, key))
         answer = PodAnswer(**structs.asdict(explained), unlisted=read.unlisted)
         # An object that was never stored has no history, and its fields may be invalid.
         if answer.outcome != "refused" and (pod := pod_in(read.given, key)) is not None:

@@ -33,12 +33,10 @@ class FirstLooks:
     """Those of one page's list.
 
     Args:
-        explaining: So many pods are asked about at a time.
-        playing: And so many machines are played at a time.
+        playing: So many machines are played at a time.
     """
 
-    def __init__(self, explaining: asyncio.Semaphore, playing: asyncio.Semaphore) -> None:
-        self._explaining: Final = explaining
+    def __init__(self, playing: asyncio.Semaphore) -> None:
         self._playing: Final = playing
         self._found = AllWaiting((), 0, ())
         self._rows: object = None
@@ -85,7 +83,7 @@ class FirstLooks:
             row, ask = self._left.pop(0), self._ask
             assert ask is not None
             self._asked_before.add(row[0].maker.edited)
-            async with self._explaining, self._playing:
+            async with self._playing:
                 begun_s = loop.time()
                 found = await played(partial(ask, {row[0].key}))
             # A pod that fits by itself waits for what others take, which the list knows.
