@@ -238,9 +238,9 @@ class _Search:
             units[uid] = groups.setdefault(group_of(pod.obj) or uid, set())
             units[uid].add(uid)
         holders = table.machine.overlay.double_allocations.holders
-        claims = {table.store.claims[uid] for device in table.drained for uid in holders.get(device, ())}
+        uids = {uid for device in table.drained for uid in holders.get(device, ())}
         holding: set[str] = set()
-        for claim in sorted(claims, key=lambda one: one.key):
+        for claim in sorted([table.store.claims[uid] for uid in uids], key=lambda one: one.key):
             users = self._users(claim, running)
             join_units(units, users)
             holding |= users

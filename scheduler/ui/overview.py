@@ -114,11 +114,11 @@ def _two_stacks(found: DeviceList) -> Iterator[Finding]:
 
 def _given_twice(machine: Machine) -> Iterator[Finding]:
     """Devices that several claims have of which one should have it alone."""
-    for device, claims in sorted(machine.overlay.double_allocations.holders.items()):
-        if len(claims) > 1 and any(claims.values()):
-            keys = sorted(str(machine.store.claims[uid].key) for uid in claims if uid in machine.store.claims)
-            text = f"device {device.pool}/{device.device} was given to several claims: {some(keys, _NAMES_MAX)}"
-            yield _about([device], "given-twice", text)
+    holders = machine.overlay.double_allocations.holders
+    for device in sorted([one for one, claims in holders.items() if len(claims) > 1 and any(claims.values())]):
+        keys = sorted(str(machine.store.claims[uid].key) for uid in holders[device] if uid in machine.store.claims)
+        text = f"device {device.pool}/{device.device} was given to several claims: {some(keys, _NAMES_MAX)}"
+        yield _about([device], "given-twice", text)
 
 
 def _published_no_more(machine: Machine, published: Collection[DeviceId]) -> Iterator[Finding]:
