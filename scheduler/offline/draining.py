@@ -149,13 +149,10 @@ def _with_parts(store: Store, device: DeviceId) -> tuple[DeviceId, ...]:
 
 
 def join_units(units: dict[str, set[str]], uids: Iterable[str]) -> None:
-    """Make one of the units of these pods.
+    """Make one of the units of these pods, in `units`, which has for each pod's uid all that go with it.
 
     A group of 2,000 with a claim each took a minute, so the smaller ones are moved into the largest: of n pods, none is
     moved more than log2(n) times.
-
-    Args:
-        units: By uid of each pod in it; altered.
     """
     largest, *others = sorted({id(units[uid]): units[uid] for uid in uids}.values(), key=len, reverse=True) or [set()]
     for one in others:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, structs, to_builtins
 
@@ -76,6 +77,9 @@ class Events(NamedTuple):
 
     found: Sequence[Mapping[str, Any]]
     unlisted: tuple[str, ...] = ()
+
+
+_Make: TypeAlias = Callable[[], Awaitable[Document]]
 
 
 class _Shared(Generic[T]):
@@ -164,6 +168,7 @@ class Source:
         name: Where it comes from, for people.
         is_live: Whether it can change.
         config: The scheduler's configuration that answers follow; None: the default.
+        playing: Turns of questions that play a machine.
     """
 
     def __init__(
@@ -176,8 +181,8 @@ class Source:
         self._reading: Final = reading
         self._all: Final[_Shared[Objects]] = _Shared()
         self._answers: Final[dict[Hashable, _Shared[Document]]] = {}
-        self._playing: Final = asyncio.Semaphore(PLAYED_MAX)
-        self._first_looks: Final = FirstLooks(self._playing)
+        self.playing: Final = asyncio.Semaphore(PLAYED_MAX)
+        self._first_looks: Final = FirstLooks(self.playing)
         self._list_of: tuple[int, DeviceList] | None = None
         self._rest_until_s = 0.0
         self._has_filled = not self.is_live
@@ -218,10 +223,9 @@ class Source:
         return await self._all.of(self.version, lambda: self.version, lambda _: in_thread(self._reading.objects))
 
     async def play(self, ask: Callable[[Objects], T]) -> tuple[Objects, T]:
-        """What `ask` finds out with a machine of its own, and the objects that it was given (rule 4)."""
-        async with self._playing:
-            read = await self.objects()
-            return read, await played(partial(ask, read))
+        """What `ask` finds out with a machine of its own, and the objects that it was given; in a turn of `playing`."""
+        read = await self.objects()
+        return read, await played(partial(ask, read))
 
     async def overview(self, after: int = -1) -> Document:
         """The cluster in short; made of the list that `devices` has.
@@ -248,7 +252,7 @@ class Source:
 
     async def pending(self, after: int = -1) -> Document:
         """The pods that wait."""
-        return self._first_looks.shown(await self._kept("pending", self._pending, after))
+        return self._first_looks.shown(await self._kept("pending", self._pending, after, self.playing))
 
     async def waiting(self, after: int = -1) -> AllWaiting:
         """The same as values."""
@@ -257,7 +261,7 @@ class Source:
 
     async def pod(self, key: Key, after: int = -1) -> Document:
         """Why a pod waits, or where it runs. Raises NotThereError where there is none."""
-        return await self._kept(("pod", key), partial(self._pod, key), after)
+        return await self._kept(("pod", key), partial(self._pod, key), after, self.playing)
 
     async def given_out(self) -> Document:
         """The share of each class's devices that is given out now."""
@@ -315,21 +319,22 @@ class Source:
             read.given, key, now_ms=_now_ms(), features=read.features, config=self.config, steps_max=STEPS_MAX
         )
 
-    async def _kept(self, key: Hashable, make: Callable[[], Awaitable[Document]], after: int) -> Document:
-        """An answer that is newer than `after`, if there is a newer version (rule 1)."""
+    async def _kept(self, key: Hashable, make: _Make, after: int, turn: asyncio.Semaphore | None = None) -> Document:
+        """An answer that is newer than `after`, if there is a newer version (rule 1); it is made in a turn."""
         shared = self._answers.pop(key, None) or _Shared()
         self._answers[key] = shared  # whoever was asked for last stays longest
         if len(self._answers) > _KEPT_MAX:
             del self._answers[next(iter(self._answers))]
-        return await shared.of(min(after + 1, self.version), lambda: self.version, partial(self._make, make))
+        return await shared.of(min(after + 1, self.version), lambda: self.version, partial(self._make, make, turn))
 
-    async def _make(self, make: Callable[[], Awaitable[Document]], version: int) -> Document:
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        try:
-            return _stamped(await make(), version)
-        finally:
-            self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
+    async def _make(self, make: _Make, turn: asyncio.Semaphore | None, version: int) -> Document:
+        async with turn or nullcontext():
+            loop = asyncio.get_running_loop()
+            begun_s = loop.time()  # who waits for a turn takes no time of others (rule 2)
+            try:
+                return _stamped(await make(), version)
+            finally:
+                self._rest_until_s = max(self._rest_until_s, loop.time() + _REST * (loop.time() - begun_s))
 
 
 def _stamped(document: Document, version: int) -> Document:

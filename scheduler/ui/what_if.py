@@ -73,7 +73,7 @@ class WhatIf:
             raise BusyError(f"{_WAITING_MAX} questions wait already; ask again in a moment")
         self._waiting += 1
         try:
-            async with self._turn:
+            async with self._turn, self._source.playing:
                 return (await self._source.play(lambda read: answer(read, question, self._source.config)))[1]
         finally:
             self._waiting -= 1

@@ -190,6 +190,23 @@ async def test_few_machines_are_played_at_a_time_and_who_waits_keeps_no_objects(
     assert (endless.playing, endless.most) == (0, 2)
 
 
+@pytest.mark.looptime
+async def test_who_waits_for_a_turn_makes_no_page_rest() -> None:
+    """In an hour of hostile questions an open page was told of news every two minutes."""
+    asked, turn = source(), asyncio.Semaphore(0)
+    begun_s = asyncio.get_running_loop().time()
+
+    async def make() -> dict[str, Any]:
+        await asyncio.sleep(2)
+        return {}
+
+    making = asyncio.ensure_future(asked._make(make, turn, 1))
+    await asyncio.sleep(100)
+    turn.release()
+    await making
+    assert asked._rest_until_s == pytest.approx(begun_s + 102 + 9 * 2)
+
+
 async def test_who_leaves_ends_nothing_for_those_who_still_wait() -> None:
     shared, begun, may_end = _Shared[str](), asyncio.Event(), asyncio.Event()
 
